@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from benchmarks.table import SEED, Table, publish
 from data.comparisons import formats
 from data.comparisons.params import Comparisons, FeatureSet
-from data.comparisons.stages import validate
+from data.comparisons.stages import validate_comparisons
 from data.comparisons.tables import ComparisonTables
 from data.params import load
-from features.comparisons.featurize import featurize
-from features.comparisons.vectors import columns
+from features.comparisons.featurize import training_tables
+from features.comparisons.vectors import model_columns
 from training.comparisons.family import Examples, FeatureTable, group_folds
-from training.estimators.answering import Guide
-from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
-from training.evaluation.thresholds import below_floor, best_cut
+from training.estimators.answering import MonotoneConstraints
+from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability
+from training.evaluation.thresholds import below_min_effect, best_cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,47 +38,49 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Judged:
+class SeedPredictions:
     """Out-of-fold predictions for all rows; no model was trained on the operation of its row."""
 
     probability: Floats
     failed: NDArray[np.bool_]
 
-    def of(self, rows: NDArray[np.bool_]) -> Judged:
-        return Judged(self.probability[rows], self.failed[rows])
+    def of(self, rows: NDArray[np.bool_]) -> SeedPredictions:
+        return SeedPredictions(self.probability[rows], self.failed[rows])
 
 
 @dataclass(frozen=True)
-class Question:
+class CrossValidation:
     """A catalogue model with its first parameters, and the examples for its cross-validation."""
 
     model: str
     examples: Examples
-    guide: Guide | None = None
+    monotone: MonotoneConstraints | None = None
 
-    def judged(self, seed: int) -> Judged:
+    def predict_all_folds(self, seed: int) -> SeedPredictions:
         rows = len(self.examples.y)
         probability, failed = np.zeros(rows), np.zeros(rows, bool)
         for train, test in group_folds(self.examples, FOLDS, seed, "folds"):
-            inside = self.examples.rows(train)
+            inside = self.examples.select_rows(train)
             threshold = best_cut(inside.y, self._out_of_fold(inside, seed)).threshold
-            said = self._said(inside, self.examples.rows(test), seed)
-            probability[test], failed[test] = said, said >= threshold
-        return Judged(probability, failed)
+            test_probability = self._fail_probability(inside, self.examples.select_rows(test), seed)
+            probability[test], failed[test] = test_probability, test_probability >= threshold
+        return SeedPredictions(probability, failed)
 
     def _out_of_fold(self, examples: Examples, seed: int) -> Floats:
         probability = np.zeros(len(examples.y))
         for train, test in group_folds(examples, INNER, seed, "inner folds"):
-            probability[test] = self._said(examples.rows(train), examples.rows(test), seed)
+            probability[test] = self._fail_probability(
+                examples.select_rows(train), examples.select_rows(test), seed
+            )
         return probability
 
-    def _said(self, train: Examples, test: Examples, seed: int) -> Floats:
-        model, lessons = CATALOGUE[self.model], train.lessons
-        fitted = pipeline(model, model.start, lessons.y, seed, self.guide).fit(lessons.x, lessons.y)
-        return np.where(test.asked, fail_probability(fitted, test.x), 0.0)
+    def _fail_probability(self, train: Examples, test: Examples, seed: int) -> Floats:
+        model, lessons = CATALOGUE[self.model], train.training_rows
+        fitted = build_pipeline(model, model.start, lessons.y, seed, self.monotone).fit(lessons.x, lessons.y)
+        return np.where(test.needs_model, fail_probability(fitted, test.x), 0.0)
 
 
-def missed_at(alarms: float, y: NDArray[np.int64], probability: Floats) -> float:
+def false_negative_rate_at(alarms: float, y: NDArray[np.int64], probability: Floats) -> float:
     """Return the false negative rate at the threshold with a false positive rate of at most `alarms`."""
     passes = np.sort(probability[y == 0])[::-1]
     return float((probability[y == 1] <= passes[int(alarms * len(passes))]).mean())
@@ -96,7 +98,7 @@ class Case(NamedTuple):
     sides: dict[str, tuple[int, int]]
 
 
-def case_of(title: str, comparison: NamedTuple, results: pd.DataFrame) -> Case:
+def case_around(title: str, comparison: NamedTuple, results: pd.DataFrame) -> Case:
     first, last, start, stop = (getattr(comparison, name) for name in _ENDS)
     near = results[results["order"].between(start - BEFORE, start + AFTER)]
     levels = near.groupby("order")["value"].median()
@@ -108,7 +110,7 @@ def case_of(title: str, comparison: NamedTuple, results: pd.DataFrame) -> Case:
 _ENDS = ("baseline_from", "baseline_to", "target_from", "target_to")
 
 
-def sheet(cases: Sequence[Case], path: Path) -> None:
+def draw_sheet(cases: Sequence[Case], path: Path) -> None:
     from matplotlib.figure import Figure
 
     rows = -(-len(cases) // _COLUMNS)
@@ -126,8 +128,8 @@ def _draw_panel(panel: Axes, case: Case) -> None:
     place, level = (case.versions[name].to_numpy() for name in ("place", "level"))
     panel.plot(place, level, color="0.85", linewidth=0.6, zorder=1)
     for side, (first, stop) in case.sides.items():
-        own = (place >= first) & (place < stop)
-        panel.plot(place[own], level[own], ".", color=_COLOURS[side], markersize=3)
+        on_side = (place >= first) & (place < stop)
+        panel.plot(place[on_side], level[on_side], ".", color=_COLOURS[side], markersize=3)
     panel.axvline(-0.5, color="0.4", linewidth=0.5)
     panel.set_ylim(*_limits(level))
     panel.set_title(case.title, fontsize=6, pad=2)
@@ -168,38 +170,38 @@ class Data:
     def read(cls, path: Path) -> Data:
         """Read the data set and compute its features, also those that use versions after the target."""
         rules = load(Comparisons).section.ingest.label_rules
-        tables = formats.read("sap-hana", [path], label_rules=rules, keep_going=True).tables
-        found = featurize(tables, validate(tables).comparisons, "retrospective")
-        change = found["changes"]["worst_change"].to_numpy(np.float64)
-        return cls(tables, found["features"], change, found["bare"])
+        tables = formats.read_tables("sap-hana", [path], label_rules=rules, keep_going=True).tables
+        featurized = training_tables(tables, validate_comparisons(tables).comparisons, "retrospective")
+        change = featurized["changes"]["worst_change"].to_numpy(np.float64)
+        return cls(tables, featurized["features"], change, featurized["bare"])
 
-    def question(self, model: str, seen: FeatureSet) -> Question:
+    def question(self, model: str, seen: FeatureSet) -> CrossValidation:
         """Return the cross-validation of `model` on the feature set `seen`."""
-        table, bare = (FeatureTable(frame, columns(seen), "") for frame in (self.frame, self.bare))
-        floor = load(Comparisons).section.decide.floor or 0.0
+        table, bare = (FeatureTable(frame, model_columns(seen), "") for frame in (self.frame, self.bare))
+        min_effect_size = load(Comparisons).section.decide.min_effect_size or 0.0
         moved = self.bare["worst_change"].to_numpy(np.float64)
-        without = replace(bare.examples, below=below_floor(moved, floor))
-        examples = replace(table.examples, below=below_floor(self.change, floor), bare=without)
-        return Question(model, examples, table.guide)
+        without = replace(bare.examples, below=below_min_effect(moved, min_effect_size))
+        examples = replace(table.examples, below=below_min_effect(self.change, min_effect_size), bare=without)
+        return CrossValidation(model, examples, table.constraints)
 
 
-def figures(name: str, y: np.ndarray, judged: Sequence[Judged]) -> tuple[object, ...]:
+def figure_row(name: str, y: np.ndarray, judged: Sequence[SeedPredictions]) -> tuple[object, ...]:
     """Return a row: every figure's mean and spread over the seeds of the folds."""
     from sklearn.metrics import average_precision_score, balanced_accuracy_score
 
-    told = [
+    seed_scores = [
         (
-            balanced_accuracy_score(y, one.failed),
-            1 - one.failed[y == 1].mean(),
-            one.failed[y == 0].mean(),
-            missed_at(0.02, y, one.probability),
-            missed_at(0.005, y, one.probability),
-            average_precision_score(y, one.probability),
+            balanced_accuracy_score(y, predictions.failed),
+            1 - predictions.failed[y == 1].mean(),
+            predictions.failed[y == 0].mean(),
+            false_negative_rate_at(0.02, y, predictions.probability),
+            false_negative_rate_at(0.005, y, predictions.probability),
+            average_precision_score(y, predictions.probability),
         )
-        for one in judged
+        for predictions in judged
     ]
     forms = (".3f", ".1%", ".1%", ".1%", ".1%", ".3f")
-    cells = zip(forms, np.mean(told, axis=0), np.std(told, axis=0), strict=True)
+    cells = zip(forms, np.mean(seed_scores, axis=0), np.std(seed_scores, axis=0), strict=True)
     return (name, *(f"{mean:{form}} ± {spread:{form}}" for form, mean, spread in cells))
 
 
@@ -214,12 +216,12 @@ HEADINGS = (
 )
 
 
-def worst(y: np.ndarray, judged: Sequence[Judged]) -> tuple[np.ndarray, np.ndarray]:
+def worst_rows(y: np.ndarray, judged: Sequence[SeedPredictions]) -> tuple[np.ndarray, np.ndarray]:
     """Return the fails missed by most seeds, and the `ALARMS` passes most like fails; the worst first."""
-    said = np.mean([one.probability for one in judged], axis=0)
-    missed = np.mean([~one.failed for one in judged], axis=0) > 1 / 2
-    fails, passes = np.flatnonzero((y == 1) & missed), np.flatnonzero(y == 0)
-    return fails[np.argsort(said[fails])], passes[np.argsort(-said[passes])][:ALARMS]
+    mean_probability = np.mean([predictions.probability for predictions in judged], axis=0)
+    mostly_missed = np.mean([~predictions.failed for predictions in judged], axis=0) > 1 / 2
+    fails, passes = np.flatnonzero((y == 1) & mostly_missed), np.flatnonzero(y == 0)
+    return fails[np.argsort(mean_probability[fails])], passes[np.argsort(-mean_probability[passes])][:ALARMS]
 
 
 def main() -> None:
@@ -227,23 +229,36 @@ def main() -> None:
     parser.add_argument("--path", type=Path, default=Path("../shared/data/sap-hana"))
     data = Data.read(parser.parse_args().path)
     questions = {(model, seen): data.question(model, seen) for seen in SETS for model in MODELS}
-    judged = {asked: [one.judged(seed) for seed in SEEDS] for asked, one in questions.items()}
+    judged = {
+        model_and_set: [candidate.predict_all_folds(seed) for seed in SEEDS]
+        for model_and_set, candidate in questions.items()
+    }
     examples = data.question(MODELS[0], "extended").examples
     best = judged[MODELS[0], "extended"]
-    shown = [row for rows in worst(examples.y, best) for row in rows.tolist()]
+    shown = [row for rows in worst_rows(examples.y, best) for row in rows.tolist()]
     names = data.frame["comparison_id"].tolist()
-    said = np.mean([one.probability for one in best], axis=0)
-    draw(data, [names[row] for row in shown])
+    mean_probability = np.mean([candidate.probability for candidate in best], axis=0)
+    draw_cases(data, [names[row] for row in shown])
     rows = [
-        (number, names[row], data.frame["status"].iloc[row], said[row], -data.change[row], *seen(names[row]))
+        (
+            number,
+            names[row],
+            data.frame["status"].iloc[row],
+            mean_probability[row],
+            -data.change[row],
+            *seen(names[row]),
+        )
         for number, row in enumerate(shown, 1)
     ]
-    summary = [figures(f"{model}{SETS[seen]}", examples.y, told) for (model, seen), told in judged.items()]
+    summary = [
+        figure_row(f"{model}{SETS[seen]}", examples.y, seed_predictions)
+        for (model, seen), seed_predictions in judged.items()
+    ]
     fair = np.array([seen(name)[0] != "no" for name in names])
-    without = [one.of(fair) for one in best]
-    summary.append(figures(f"{MODELS[0]}, without what nobody could justify", examples.y[fair], without))
+    without = [candidate.of(fair) for candidate in best]
+    summary.append(figure_row(f"{MODELS[0]}, without what nobody could justify", examples.y[fair], without))
     lost = int(examples.y[~fair].sum())
-    most = 1 - lost / examples.y.sum() / 2
+    max_accuracy = 1 - lost / examples.y.sum() / 2
     parts = (len(examples.y), examples.y.sum(), len(np.unique(examples.groups)))
     publish(
         "sap-hana-cases",
@@ -257,7 +272,10 @@ def main() -> None:
                     "Models as they start, without a search; thresholds from inside each training part.",
                     "Retrospective: up to 40 versions after the target are known; otherwise none.",
                     "Nobody could justify: see below. Only wrong verdicts were looked at: it flatters.",
-                    f"{lost} of these are fails: who passes them and is right elsewhere has {most:.3f}.",
+                    (
+                        f"{lost} of these are fails: who passes them and is right elsewhere has "
+                        f"{max_accuracy:.3f}."
+                    ),
                     SOURCE,
                 ],
             ),
@@ -289,15 +307,19 @@ def seen(name: str) -> tuple[str, str]:
     return read_remarks().get(name.partition("/")[2], ("", "nobody has looked at it yet"))
 
 
-def draw(data: Data, names: Sequence[str]) -> None:
+def draw_cases(data: Data, names: Sequence[str]) -> None:
     comparisons = data.tables.comparisons.set_index("comparison_id", drop=False)
     labels = data.frame.set_index("comparison_id")["status"]
     results = dict(tuple(data.tables.results.groupby("operation")))
     chosen = [next(comparisons.loc[[name]].itertuples()) for name in names]
-    sheet(
+    draw_sheet(
         [
-            case_of(f"{number} {one.comparison_id} {labels[one.comparison_id]}", one, results[one.operation])
-            for number, one in enumerate(chosen, 1)
+            case_around(
+                f"{number} {comparison.comparison_id} {labels[comparison.comparison_id]}",
+                comparison,
+                results[comparison.operation],
+            )
+            for number, comparison in enumerate(chosen, 1)
         ],
         IMAGE,
     )

@@ -13,10 +13,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from benchmarks.judging import REPETITIONS, synthetic
-from benchmarks.table import Table, best, clocked, machine
+from benchmarks.judging import REPETITIONS, draw_comparisons
+from benchmarks.table import Table, machine_line, shortest_time, time_call
 from data.comparisons.sides import Sides
-from features.comparisons.vectors import seed_vectors, vectors
+from features.comparisons.vectors import feature_vectors, seed_vectors
 
 Floats = NDArray[np.float64]
 THREADS = (1, 2, 4)
@@ -30,8 +30,8 @@ ATTRIBUTES = ("min", "first_q", "median", "third_q", "max")
 
 def main(comparisons: int = 100_000, rounds: int = 9) -> None:
     """Measure, print and write docs/results/features.md; the best of so many rounds counts."""
-    tables, _ = synthetic(comparisons, threads=THREADS)
-    gather, sampled = clocked(lambda: Sides.of(tables))
+    tables, _ = draw_comparisons(comparisons, threads=THREADS)
+    gather, sampled = time_call(lambda: Sides.from_tables(tables))
     nothing = replace(sampled.history, values=np.zeros(0), orders=np.zeros(0, np.int64))
     # as read from a source of summaries, without samples
     summarised = replace(sampled, baseline=nothing, target=nothing)
@@ -39,12 +39,12 @@ def main(comparisons: int = 100_000, rounds: int = 9) -> None:
     np.testing.assert_array_equal(seed_vectors(summarised), by_loop)
     ways = {
         "set of figure 6.5, all at once": partial(seed_vectors, summarised),
-        "extended set, of summaries": lambda: vectors(replace(summarised)),
-        "extended set, of samples": lambda: vectors(replace(sampled)),
+        "extended set, of summaries": lambda: feature_vectors(replace(summarised)),
+        "extended set, of samples": lambda: feature_vectors(replace(sampled)),
     }
     rows = [("figure 6.5, node by node", 15, loop, 1.0)]
     for title, compute in ways.items():
-        seconds = best(compute, rounds)
+        seconds = shortest_time(compute, rounds)
         rows.append((title, (~np.isnan(compute())).any(axis=0).sum(), seconds, loop / seconds))
     rows.append(("gathering the sides from tables of samples", "-", gather, "-"))
     sizes = f"{len(THREADS)} configurations x {REPETITIONS} + {REPETITIONS} samples"
@@ -57,15 +57,17 @@ def main(comparisons: int = 100_000, rounds: int = 9) -> None:
             "The loop runs over all comparisons; its ElementTree nodes are parsed outside the clock.",
             "The other side's arrays are gathered outside it too; the last row is what that costs.",
             "The set's values are compared with the loop's, and equal it to the last digit.",
-            f"Best of {rounds} rounds (the loop: of 2), one process. {machine()}.",
+            f"Best of {rounds} rounds (the loop: of 2), one process. {machine_line()}.",
         ],
     ).publish("features")
 
 
 def time_loop(sides: Sides) -> tuple[float, Floats]:
     """Run the loop over the nodes of all comparisons; return its seconds and vectors."""
-    done = [clocked(lambda nodes=nodes: list(map(vector_of_node, nodes))) for nodes in batches(sides)]
-    return sum(seconds for seconds, _ in done), np.array([vector for _, found in done for vector in found])
+    done = [time_call(lambda nodes=nodes: list(map(vector_of_node, nodes))) for nodes in batches(sides)]
+    return sum(seconds for seconds, _ in done), np.array(
+        [vector for _, vector_batch in done for vector in vector_batch]
+    )
 
 
 def batches(sides: Sides) -> Iterator[list[ET.Element]]:

@@ -21,8 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.table import SEED, Table, busy, clocked, load
-from data.parallel import watched
+from benchmarks.table import SEED, Table, load_average, load_note, time_call
+from data.parallel import with_progress_bar
 from features.corun.rates import AND
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 
@@ -34,100 +34,103 @@ PAIRS = 10
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TimedFit:
     what: str
     cases: int
     columns: int
     learn: Callable[[], object]
 
 
-def comparisons(times: int) -> Lesson:
+def comparison_fit(times: int) -> TimedFit:
     """Return a fit of the champion of comparisons, with tuned parameters, on `times` copies of its data."""
     from training.comparisons.decision import examples_of
     from training.comparisons.family import Examples, FeatureTable, bound
-    from training.comparisons.label_review import known_of
-    from training.comparisons.train import Fit, fitted
+    from training.comparisons.label_review import read_training_data
+    from training.comparisons.train import Fit, fit_pipeline
     from training.comparisons.tune import Classified
     from training.evaluation.search import read_tuned
 
     family = bound()
-    table = FeatureTable.read(family.features, family.columns())
-    name = _champion(family.places.metrics)
-    tuned = read_tuned(family.places.tuned, Classified)["all"][name]
-    known = known_of(family.features, table, examples_of(family, table)).learnt
-    x = np.tile(known.x, (times, 1))
-    x += np.nanstd(known.x, axis=0) * _noise(x.shape)
-    train = Examples(x, np.tile(known.y, times), _named(known.groups, times))
-    fit = Fit(name, tuned, train, x[:0], SEED, table.guide)
-    return Lesson(name, *x.shape, lambda: fitted(fit))
+    table = FeatureTable.read(family.features_file, family.columns())
+    name = _champion(family.paths.metrics)
+    tuned = read_tuned(family.paths.tuned, Classified)["all"][name]
+    examples = read_training_data(family.features_file, table, examples_of(family, table)).all_rows
+    x = np.tile(examples.x, (times, 1))
+    x += np.nanstd(examples.x, axis=0) * _draw_noise(x.shape)
+    train = Examples(x, np.tile(examples.y, times), _numbered_names(examples.groups, times))
+    fit = Fit(name, tuned, train, x[:0], SEED, table.constraints)
+    return TimedFit(name, *x.shape, lambda: fit_pipeline(fit))
 
 
-def matrices(times: int) -> Lesson:
+def matrix_fit(times: int) -> TimedFit:
     """Return a fit of the champion of matrices, its search included, on copies of every tenth pair."""
     from data.matrices.params import Matrices
     from data.params import load
-    from data.paths import Places
+    from data.paths import FamilyPaths
     from training.matrices.engine.engine import FULL, Engine
     from training.matrices.fitting import MatrixExamples
-    from training.matrices.schemes import candidates
+    from training.matrices.schemes import candidate_cells
 
-    places, how = Places("matrices"), load(Matrices).section.evaluate
-    wanted = {cell.entry: cell for cell in candidates(how.models, replace(FULL, components=how.components))}
-    cell = wanted[_champion(places.metrics)]
-    tables = MatrixExamples.read(places.interim, places.valid).tables
+    paths, how = FamilyPaths("matrices"), load(Matrices).section.evaluate
+    wanted = {
+        cell.entry_name: cell
+        for cell in candidate_cells(how.models, replace(FULL, components=how.max_components))
+    }
+    cell = wanted[_champion(paths.metrics)]
+    tables = MatrixExamples.read(paths.interim, paths.valid).tables
     some = tables.runs["pair_id"].unique()[::PAIRS]
-    tables = tables.of_runs(tables.runs["pair_id"].isin(some).to_numpy(bool))
-    metrics = [*tables.raw, *tables.summary]
-    runs = _copies(tables.runs, times, ("run_id", "pair_id", "workload"))
-    runs[metrics] *= 1 + _noise(runs[metrics].shape)
-    engine = Engine(cell.scheme, cell.model, how.trials, SEED)
-    many = replace(tables, runs=runs)
-    return Lesson(cell.entry, len(runs), len(metrics), lambda: engine.fit(many))
+    tables = tables.select_runs(tables.runs["pair_id"].isin(some).to_numpy(bool))
+    metrics = [*tables.raw_metrics, *tables.summary_metrics]
+    runs = _copy_rows(tables.runs, times, ("run_id", "pair_id", "workload"))
+    runs[metrics] *= 1 + _draw_noise(runs[metrics].shape)
+    engine = Engine(cell.scheme, cell.model, how.n_trials, SEED)
+    copied_tables = replace(tables, runs=runs)
+    return TimedFit(cell.entry_name, len(runs), len(metrics), lambda: engine.fit(copied_tables))
 
 
-def corun(times: int) -> Lesson:
+def corun_fit(times: int) -> TimedFit:
     """Return a fit of the champion of static co-runs, with tuned parameters, on `times` copies."""
     from data.corun.params import Corun
     from data.params import load
-    from data.paths import Places
+    from data.paths import FamilyPaths
     from training.corun.estimators.fitting import ImpactTable
     from training.corun.stages import FEATURES, recipe_of
     from training.evaluation.search import Tuned, read_tuned
 
-    places, table = Places("corun"), ImpactTable.read(FEATURES)
-    name = _champion(places.metrics)
-    tuned = read_tuned(places.tuned, Tuned)["all"][name]
-    rows = _copies(table.frame, times, ("task", "corunners", "families"))
-    measured = ["impact", *table.rates]
-    rows[measured] *= np.exp(_noise(rows[measured].shape))
+    paths, table = FamilyPaths("corun"), ImpactTable.read(FEATURES)
+    name = _champion(paths.metrics)
+    tuned = read_tuned(paths.tuned, Tuned)["all"][name]
+    rows = _copy_rows(table.frame, times, ("task", "corunners", "families"))
+    measured = ["impact", *table.rate_features]
+    rows[measured] *= np.exp(_draw_noise(rows[measured].shape))
     recipe = recipe_of(table, name, load(Corun).section, SEED, tuned.params)
-    return Lesson(name, len(rows), len(recipe.columns), lambda: recipe.fit(rows))
+    return TimedFit(name, len(rows), len(recipe.columns), lambda: recipe.fit(rows))
 
 
-def profile(times: int) -> Lesson:
+def profile_fit(times: int) -> TimedFit:
     """Return the computation of one application's profile on `times` copies of its machines."""
     from data.fingerprints.params import Fingerprints
     from data.params import load
-    from training.fingerprints.profiles import profile
+    from training.fingerprints.profiles import infer_profile
 
-    measured, how = _machines(times), load(Fingerprints).section.profile
-    return Lesson("profile", *measured.x.shape, lambda: profile(measured, how, SEED))
+    measured, how = _copied_machines(times), load(Fingerprints).section.profile
+    return TimedFit("profile", *measured.x.shape, lambda: infer_profile(measured, how, SEED))
 
 
-def prediction(times: int) -> Lesson:
+def prediction_fit(times: int) -> TimedFit:
     """Return a fit of the model that predicts an application on other machines, on `times` copies."""
-    from training.fingerprints.prediction import learn
+    from training.fingerprints.prediction import fit_predictor
 
-    measured = _machines(times).by_machine()
-    return Lesson("prediction", *measured.x.shape, lambda: learn(measured, SEED))
+    measured = _copied_machines(times).by_machine()
+    return TimedFit("prediction", *measured.x.shape, lambda: fit_predictor(measured, SEED))
 
 
-LESSONS: Mapping[str, Callable[[int], Lesson]] = {
-    "comparisons": comparisons,
-    "matrices": matrices,
-    "corun": corun,
-    "fingerprints, profile": profile,
-    "fingerprints, prediction": prediction,
+LESSONS: Mapping[str, Callable[[int], TimedFit]] = {
+    "comparisons": comparison_fit,
+    "matrices": matrix_fit,
+    "corun": corun_fit,
+    "fingerprints, profile": profile_fit,
+    "fingerprints, prediction": prediction_fit,
 }
 
 
@@ -135,34 +138,36 @@ def _champion(metrics: Path) -> str:
     return str(json.loads(metrics.read_text())["champion"])
 
 
-def _copies(rows: pd.DataFrame, times: int, names: Sequence[str]) -> pd.DataFrame:
+def _copy_rows(rows: pd.DataFrame, times: int, names: Sequence[str]) -> pd.DataFrame:
     """Repeat rows `times` times; values in the columns `names` get a suffix unique to the copy."""
-    copies = []
+    frames = []
     for copy in range(times):
-        own = {name: rows[name].str.replace(AND, f"#{copy}{AND}", regex=False) + f"#{copy}" for name in names}
-        copies.append(rows.assign(**own))
-    return pd.concat(copies, ignore_index=True)
+        renamed = {
+            name: rows[name].str.replace(AND, f"#{copy}{AND}", regex=False) + f"#{copy}" for name in names
+        }
+        frames.append(rows.assign(**renamed))
+    return pd.concat(frames, ignore_index=True)
 
 
-def _machines(times: int) -> Measured:
+def _copied_machines(times: int) -> Measured:
     """Return `times` noisy copies of the application that covers the most machines."""
     table = FingerprintTable.read(PLACES.processed)
-    one = table.measured(table.covering(1)[0])
-    many = one.rows(np.tile(np.arange(len(one.y)), times))
+    application = table.measurements_of(table.covering_applications(1)[0])
+    copied = application.select_rows(np.tile(np.arange(len(application.y)), times))
     return replace(
-        many,
-        x=many.x * np.exp(_noise(many.x.shape)),
-        y=many.y * np.exp(_noise(many.y.shape)),
-        machines=_named(one.machines, times),
-        cpus=_named(one.cpus, times),
+        copied,
+        x=copied.x * np.exp(_draw_noise(copied.x.shape)),
+        y=copied.y * np.exp(_draw_noise(copied.y.shape)),
+        machines=_numbered_names(application.machines, times),
+        cpus=_numbered_names(application.cpus, times),
     )
 
 
-def _named(names: Words, times: int) -> Words:
+def _numbered_names(names: Words, times: int) -> Words:
     return np.char.add(np.tile(names, times), np.repeat([f"#{copy}" for copy in range(times)], len(names)))
 
 
-def _noise(shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _draw_noise(shape: tuple[int, ...]) -> NDArray[np.float64]:
     return NOISE * np.random.default_rng(SEED).standard_normal(shape)
 
 
@@ -171,7 +176,7 @@ SHORT, ROUNDS = 2.0, 3
 
 
 @dataclass(frozen=True)
-class Learnt:
+class FitCost:
     what: str
     cases: int
     columns: int
@@ -180,38 +185,38 @@ class Learnt:
     peak: float
 
 
-def learnt(model: str, times: int) -> Learnt:
+def measure_fit(model: str, times: int) -> FitCost:
     # warm-up: imports are not timed
     LESSONS[model](1).learn()
     lesson = LESSONS[model](times)
-    data, seconds = _resident(), clocked(lesson.learn, time.process_time)[0]
-    peak = _resident()
+    data, seconds = _resident_mib(), time_call(lesson.learn, time.process_time)[0]
+    peak = _resident_mib()
     if seconds < SHORT:
-        seconds = min(seconds, *(clocked(lesson.learn, time.process_time)[0] for _ in range(ROUNDS - 1)))
-    return Learnt(lesson.what, lesson.cases, lesson.columns, seconds, data, peak)
+        seconds = min(seconds, *(time_call(lesson.learn, time.process_time)[0] for _ in range(ROUNDS - 1)))
+    return FitCost(lesson.what, lesson.cases, lesson.columns, seconds, data, peak)
 
 
-def _resident() -> float:
+def _resident_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
 TIMES = (1, 10, 100)
 
 
-def row(name: str, found: Sequence[Learnt]) -> tuple[object, ...]:
+def cost_row(name: str, costs: Sequence[FitCost]) -> tuple[object, ...]:
     """Return the table row of a model fitted at all sizes."""
-    first, small, large = found[0], *found[-2:]
+    first, small, large = costs[0], *costs[-2:]
     exponent = np.log(large.seconds / small.seconds) / np.log(large.cases / small.cases)
-    seconds, peaks = [one.seconds for one in found], [one.peak for one in found]
+    seconds, peaks = [cost.seconds for cost in costs], [cost.peak for cost in costs]
     size = f"{first.cases:,} x {first.columns}"
     return name, first.what, size, *seconds, float(exponent), *peaks, large.data
 
 
-def measured(name: str, times: int) -> Learnt:
+def measure_in_process(name: str, times: int) -> FitCost:
     """Fit in a separate process, so that its peak memory is that of this fit."""
     command = [sys.executable, "-m", "benchmarks.growth", "--one", name, str(times)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return Learnt(**json.loads(done.stdout))
+    return FitCost(**json.loads(done.stdout))
 
 
 NOTES = f"""\
@@ -228,20 +233,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=LESSONS, nargs="+", default=list(LESSONS), help="writes nothing")
     parser.add_argument("--one", nargs=2, metavar=("MODEL", "TIMES"), help="print one fit's cost as JSON")
-    options, before = parser.parse_args(), load()
+    options, before = parser.parse_args(), load_average()
     if options.one:
         with threadpool_limits(1):
-            print(json.dumps(asdict(learnt(options.one[0], int(options.one[1])))))
+            print(json.dumps(asdict(measure_fit(options.one[0], int(options.one[1])))))
         return
     names = options.only
     sizes = [(name, times) for name in names for times in TIMES]
-    done = watched((measured(*size) for size in sizes), len(sizes), "growth")
-    found = dict(zip(sizes, done, strict=True))
+    done = with_progress_bar((measure_in_process(*size) for size in sizes), len(sizes), "growth")
+    costs = dict(zip(sizes, done, strict=True))
     columns = dict.fromkeys(("family", "model", "1x, rows x columns"), "")
     columns |= {f"{times}x, s": ".2f" for times in TIMES} | {"exponent": ".2f"}
     columns |= {f"{times}x, MiB": ".0f" for times in TIMES} | {"of it data, MiB": ".0f"}
-    rows = [row(name, [found[name, times] for times in TIMES]) for name in names]
-    whole = Table("Training, as its data grows", columns, rows, [*NOTES, busy(before)])
+    rows = [cost_row(name, [costs[name, times] for times in TIMES]) for name in names]
+    whole = Table("Training, as its data grows", columns, rows, [*NOTES, load_note(before)])
     if names == list(LESSONS):
         whole.publish("growth")
     else:

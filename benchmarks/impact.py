@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.table import Table, machine
+from benchmarks.table import Table, machine_line
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
-from data.corun.validity import decide, of_engines
-from features.corun.rates import Solo, instances, placed_of, vectors
+from data.corun.validity import decide_validity, select_engines
+from features.corun.rates import Solo, corun_vectors, placed_from_instances, training_instances
 from training.corun.estimators.fitting import ImpactRecipe, ImpactTable
 from training.corun.estimators.models import CATALOGUE
-from training.corun.splits import DESIGNS, possible
+from training.corun.splits import DESIGNS, possible_splits
 
 AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")
 #: A forest takes too long on the hundreds of events of pitot.
@@ -36,17 +36,19 @@ COLUMNS = dict.fromkeys(("data", "held out", "seed", "model", "n"), "") | {
 
 def table_of(tables: CorunTables) -> ImpactTable:
     """Return instances and vectors of the valid co-runs."""
-    kept = decide(tables, 0.2).kept(tables)
-    solo = Solo.of(kept)
-    found = instances(kept, solo)
-    return ImpactTable(pd.concat([found, vectors(solo, placed_of(found))], axis="columns"), "")
+    valid = decide_validity(tables, 0.2).select_kept(tables)
+    solo = Solo.from_tables(valid)
+    coruns = training_instances(valid, solo)
+    return ImpactTable(
+        pd.concat([coruns, corun_vectors(solo, placed_from_instances(coruns))], axis="columns"), ""
+    )
 
 
 def recipe_of(table: ImpactTable, model: str, seed: int) -> ImpactRecipe:
     """Return the recipe that fits `model` with its first parameters, without tuning."""
-    params = CATALOGUE[model].first(len(table.rates))
-    params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
-    return ImpactRecipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
+    params = CATALOGUE[model].first_params(len(table.rate_features))
+    params |= {"preparation": "n-d"} if CATALOGUE[model].is_prepared else {}
+    return ImpactRecipe(model, params, table.model_features(model), TOLERANCE, seed, table.rate_features)
 
 
 def errors_of(table: ImpactTable, recipe: ImpactRecipe, train: Rows, test: Rows) -> Errors:
@@ -59,31 +61,33 @@ def rows_of(
     data: str, table: ImpactTable, designs: tuple[str, ...], models: tuple[str, ...], seed: int
 ) -> Iterator[tuple[object, ...]]:
     """Yield a row of the table per design and model, fitted without tuning."""
-    for design, divided in possible(table.frame, designs, FOLDS, seed).items():
+    for design, divided in possible_splits(table.frame, designs, FOLDS, seed).items():
         for model in models:
             recipe = recipe_of(table, model, seed)
             errors = [errors_of(table, recipe, train, test) for train, test in divided]
             every, means = np.concatenate(errors), [error.mean() for error in errors]
-            middle, most = np.quantile(every, (0.5, 0.9))
-            summary = every.mean(), np.std(means), middle, most, (every < TOLERANCE).mean()
+            middle, percentile_90 = np.quantile(every, (0.5, 0.9))
+            summary = every.mean(), np.std(means), middle, percentile_90, (every < TOLERANCE).mean()
             sys.stderr.write(f"{data}, {design}, {model}: {every.mean():.2%}\n")
             yield data, DESIGNS[design].scheme, seed, model, len(every), *summary
 
 
-def _between(table: ImpactTable) -> float:
+def _campaign_difference(table: ImpactTable) -> float:
     """Return the mean of |impact / impact in the other campaign - 1| over the pairs of both campaigns."""
-    both = table.frame.pivot_table(index=["task", "corunners"], columns="machine", values="impact").dropna()
-    first, second = both.to_numpy(np.float64).T
+    impacts = table.frame.pivot_table(
+        index=["task", "corunners"], columns="machine", values="impact"
+    ).dropna()
+    first, second = impacts.to_numpy(np.float64).T
     return float(np.abs(first / second - 1).mean())
 
 
 def main() -> None:
     public = Path(sys.argv[1])
     rows: list[tuple[object, ...]] = []
-    spec = table_of(spec_corun.read(public / "spec-corun"))
+    spec = table_of(spec_corun.read_tables(public / "spec-corun"))
     for seed in (20261121, 0, 1):
         rows += rows_of("spec-corun", spec, ("pairs", "pairs-on-machine"), SPEC_MODELS, seed)
-    engines = table_of(of_engines(pitot.read(public / "pitot"), AHEAD_OF_TIME))
+    engines = table_of(select_engines(pitot.read_tables(public / "pitot"), AHEAD_OF_TIME))
     rows += rows_of("pitot", engines, ("pairs", "tasks", "machines"), PITOT_MODELS, 20261121)
     Table(
         "Impact of unseen co-runs",
@@ -92,8 +96,11 @@ def main() -> None:
         [
             "Errors are |predicted / measured - 1|; five folds, nothing tuned.",
             "pitot: four ahead-of-time engines; repeats of a pair on a machine count once, by their median.",
-            f"spec-corun: two campaigns on one machine; one pair differs by {_between(spec):.2%} in them.",
-            machine(),
+            (
+                "spec-corun: two campaigns on one machine; one pair differs by "
+                f"{_campaign_difference(spec):.2%} in them."
+            ),
+            machine_line(),
         ],
     ).publish("corun-accuracy")
 

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from benchmarks.table import PERFJUDGE, SEED, Table, best, busy, load, publish
+from benchmarks.table import PERFJUDGE, SEED, Table, load_average, load_note, publish, shortest_time
 from data.matrices.tables import MatrixTables
-from data.matrices.validity import decide
+from data.matrices.validity import decide_validity
 from features.matrices.forms import Removal
-from serving.matrices.request import answer_matrices, judge
+from serving.matrices.request import answer_matrices, judge_tables
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
-from training.matrices.engine.engine import FULL, Engine, Odds, drivers
+from training.matrices.engine.engine import FULL, Engine, Odds, find_drivers
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
-from training.matrices.fitting import FoldPart, MatrixExamples, dealt, parts
+from training.matrices.fitting import FoldPart, MatrixExamples, deal_to_folds, fold_parts
 from training.matrices.schemes import Cell
 
 Floats = NDArray[np.float64]
@@ -35,22 +35,22 @@ Way = Callable[[Removal, Odds, int], Whole]
 TRIED = 100
 
 
-def ours(removal: Removal, odds_of: Odds, n: int) -> Whole:
+def perfjudge_metrics(removal: Removal, odds_of: Odds, n: int) -> Whole:
     """Return the drivers that perfjudge names."""
-    return np.concatenate([found.metric for _, found in drivers(removal, odds_of, n)])
+    return np.concatenate([attribution.metric for _, attribution in find_drivers(removal, odds_of, n)])
 
 
-def largest(removal: Removal, _: Odds, n: int) -> Whole:
+def largest_differences(removal: Removal, _: Odds, n: int) -> Whole:
     """Return the metrics with the largest differences in units of noise, whatever the engine's answer."""
     return np.argsort(-removal.sizes, axis=1, kind="stable")[:, :n]
 
 
-def ends(removal: Removal, odds_of: Odds, n: int) -> Whole:
+def shapley_end_terms(removal: Removal, odds_of: Odds, n: int) -> Whole:
     """Rank metrics by the mean of the first and the last term of Shapley's value, each metric alone."""
-    return np.array([_ends_of(removal, odds_of, pair)[:n] for pair in range(len(removal.sizes))])
+    return np.array([_rank_by_end_terms(removal, odds_of, pair)[:n] for pair in range(len(removal.sizes))])
 
 
-def _ends_of(removal: Removal, odds_of: Odds, pair: int) -> Whole:
+def _rank_by_end_terms(removal: Removal, odds_of: Odds, pair: int) -> Whole:
     tried = np.argsort(-removal.sizes[pair], kind="stable")[:TRIED]
     gone = np.zeros((2 * len(tried), removal.sizes.shape[1]), bool)
     gone[len(tried) :] = True
@@ -60,22 +60,22 @@ def _ends_of(removal: Removal, odds_of: Odds, pair: int) -> Whole:
     return tried[np.argsort(-np.round(alone - without, 9), kind="stable")]
 
 
-def chance(removal: Removal, _: Odds, n: int) -> Whole:
+def random_metrics(removal: Removal, _: Odds, n: int) -> Whole:
     every = np.tile(np.arange(removal.sizes.shape[1]), (len(removal.sizes), 1))
     return np.random.default_rng(SEED).permuted(every, axis=1)[:, :n]
 
 
 WAYS: dict[str, Way] = {
-    "perfjudge": ours,
-    "first and last term of Shapley's value": ends,
-    "largest differences by noise": largest,
-    "at random": chance,
+    "perfjudge": perfjudge_metrics,
+    "first and last term of Shapley's value": shapley_end_terms,
+    "largest differences by noise": largest_differences,
+    "at random": random_metrics,
 }
 
 
 def odds_without(removal: Removal, odds_of: Odds, pair: Whole, gone: NDArray[np.bool_]) -> Floats:
     """Return the mean log-odds of versions of pairs without the metrics in `gone`, shape (n_versions,)."""
-    x, version = removal.without(pair, gone)
+    x, version = removal.without_differences(pair, gone)
     odds = odds_of(x, pair[version])
     return np.bincount(version, odds, len(pair)) / np.bincount(version, minlength=len(pair))
 
@@ -89,15 +89,15 @@ BATCH, SINGLY = 1000, 20
 
 
 def main() -> None:
-    before = load()
+    before = load_average()
     tables = MatrixTables.read(SHIPPED)
-    examples = MatrixExamples.of(tables, decide(tables, MISSING), "0" * 64)
+    examples = MatrixExamples.from_tables(tables, decide_validity(tables, MISSING), "0" * 64)
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        publish("judged-matrices", [_speed(examples, before), _falls(examples)])
+        publish("judged-matrices", [_speed_table(examples, before), _falls_table(examples)])
 
 
-def _speed(examples: MatrixExamples, before: float) -> Table:
-    rows = [row for model in MODELS for row in _times(model, examples)]
+def _speed_table(examples: MatrixExamples, before: float) -> Table:
+    rows = [row for model in MODELS for row in _time_rows(model, examples)]
     return Table(
         "How long verdicts on matrices take",
         {"model": "", "what": "", "a pair, ms": ".2f"},
@@ -107,66 +107,68 @@ def _speed(examples: MatrixExamples, before: float) -> Table:
             "An answer is made of rules, validity tree, verdict, notes and five drivers.",
             "A command starts, and reads the model and the tables, too.",
             "The shorter of two runs each, on one core; a command has all there are.",
-            busy(before),
+            load_note(before),
         ],
     )
 
 
-def _times(model: str, examples: MatrixExamples) -> Iterator[tuple[object, ...]]:
+def _time_rows(model: str, examples: MatrixExamples) -> Iterator[tuple[object, ...]]:
     trained = EngineRecipe(Cell(model, FULL), TRIALS, SEED, validity=True, missing=MISSING, digest="0" * 64)
     engine = trained.train(examples.tables)
     served = Served(engine, ModelRef(model, "1", "benchmark", "0" * 64))
-    asked = examples.measured.without_flags()
-    names = asked.standing.names
-    singles = [_of_pair(asked, name) for name in names[:SINGLY]]
-    bodies = [_body(one).encode() for one in singles]
-    batch = asked.of_runs(asked.standing.pair < BATCH)
-    pairs = len(batch.standing.names)
+    unflagged = examples.measured.without_flags()
+    names = unflagged.pair_sides.names
+    singles = [_select_pair(unflagged, name) for name in names[:SINGLY]]
+    bodies = [_request_body(single).encode() for single in singles]
+    batch = unflagged.select_runs(unflagged.pair_sides.pair < BATCH)
+    pairs = len(batch.pair_sides.names)
 
     def answered() -> object:
         return [answer_matrices(body, served) for body in bodies]
 
-    told = {
-        "one alone": best(lambda: [judge(_anew(one), served) for one in singles], 2) / SINGLY,
-        "one alone, from JSON to JSON": best(answered, 2) / SINGLY,
-        f"of {pairs} at once": best(lambda: judge(_anew(batch), served), 2) / pairs,
-        f"perfjudge judge, of {len(names)} from cold": best(partial(_command, engine), 2) / len(names),
+    timings = {
+        "one alone": shortest_time(lambda: [judge_tables(_uncached(single), served) for single in singles], 2)
+        / SINGLY,
+        "one alone, from JSON to JSON": shortest_time(answered, 2) / SINGLY,
+        f"of {pairs} at once": shortest_time(lambda: judge_tables(_uncached(batch), served), 2) / pairs,
+        f"perfjudge judge, of {len(names)} from cold": shortest_time(partial(_run_judge, engine), 2)
+        / len(names),
     }  # fmt: skip
-    for what, seconds in told.items():
+    for what, seconds in timings.items():
         yield model, what, 1e3 * seconds
 
 
-def _of_pair(tables: MatrixTables, name: str) -> MatrixTables:
-    return tables.of_runs((tables.runs["pair_id"] == name).to_numpy(bool))
+def _select_pair(tables: MatrixTables, name: str) -> MatrixTables:
+    return tables.select_runs((tables.runs["pair_id"] == name).to_numpy(bool))
 
 
-def _anew(tables: MatrixTables) -> MatrixTables:
+def _uncached(tables: MatrixTables) -> MatrixTables:
     """Return a copy of the tables without cached values."""
     return MatrixTables(tables.runs, tables.causes, tables.metrics)
 
 
-def _body(one: MatrixTables) -> str:
-    runs, sides = one.runs, {}
-    for side, own in runs.groupby("side"):
-        values = own[one.all_metrics]
+def _request_body(tables: MatrixTables) -> str:
+    runs, sides = tables.runs, {}
+    for side, side_runs in runs.groupby("side"):
+        values = side_runs[tables.all_metrics]
         columns = {name: values[name].tolist() for name in values if values[name].notna().all()}
-        sides[side] = Matrix(version=own["version"].iloc[0], metrics=columns)
+        sides[side] = Matrix(version=side_runs["version"].iloc[0], metrics=columns)
     first = runs.iloc[0]
     named = {name: first[name] for name in ("pair_id", "workload", "group")}
     pair = Pair(**named, machine="m", baseline=sides["baseline"], target=sides["target"])
     return MatricesRequest(pairs=[pair]).model_dump_json(exclude_none=True)
 
 
-def _command(engine: TrainedEngine) -> None:
+def _run_judge(engine: TrainedEngine) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         engine.write(Path(temporary))
         command = [str(PERFJUDGE), "judge", str(SHIPPED), "--model", temporary, "--json"]
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
 
 
-def _falls(examples: MatrixExamples) -> Table:
-    folds = parts(examples, dealt(examples.pairs, FOLDS, SEED))
-    rows = [row for model in MODELS for row in _fallen(model, folds)]
+def _falls_table(examples: MatrixExamples) -> Table:
+    folds = fold_parts(examples, deal_to_folds(examples.pairs, FOLDS, SEED))
+    rows = [row for model in MODELS for row in _fall_rows(model, folds)]
     return Table(
         "What is left of verdicts without their drivers",
         {
@@ -185,33 +187,39 @@ def _falls(examples: MatrixExamples) -> Table:
     )  # fmt: skip
 
 
-def _fallen(model: str, folds: list[FoldPart]) -> Iterator[tuple[object, ...]]:
-    asked = [_failing(model, part) for part in folds]
+def _fall_rows(model: str, folds: list[FoldPart]) -> Iterator[tuple[object, ...]]:
+    failing_pairs = [_failing_pairs(model, part) for part in folds]
     for name, way in WAYS.items():
-        found = np.concatenate([_odds_left(*one, way) for one in asked])
-        falls = found[:, :1] - found[:, 1:]
-        yield model, name, len(found), *falls.mean(axis=0).tolist(), float((found[:, -1] < 0).mean())
+        odds = np.concatenate([_odds_left(*failing, way) for failing in failing_pairs])
+        falls = odds[:, :1] - odds[:, 1:]
+        yield model, name, len(odds), *falls.mean(axis=0).tolist(), float((odds[:, -1] < 0).mean())
 
 
-def _failing(model: str, part: FoldPart) -> tuple[Removal, Odds, float]:
+def _failing_pairs(model: str, part: FoldPart) -> tuple[Removal, Odds, float]:
     """Return the failing pairs of a fold, the function of their log-odds, and the threshold's log-odds."""
     engine = Engine(FULL, model, TRIALS, SEED).fit(part.train)
-    judged = engine.judged(part.test)
+    judged = engine.judge_pairs(part.test)
     names = judged.loc[judged["abnormal"], "pair_id"]
-    failing = engine.removal(part.test.of_runs(part.test.runs["pair_id"].isin(names).to_numpy(bool)))
-    return failing, engine.answering(failing), float(np.log(engine.threshold / (1 - engine.threshold)))
+    failing = engine.prepare_removal(
+        part.test.select_runs(part.test.runs["pair_id"].isin(names).to_numpy(bool))
+    )
+    return (
+        failing,
+        engine.log_odds_function(failing),
+        float(np.log(engine.threshold / (1 - engine.threshold))),
+    )
 
 
 def _odds_left(removal: Removal, odds_of: Odds, cut: float, way: Way) -> np.ndarray:
     """Return log-odds minus `cut`: of the full pairs, then without the first metrics named by `way`."""
     named, pair = way(removal, odds_of, NAMED), np.arange(len(removal.sizes))
     gone = np.zeros(removal.sizes.shape, bool)
-    found = [odds_without(removal, odds_of, pair, gone)]
+    odds_by_count = [odds_without(removal, odds_of, pair, gone)]
     for count in range(1, NAMED + 1):
         gone[pair, named[:, count - 1]] = True
         if count in STEPS:
-            found.append(odds_without(removal, odds_of, pair, gone))
-    return np.column_stack(found) - cut
+            odds_by_count.append(odds_without(removal, odds_of, pair, gone))
+    return np.column_stack(odds_by_count) - cut
 
 
 if __name__ == "__main__":

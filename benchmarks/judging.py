@@ -15,20 +15,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import PERFJUDGE, Table, best, busy, load
+from benchmarks.table import PERFJUDGE, Table, load_average, load_note, shortest_time
 from data.comparisons.posted import named_sides
 from data.comparisons.request import read_request
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
-from data.tables.specs import typed
-from features.comparisons.vectors import FEATURES, vectors
+from data.tables.specs import with_dtypes
+from features.comparisons.vectors import FEATURES, feature_vectors
 from serving.comparisons.endpoints import answer_json
-from serving.comparisons.judge import Judgement, judge, judged
+from serving.comparisons.judge import Judgement, judge_sides, judge_tables
 from serving.comparisons.model import Judge
 from serving.models import ModelRef, Served
 from training.comparisons.family import FeatureTable
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.comparisons.train import remember
+from training.comparisons.train import write_examples
 from training.estimators.catalogue import CATALOGUE
 
 VERDICTS = 100_000
@@ -41,7 +41,7 @@ REPETITIONS = 5
 SLOWER_SHARE = 0.2
 
 
-def synthetic(
+def draw_comparisons(
     comparisons: int, seed: int = 0, threads: Sequence[int] = (1, 4)
 ) -> tuple[ComparisonTables, np.ndarray]:
     """Draw comparisons with five repetitions a side and a configuration per number of threads.
@@ -61,92 +61,100 @@ def synthetic(
         operation=name[rows["row"]], value=value, better="higher", stat=None, measured_at=None, **shared
     )
     orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-    asked = pd.DataFrame({"comparison_id": name, "operation": name}).assign(**shared, **orders)
-    nobody = ComparisonTables.of_rows([], [], []).labels
-    return ComparisonTables(typed(results, RESULT_DTYPES), typed(asked, COMPARISON_DTYPES), nobody), slower
+    comparison_frame = pd.DataFrame({"comparison_id": name, "operation": name}).assign(**shared, **orders)
+    nobody = ComparisonTables.from_rows([], [], []).labels
+    return ComparisonTables(
+        with_dtypes(results, RESULT_DTYPES), with_dtypes(comparison_frame, COMPARISON_DTYPES), nobody
+    ), slower
 
 
-def trained(name: str, directory: Path) -> Path:
+def write_model(name: str, directory: Path) -> Path:
     """Fit and write the catalogue's model `name`, with first parameters, on 1,000 synthetic comparisons."""
-    from training.estimators.catalogue import answering, pipeline
+    from training.estimators.catalogue import build_pipeline, without_sampler
 
-    tables, slower = synthetic(1000, seed=1)
-    features = vectors(Sides.of(tables))
+    tables, slower = draw_comparisons(1000, seed=1)
+    features = feature_vectors(Sides.from_tables(tables))
     model = CATALOGUE[name]
-    fitted = pipeline(model, model.start, slower.astype(int), 0).fit(features, slower.astype(int))
-    table = _table(tables, features, slower)
-    card = Card(name, FEATURES, 0.5, dict(model.start), table.reference(), "0" * 64, 0)
-    whole, own = TrainedModel(answering(fitted), card), directory / name
-    whole.write(own)
+    fitted = build_pipeline(model, model.start, slower.astype(int), 0).fit(features, slower.astype(int))
+    table = _feature_table(tables, features, slower)
+    card = Card(name, FEATURES, 0.5, dict(model.start), table.reference_medians(), "0" * 64, 0)
+    whole, folder = TrainedModel(without_sampler(fitted), card), directory / name
+    whole.write(folder)
     labels = table.frame[["comparison_id", "status"]].assign(labelled_by="nobody", labelled_at=pd.NaT)
     labels.to_parquet(directory / "labels.parquet")
-    remember(whole, table, table.examples, directory / "labels.parquet", own)
-    return own
+    write_examples(whole, table, table.examples, directory / "labels.parquet", folder)
+    return folder
 
 
-def _table(tables: ComparisonTables, features: np.ndarray, slower: np.ndarray) -> FeatureTable:
+def _feature_table(tables: ComparisonTables, features: np.ndarray, slower: np.ndarray) -> FeatureTable:
     named = tables.comparisons[["comparison_id", "benchmark", "operation"]]
     status = np.where(slower, "fail", "pass")
     head = named.assign(status=status, fold_group=named["operation"]).reset_index(drop=True)
-    found = pd.DataFrame(features, columns=[*FEATURES])
-    return FeatureTable(pd.concat([head, found], axis=1), FEATURES, "0" * 64)
+    feature_columns = pd.DataFrame(features, columns=[*FEATURES])
+    return FeatureTable(pd.concat([head, feature_columns], axis=1), FEATURES, "0" * 64)
 
 
 def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
     """Measure verdicts: many at once, and one at a time, with a history and from request to response."""
-    tables, _ = synthetic(VERDICTS)
-    bodies = {"": _bodies(0), f", {BUILDS} earlier builds": _bodies(BUILDS)}
+    tables, _ = draw_comparisons(VERDICTS)
+    bodies = {"": _request_bodies(0), f", {BUILDS} earlier builds": _request_bodies(BUILDS)}
     for name in MODELS:
-        served = Served(ReadyModel.read(trained(name, directory)), ModelRef(name, "1", "benchmark"))
-        explain_all = partial(_explain, flips=True)
-        many: dict[str, Callable[[], object]] = {
-            "judged": partial(judge, tables, served),
-            "told": lambda: _explain(judge(tables, served)),  # noqa: B023 - called at once
-            "told, and what would flip it": lambda: explain_all(judge(tables, served)),  # noqa: B023
+        served = Served(ReadyModel.read(write_model(name, directory)), ModelRef(name, "1", "benchmark"))
+        explain_all = partial(_explain, with_counterfactuals=True)
+        batch_runs: dict[str, Callable[[], object]] = {
+            "judged": partial(judge_tables, tables, served),
+            "told": lambda: _explain(judge_tables(tables, served)),  # noqa: B023 - called at once
+            "told, and what would flip it": lambda: explain_all(judge_tables(tables, served)),  # noqa: B023
         }
-        for what, run in many.items():
-            yield f"{name}: {what}, of {VERDICTS:,}", f"{best(run, 2) / VERDICTS * 1e6:.1f} us"
+        for what, run in batch_runs.items():
+            yield f"{name}: {what}, of {VERDICTS:,}", f"{shortest_time(run, 2) / VERDICTS * 1e6:.1f} us"
         answers: dict[str, Callable[[bytes], object]] = {
-            "judged": partial(_judged, served),
-            "told": lambda body: _explain(_judged(served, body)),  # noqa: B023
-            "told, and what would flip it": lambda body: explain_all(_judged(served, body)),  # noqa: B023
+            "judged": partial(_judge_body, served),
+            "told": lambda body: _explain(_judge_body(served, body)),  # noqa: B023
+            "told, and what would flip it": lambda body: explain_all(_judge_body(served, body)),  # noqa: B023
             "from JSON to JSON": lambda body: answer_json(body, served),  # noqa: B023
         }
-        for past, asked in bodies.items():
+        for past, requests in bodies.items():
             for what, answer in answers.items():
-                alone = best(lambda: [answer(body) for body in asked], 2) / SINGLY  # noqa: B023
+                alone = shortest_time(lambda: [answer(body) for body in requests], 2) / SINGLY  # noqa: B023
                 yield f"{name}: one alone{past}, {what}", f"{alone * 1e6:.1f} us"
 
 
-def _explain(judgement: Judgement, *, flips: bool = False) -> None:
-    """Compute the full explanation of each verdict, counterfactuals only if `flips`."""
-    for one in judgement.iterate_verdicts():
-        _ = one.reasons, one.words, one.examples, one.unlike, one.flip if flips else None
+def _explain(judgement: Judgement, *, with_counterfactuals: bool = False) -> None:
+    """Compute the full explanation of each verdict, counterfactuals only if `with_counterfactuals`."""
+    for verdict in judgement.iterate_verdicts():
+        _ = (
+            verdict.reasons,
+            verdict.words,
+            verdict.examples,
+            verdict.out_of_distribution,
+            verdict.counterfactual if with_counterfactuals else None,
+        )
 
 
-def _judged(served: Judge, body: bytes) -> Judgement:
+def _judge_body(served: Judge, body: bytes) -> Judgement:
     request = read_request(body)
     assert request is not None, "the request is right"
-    return judged(named_sides(request.comparisons), served)
+    return judge_sides(named_sides(request.comparisons), served)
 
 
-def _bodies(builds: int) -> list[bytes]:
-    return [json.dumps({"comparisons": [_asked(row, builds)]}).encode() for row in range(SINGLY)]
+def _request_bodies(builds: int) -> list[bytes]:
+    return [json.dumps({"comparisons": [_comparison_json(row, builds)]}).encode() for row in range(SINGLY)]
 
 
 def cold_rows() -> Iterator[tuple[object, ...]]:
     """Measure commands, each in a new process."""
     with tempfile.TemporaryDirectory() as temporary:
-        model, request = trained("random-forest", Path(temporary)), Path(temporary) / "request.json"
-        request.write_text(json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}))
+        model, request = write_model("random-forest", Path(temporary)), Path(temporary) / "request.json"
+        request.write_text(json.dumps({"comparisons": [_comparison_json(row) for row in range(COLD)]}))
         judging = ["judge", str(request), "--model", str(model), "--json"]
         commands = {"--help": ["--help"], f"judge on {COLD} comparisons": judging}
-        for told, arguments in commands.items():
+        for title, arguments in commands.items():
             run = partial(subprocess.run, [PERFJUDGE, *arguments], check=True, stdout=subprocess.DEVNULL)
-            yield f"perfjudge {told}, cold", f"{best(run, 2):.2f} s"
+            yield f"perfjudge {title}, cold", f"{shortest_time(run, 2):.2f} s"
 
 
-def _asked(row: int, builds: int = 0) -> dict[str, object]:
+def _comparison_json(row: int, builds: int = 0) -> dict[str, object]:
     rng = np.random.default_rng(row)
     configurations = []
     for threads in (1, 4):
@@ -158,7 +166,7 @@ def _asked(row: int, builds: int = 0) -> dict[str, object]:
 
 
 def main() -> None:
-    before = load()
+    before = load_average()
     with tempfile.TemporaryDirectory() as temporary:
         measured = [*verdict_rows(Path(temporary)), *cold_rows()]
     Table(
@@ -172,7 +180,7 @@ def main() -> None:
             "Told: that, and of each an object with features, sentences, labelled comparisons and warning.",
             f"One alone: {SINGLY} requests of one comparison; JSON, too, tells what would flip the verdict.",
             "The shorter of two runs each, on one core.",
-            busy(before),
+            load_note(before),
         ],
     ).publish("judging")
 

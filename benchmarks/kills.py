@@ -27,12 +27,12 @@ import pandas as pd
 import psutil
 import yaml
 
-from benchmarks.table import SEED, Table, figures_of, machine, repro, require_programs
+from benchmarks.table import SEED, Table, machine_line, read_figures, repro_command, require_programs
 from data.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[1]
 #: By family and verb, the changes to the shipped params.yaml.
-KNOBS: dict[str, dict[str, Any]] = {
+PARAM_CHANGES: dict[str, dict[str, Any]] = {
     "comparisons": {
         "tune": {"trials": 2, "folds": 2, "models": ["logistic"]},
         "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
@@ -53,7 +53,7 @@ KNOBS: dict[str, dict[str, Any]] = {
 OPERATIONS, CASES = 16, 4
 
 
-def made(root: Path) -> Path:
+def copy_project(root: Path) -> Path:
     """Copy the project to `root` as a git repository without any stage output; return `root`."""
     # compiled files are copied, but not those that other processes are about to rename
     left_out = shutil.ignore_patterns("*.pyc.*", "raw", "interim", "valid", "processed", ".gitignore")
@@ -65,53 +65,53 @@ def made(root: Path) -> Path:
     for name in (".dvc/config", "dvc.yaml", "reports/dvc.yaml", ".dvcignore", ".gitignore"):
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
-    knobs = yaml.safe_load((ROOT / "params.yaml").read_text())
-    for family, verbs in KNOBS.items():
-        for verb, own in verbs.items():
-            knobs[family][verb] |= own
-    (root / "params.yaml").write_text(yaml.safe_dump(knobs))
-    _lessen(root / "data/raw")
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    for family, verbs in PARAM_CHANGES.items():
+        for verb, changes in verbs.items():
+            params[family][verb] |= changes
+    (root / "params.yaml").write_text(yaml.safe_dump(params))
+    _reduce_data(root / "data/raw")
     subprocess.run(["git", "init", "--quiet"], check=True, cwd=root)
     return root
 
 
-def _lessen(raw: Path) -> None:
+def _reduce_data(raw: Path) -> None:
     """Reduce the raw data to the first operations and test cases."""
     measured = raw / "measured"
-    operations = _first(measured / "comparisons.parquet", "operation", OPERATIONS)
-    keep(measured, ("results", "comparisons"), lambda table: table["operation"].isin(operations))
+    operations = _first_values(measured / "comparisons.parquet", "operation", OPERATIONS)
+    keep_rows(measured, ("results", "comparisons"), lambda table: table["operation"].isin(operations))
     named = pd.read_parquet(measured / "comparisons.parquet")["comparison_id"]
-    keep(measured, ("labels", "reference"), lambda table: table["comparison_id"].isin(named))
+    keep_rows(measured, ("labels", "reference"), lambda table: table["comparison_id"].isin(named))
     runs = pd.read_parquet(raw / "matrices/matrices.parquet", columns=["workload", "abnormal"])
     cases = runs["workload"][runs["abnormal"].astype("boolean").fillna(value=False)].drop_duplicates()
     cases = cases.head(CASES)
-    keep(raw / "matrices", ("matrices",), lambda table: table["workload"].isin(cases))
+    keep_rows(raw / "matrices", ("matrices",), lambda table: table["workload"].isin(cases))
     ids = pd.read_parquet(raw / "matrices/matrices.parquet", columns=["run_id"])["run_id"]
-    keep(raw / "matrices", ("causes",), lambda table: table["run_id"].isin(ids))
+    keep_rows(raw / "matrices", ("causes",), lambda table: table["run_id"].isin(ids))
 
 
-def _first(path: Path, column: str, most: int) -> pd.Series:
-    return pd.read_parquet(path, columns=[column])[column].drop_duplicates().head(most)
+def _first_values(path: Path, column: str, count: int) -> pd.Series:
+    return pd.read_parquet(path, columns=[column])[column].drop_duplicates().head(count)
 
 
-def keep(directory: Path, tables: Iterable[str], rows: Callable[[pd.DataFrame], pd.Series]) -> None:
+def keep_rows(directory: Path, tables: Iterable[str], rows: Callable[[pd.DataFrame], pd.Series]) -> None:
     """Rewrite the tables in `directory` with the rows where `rows` is true."""
     for name in tables:
         table = pd.read_parquet(directory / f"{name}.parquet")
         table[rows(table)].to_parquet(directory / f"{name}.parquet", index=False)
 
 
-def targets(families: Iterable[str]) -> list[str]:
+def stage_targets(families: Iterable[str]) -> list[str]:
     """Return the stages of these families to pass to DVC; empty for all families: every stage runs."""
     chosen = list(families)
     whole = sorted(chosen) == sorted(FAMILIES)
     return [] if whole else [f"{verb}@{family}" for family in chosen for verb in ("promote", "report")]
 
 
-def repro_of(root: Path, stages: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+def repro_in_copy(root: Path, stages: Iterable[str]) -> tuple[list[str], dict[str, str]]:
     """Return the ``dvc repro`` command of the copy for `stages`, by default all, and its environment."""
     site = str(root / ".dvc/site")
-    return repro(stages, PYTHONPATH=str(root), DVC_SITE_CACHE_DIR=site, MLFLOW_TRACKING_URI="")
+    return repro_command(stages, PYTHONPATH=str(root), DVC_SITE_CACHE_DIR=site, MLFLOW_TRACKING_URI="")
 
 
 #: Killed processes: DVC alone, its whole process group, or the stage that it runs.
@@ -121,7 +121,7 @@ _PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
-class Killed:
+class KilledRun:
     """A killed run, and the outcome of the run after it."""
 
     kind: str
@@ -131,43 +131,47 @@ class Killed:
     same: bool
     left: int
     unfinished: int
-    said: str = ""
+    output: str = ""
 
     @property
-    def well(self) -> bool:
+    def ended_well(self) -> bool:
         """Whether the next run succeeded with the same figures and left nothing behind."""
         return self.status == 0 and self.same and self.left == 0 and self.unfinished == 0
 
 
-def whole(root: Path, stages: Sequence[str]) -> tuple[float, dict[str, bytes]]:
+def run_undisturbed(root: Path, stages: Sequence[str]) -> tuple[float, dict[str, bytes]]:
     """Run `stages` of the copy in `root` without interruption; return the seconds and the figures."""
     begin = time.perf_counter()
-    status, said = _again(root, stages)
+    status, output = _rerun(root, stages)
     if status:
-        raise RuntimeError(said)
-    return time.perf_counter() - begin, figures_of(root)
+        raise RuntimeError(output)
+    return time.perf_counter() - begin, read_figures(root)
 
 
-def killed(root: Path, stages: Sequence[str], kind: str, after: float, wanted: dict[str, bytes]) -> Killed:
+def kill_and_rerun(
+    root: Path, stages: Sequence[str], kind: str, after: float, wanted: dict[str, bytes]
+) -> KilledRun:
     """Kill a run of the copy in `root` after `after` seconds, and run it again at once."""
-    command, environment = repro_of(root, stages)
+    command, environment = repro_in_copy(root, stages)
     log = root / "killed.log"
-    with log.open("wb") as said:
+    with log.open("wb") as log_file:
         run = subprocess.Popen(
-            command, cwd=root, env=environment, stdout=said, stderr=said, start_new_session=True
+            command, cwd=root, env=environment, stdout=log_file, stderr=log_file, start_new_session=True
         )
         time.sleep(after)
-        before = [*_family_of(run.pid)]
-        _kill(run.pid, kind)
+        before = [*_descendants(run.pid)]
+        _send_kill(run.pid, kind)
         run.wait()
-    status, told = _again(root, stages)
+    status, output = _rerun(root, stages)
     begun = re.findall(r"Running stage '(.*)'", log.read_text(errors="replace"))
     stage = begun[-1] if begun else "before the first"
-    left, same = len(psutil.wait_procs(before, _PATIENCE)[1]), figures_of(root) == wanted
-    return Killed(kind, after, stage, status, same, left, unfinished(root), "" if status == 0 else told)
+    left, same = len(psutil.wait_procs(before, _PATIENCE)[1]), read_figures(root) == wanted
+    return KilledRun(
+        kind, after, stage, status, same, left, count_unfinished(root), "" if status == 0 else output
+    )
 
 
-def _kill(process: int, kind: str) -> None:
+def _send_kill(process: int, kind: str) -> None:
     begun = [] if kind != "stage" else psutil.Process(process).children()
     if kind == "group":
         os.killpg(process, signal.SIGKILL)
@@ -177,18 +181,18 @@ def _kill(process: int, kind: str) -> None:
         os.kill(process, signal.SIGKILL)
 
 
-def _family_of(process: int) -> Iterator[psutil.Process]:
+def _descendants(process: int) -> Iterator[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
         yield from psutil.Process(process).children(recursive=True)
 
 
-def _again(root: Path, stages: Sequence[str]) -> tuple[int, str]:
-    command, environment = repro_of(root, stages)
+def _rerun(root: Path, stages: Sequence[str]) -> tuple[int, str]:
+    command, environment = repro_in_copy(root, stages)
     done = subprocess.run(command, check=False, cwd=root, env=environment, capture_output=True, text=True)
     return done.returncode, (done.stdout + done.stderr)[-2000:]
 
 
-def unfinished(root: Path) -> int:
+def count_unfinished(root: Path) -> int:
     """Count half-written files and inconsistent MLflow records that a stage or a promotion left."""
     parts = len([*root.glob("reports/**/.*.part"), *root.glob("models/**/.*.part")])
     store = root / "mlflow.db"
@@ -207,7 +211,7 @@ def unfinished(root: Path) -> int:
 RUNS = 20
 #: Latest kill as a share of an undisturbed run's time; a faster run would have ended before it.
 LATEST = 0.95
-_TOLD = {
+_KIND_TITLES = {
     "dvc": "DVC's process alone",
     "group": "DVC's process group: stage and workers, too",
     "stage": "the stage's process alone",
@@ -218,26 +222,29 @@ _COUNTS = ("runs", "the next run ends well", "all figures the same bytes", "proc
 def main(runs: int = RUNS, families: Sequence[str] = FAMILIES) -> int:
     require_programs("git")
     with tempfile.TemporaryDirectory() as scratch:
-        directory, stages = Path(scratch), targets(families)
-        new = made(directory / "new")
+        directory, stages = Path(scratch), stage_targets(families)
+        new = copy_project(directory / "new")
         shutil.copytree(new, directory / "first")
-        whole(directory / "first", stages)
+        run_undisturbed(directory / "first", stages)
         shutil.copytree(new, directory / "second")
-        seconds, wanted = whole(directory / "second", stages)
-        found = []
+        seconds, wanted = run_undisturbed(directory / "second", stages)
+        outcomes = []
         for number, share in enumerate(np.random.default_rng(SEED).uniform(0, LATEST, runs)):
             root = directory / f"run {number}"
             shutil.copytree(new, root)
-            one = killed(root, stages, KINDS[number % len(KINDS)], float(share * seconds), wanted)
-            sys.stderr.write(f"{number + 1} of {runs}: {one}\n")
-            found.append(one)
+            outcome = kill_and_rerun(root, stages, KINDS[number % len(KINDS)], float(share * seconds), wanted)
+            sys.stderr.write(f"{number + 1} of {runs}: {outcome}\n")
+            outcomes.append(outcome)
             shutil.rmtree(root)
-    _published(found, seconds, families)
-    return 0 if all(one.well for one in found) else 1
+    _publish_page(outcomes, seconds, families)
+    return 0 if all(outcome.well for outcome in outcomes) else 1
 
 
-def _published(found: list[Killed], seconds: float, families: Sequence[str]) -> None:
-    moments = ", ".join(f"{one.after:.1f} s {one.stage}" for one in sorted(found, key=lambda one: one.after))
+def _publish_page(outcomes: list[KilledRun], seconds: float, families: Sequence[str]) -> None:
+    moments = ", ".join(
+        f"{outcome.after:.1f} s {outcome.stage}"
+        for outcome in sorted(outcomes, key=lambda outcome: outcome.after)
+    )
     suite = (
         f"A copy of the project with some of the shipped measurements ({', '.join(families)}) and short"
         f" searches, in which nothing has run; undisturbed, it takes {seconds:.0f} s. Each run has its own."
@@ -249,20 +256,39 @@ def _published(found: list[Killed], seconds: float, families: Sequence[str]) -> 
     next_run = (
         "The next run is a plain `dvc repro`, begun at once. Figures are all metrics.json and summary.json."
     )
-    rows = [_row(_TOLD[kind], [one for one in found if one.kind == kind]) for kind in KINDS]
+    rows = [
+        _kind_row(_KIND_TITLES[kind], [outcome for outcome in outcomes if outcome.kind == kind])
+        for kind in KINDS
+    ]
     Table(
         "dvc repro, killed",
         {"killed with SIGKILL": "", **dict.fromkeys(_COUNTS, "d")},
-        [*rows, _row("all", found)],
-        [machine(), suite, f"Moments are drawn with the random seed {SEED}: {moments}.", next_run, half],
+        [*rows, _kind_row("all", outcomes)],
+        [
+            machine_line(),
+            suite,
+            f"Moments are drawn with the random seed {SEED}: {moments}.",
+            next_run,
+            half,
+        ],
     ).publish("kills")
 
 
-def _row(told: str, found: list[Killed]) -> tuple[object, ...]:
-    ended, same = (sum(flags) for flags in ([one.status == 0 for one in found], [one.same for one in found]))
-    return told, len(found), ended, same, sum(one.left for one in found), sum(one.unfinished for one in found)
+def _kind_row(title: str, outcomes: list[KilledRun]) -> tuple[object, ...]:
+    ended, same = (
+        sum(flags)
+        for flags in ([outcome.status == 0 for outcome in outcomes], [outcome.same for outcome in outcomes])
+    )
+    return (
+        title,
+        len(outcomes),
+        ended,
+        same,
+        sum(outcome.left for outcome in outcomes),
+        sum(outcome.unfinished for outcome in outcomes),
+    )
 
 
 if __name__ == "__main__":
-    many, *named = sys.argv[1:] or [str(RUNS)]
-    sys.exit(main(int(many), named or FAMILIES))
+    n_runs, *named = sys.argv[1:] or [str(RUNS)]
+    sys.exit(main(int(n_runs), named or FAMILIES))

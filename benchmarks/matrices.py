@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.table import Table, publish
-from benchmarks.verdicts import COLUMNS, POOLED, read, rows_of
-from data.paths import Places
+from benchmarks.verdicts import COLUMNS, POOLED, read_metrics, score_rows
+from data.paths import FamilyPaths
 from training.matrices.promote import CAUSES, SPLIT
 
 COUNTS = {
@@ -34,7 +34,7 @@ VALIDITY = {
 }  # fmt: skip
 
 
-def judges(metrics: dict[str, Any]) -> Table:
+def verdict_table(metrics: dict[str, Any]) -> Table:
     """Return the table of verdicts on pairs by models and reference methods, best first."""
     content, data = metrics["splits"][SPLIT], metrics["data"]
     entries = content["entries"] | {"best of the other folds": metrics["selected"]}
@@ -50,36 +50,36 @@ def judges(metrics: dict[str, Any]) -> Table:
         f"{metrics['served']['invalid']} pairs are called invalid when asked without flags: no alarm.",
         f"Champion: {metrics['champion']}.",
     ]
-    rows = rows_of(entries) + rows_of(served)
+    rows = score_rows(entries) + score_rows(served)
     return Table(f"Verdicts on pairs, {content['scheme']}", COLUMNS, rows, notes)
 
 
-def unknown(metrics: dict[str, Any]) -> Iterator[Table]:
+def held_out_cause_table(metrics: dict[str, Any]) -> Iterator[Table]:
     """Yield the same table for held-out causes, if the data set names causes."""
     if CAUSES in metrics["splits"]:
         content = metrics["splits"][CAUSES]
-        told = "What is asked has other causes, and is of other test cases, than what was learned from."
-        notes = [told, POOLED, f"Champion: {metrics['champion']}."]
+        split_note = "What is asked has other causes, and is of other test cases, than what was learned from."
+        notes = [split_note, POOLED, f"Champion: {metrics['champion']}."]
         title = f"Verdicts on pairs, {content['scheme']}"
-        yield Table(title, COLUMNS, rows_of(content["entries"]), notes)
+        yield Table(title, COLUMNS, score_rows(content["entries"]), notes)
 
 
-def seed_tables(tables: pd.DataFrame) -> Iterator[Table]:
+def paper_tables(tables: pd.DataFrame) -> Iterator[Table]:
     """Yield tables 2 and 4 to 8 of the paper."""
     for number, rows in tables.groupby("table", sort=True):
-        cells = [(row["row"], *_counts(row)) for _, row in rows.iterrows()]
+        cells = [(row["row"], *_count_cells(row)) for _, row in rows.iterrows()]
         notes = [f"Scheme: {'; '.join(rows['scheme'].drop_duplicates())}."]
         yield Table(f"Table {number} of the analysis engine paper", {"classifier": ""} | COUNTS, cells, notes)
 
 
-def ablation(table: pd.DataFrame) -> Iterator[Table]:
+def ablation_tables(table: pd.DataFrame) -> Iterator[Table]:
     """Yield the tables of the ablation: remedies added, remedies left out, and groupings."""
     for part, rows in table.groupby("part", sort=True):
-        cells = [(row["model"], row["remedy"], *_counts(row)) for _, row in rows.iterrows()]
+        cells = [(row["model"], row["remedy"], *_count_cells(row)) for _, row in rows.iterrows()]
         yield Table(f"Remedies: {part}", {"model": "", "remedy": ""} | COUNTS, cells)
 
 
-def curves(table: pd.DataFrame) -> Table:
+def curve_table(table: pd.DataFrame) -> Table:
     """Return the table of the paper's figures 4 to 6."""
     rows = table[["figure", "model", "grouping", "x", "balanced_accuracy", "spread"]]
     notes = [
@@ -90,7 +90,7 @@ def curves(table: pd.DataFrame) -> Table:
     return Table("Figures 4 to 6 of the analysis engine paper", CURVES, cells, notes)
 
 
-def _counts(row: pd.Series) -> tuple[object, ...]:
+def _count_cells(row: pd.Series) -> tuple[object, ...]:
     return (
         f"{row['balanced_accuracy']:.3f} ± {row['spread']:.3f}",
         *row[["false_positive", "false_negative"]],
@@ -102,14 +102,14 @@ def _counts(row: pd.Series) -> tuple[object, ...]:
 
 
 def main() -> None:
-    metrics, evaluated = read("matrices"), Places("matrices").evaluated
-    runs = [(name, *(found[figure] for figure in FIGURES)) for name, found in metrics["validity"].items()]
+    metrics, evaluated = read_metrics("matrices"), FamilyPaths("matrices").evaluated
+    runs = [(name, *(counts[figure] for figure in FIGURES)) for name, counts in metrics["validity"].items()]
     tables = [
-        judges(metrics),
-        *unknown(metrics),
-        *seed_tables(pd.read_parquet(evaluated / "tables.parquet")),
-        *ablation(pd.read_parquet(evaluated / "ablation.parquet")),
-        curves(pd.read_parquet(evaluated / "curves.parquet")),
+        verdict_table(metrics),
+        *held_out_cause_table(metrics),
+        *paper_tables(pd.read_parquet(evaluated / "tables.parquet")),
+        *ablation_tables(pd.read_parquet(evaluated / "ablation.parquet")),
+        curve_table(pd.read_parquet(evaluated / "curves.parquet")),
     ]
     if runs:
         tables.append(Table("Validity of runs, held-out test cases", VALIDITY, runs))

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.table import Table, figures_of, machine, repro, require_programs
+from benchmarks.table import Table, machine_line, read_figures, repro_command, require_programs
 
 #: Beginning of the line that the promote stage of comparisons prints after its table.
 CHAMPION = "regression-comparison v"
@@ -20,7 +20,7 @@ CHAMPION = "regression-comparison v"
 
 def timed_repro(root: Path) -> tuple[float, float]:
     """Run ``dvc repro`` in `root`; return its seconds, and those until the table of comparisons."""
-    command, environment = repro()
+    command, environment = repro_command()
     begin, table = time.perf_counter(), float("nan")
     with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as run:
         for line in run.stdout or ():
@@ -38,9 +38,9 @@ def main() -> None:
         for clone in (first, second):
             subprocess.run(["git", "clone", "--quiet", ".", str(clone)], check=True)
         fresh, table = timed_repro(first)
-        again = median(timed_repro(first)[0] for _ in range(5))
+        repeated = median(timed_repro(first)[0] for _ in range(5))
         other, _ = timed_repro(second)
-        same = "the same bytes" if figures_of(first) == figures_of(second) else "DIFFER"
+        same = "the same bytes" if read_figures(first) == read_figures(second) else "DIFFER"
     Table(
         "The whole pipeline",
         dict.fromkeys(("what", "seconds", "wanted"), ""),
@@ -48,10 +48,10 @@ def main() -> None:
             ("dvc repro from nothing", f"{fresh:.1f}", "under 420"),
             ("the main job's table is there after", f"{table:.1f}", "under 120"),
             ("dvc repro from nothing, another clone", f"{other:.1f}", "under 420"),
-            ("dvc repro once more (median of 5)", f"{again:.2f}", "under 3"),
+            ("dvc repro once more (median of 5)", f"{repeated:.2f}", "under 3"),
             ("all figures of the two clones", same, "the same bytes"),
         ],
-        [machine(), "The environment is there already; installing it is not counted."],
+        [machine_line(), "The environment is there already; installing it is not counted."],
     ).publish("pipeline")
 
 

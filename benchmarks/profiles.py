@@ -21,18 +21,26 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.table import SEED, Table, best, busy, clocked, load
+from benchmarks.table import SEED, Table, load_average, load_note, shortest_time, time_call
 from data.errors import InputError
 from data.fingerprints.formats import SOURCES
 from data.fingerprints.params import Fingerprints, Profiling
-from data.fingerprints.validity import decide
+from data.fingerprints.validity import decide_validity
 from data.parallel import Compute, side_by_side
 from data.params import Ingest
-from features.fingerprints.matrix import KEYS, FingerprintTable, Measured, featurize
-from training.fingerprints.differences import adjusted, difference, exchanged
+from features.fingerprints.matrix import KEYS, FingerprintTable, Measured, fingerprint_matrix
+from training.fingerprints.differences import adjusted_p_values, exchange_performances, profile_difference
 from training.fingerprints.importance import Boosting, car_scores, seed_shares
-from training.fingerprints.prediction import Forecast, by_application, forecast
-from training.fingerprints.profiles import Profile, overlap, profile, resamples, shares_of, top, units
+from training.fingerprints.prediction import Forecast, by_application, forecast_application
+from training.fingerprints.profiles import (
+    Profile,
+    infer_profile,
+    mean_overlap,
+    resample_weights,
+    resampling_units,
+    shares_of,
+    top_columns,
+)
 
 JOBS = 2
 SETS = ("quiho", "sparecores")
@@ -50,19 +58,22 @@ REFERENCE = {
 
 
 @cache
-def table(name: str, shared: Path = SHARED) -> FingerprintTable:
+def read_table(name: str, shared: Path = SHARED) -> FingerprintTable:
     """Read a public data set as the pipeline does, with the defaults of params.yaml."""
     section = Fingerprints(ingest=Ingest(format=name, path=shared / name))
     tables = SOURCES.read(section.ingest.format, [section.ingest.path]).tables
-    return featurize(decide(tables, section.checks.missing).kept(tables), section.featurize.threads)
+    return fingerprint_matrix(
+        decide_validity(tables, section.checks.max_missing_fraction).select_kept(tables),
+        section.featurize.threads,
+    )
 
 
-def present(asked: Sequence[str], *names: str) -> Iterator[str]:
-    """Yield the names that are in `asked` and whose data exist; report the missing ones on stderr.
+def present_sets(set_names: Sequence[str], *names: str) -> Iterator[str]:
+    """Yield the names that are in `set_names` and whose data exist; report the missing ones on stderr.
 
     Raises `InputError` where the data of none of them exist.
     """
-    wanted = [name for name in names if name in asked]
+    wanted = [name for name in names if name in set_names]
     if not any((SHARED / name).is_dir() for name in wanted):
         raise InputError(f"needs {' or '.join(names)}", file=SHARED)
     for name in wanted:
@@ -79,25 +90,25 @@ TIMED_APPLICATIONS = 40
 #: The stressor used in place of an application, as it is measured in every run of the fingerprint.
 STAND_IN = "cpu"
 PARAMS = Profiling()
-FACTOR = PARAMS.resamples / REFITS
+FACTOR = PARAMS.n_bootstrap / REFITS
 SPEED_COLUMNS = {
-    "application": "", "runs x stressors": "", "profile, s": ".2f", f"{PARAMS.resamples} refits, s": ".1f",
+    "application": "", "runs x stressors": "", "profile, s": ".2f", f"{PARAMS.n_bootstrap} refits, s": ".1f",
     "ratio": ".0f", "rank correlation": ".2f",
 }  # fmt: skip
 
 
-def speed(asked: Sequence[str]) -> None:
-    measure = {"quiho": _by_application, "sparecores": _all_profiles}
-    for name in present(asked, *measure):
-        measure[name](load(), table(name))
+def write_speed(set_names: Sequence[str]) -> None:
+    measure = {"quiho": _write_quiho_speed, "sparecores": _write_sparecores_speed}
+    for name in present_sets(set_names, *measure):
+        measure[name](load_average(), read_table(name))
 
 
-def _by_application(before: float, found: FingerprintTable) -> None:
-    tasks = [all_runs(found), *map(found.measured, found.applications)]
-    rows = side_by_side(timing, tasks, Compute(JOBS), "profiles beside refits")
+def _write_quiho_speed(before: float, fingerprints: FingerprintTable) -> None:
+    tasks = [all_runs(fingerprints), *map(fingerprints.measurements_of, fingerprints.applications)]
+    rows = side_by_side(time_methods, tasks, Compute(JOBS), "profiles beside refits")
     medians = np.median([row[2:] for row in rows[1:]], axis=0)
     Table(
-        f"A profile with {PARAMS.resamples} resamples, beside refitting the paper's regression as often",
+        f"A profile with {PARAMS.n_bootstrap} resamples, beside refitting the paper's regression as often",
         SPEED_COLUMNS,
         [*rows, (f"median of {len(rows) - 1} applications", "", *medians)],
         [
@@ -106,14 +117,14 @@ def _by_application(before: float, found: FingerprintTable) -> None:
             "A profile here is all of it: importances, their intervals, and all trust figures.",
             f"First row: every run of the fingerprint; the stressor {STAND_IN} stands for an application.",
             "Rank correlation: Spearman's, of all importances by the paper's method and by ours.",
-            busy(before),
+            load_note(before),
         ],
     ).publish("profiles")
 
 
-def all_runs(found: FingerprintTable) -> Measured:
+def all_runs(fingerprints: FingerprintTable) -> Measured:
     """Return all runs of the fingerprint, the stressor `STAND_IN` in place of an application."""
-    runs = found.runs.dropna(subset=STAND_IN)
+    runs = fingerprints.runs.dropna(subset=STAND_IN)
     x = runs.drop(columns=[*KEYS, STAND_IN])
     return Measured(
         f"{STAND_IN} (stressor)",
@@ -127,36 +138,38 @@ def all_runs(found: FingerprintTable) -> Measured:
     )
 
 
-def timing(measured: Measured) -> tuple[object, ...]:
+def time_methods(measured: Measured) -> tuple[object, ...]:
     """Time both methods, and return the values of `SPEED_COLUMNS`."""
     from scipy.stats import spearmanr
 
-    seconds, ours = clocked(partial(profile_of, measured))
-    weights = resamples(units(measured), REFITS, SEED)
-    refits = FACTOR * best(lambda: [seed_shares(measured, SEED, counts) for counts in weights])
+    seconds, ours = time_call(partial(profile_of, measured))
+    weights = resample_weights(resampling_units(measured), REFITS, SEED)
+    refits = FACTOR * shortest_time(lambda: [seed_shares(measured, SEED, counts) for counts in weights])
     correlation = spearmanr(ours.shares, seed_shares(measured, SEED)).statistic
     size = "{} x {}".format(*measured.x.shape)
     return measured.application, size, seconds, refits, refits / seconds, correlation
 
 
-def _all_profiles(before: float, found: FingerprintTable) -> None:
-    measured = [found.measured(name) for name in found.covering(TIMED_APPLICATIONS)]
-    seconds, profiles = clocked(
+def _write_sparecores_speed(before: float, fingerprints: FingerprintTable) -> None:
+    measured = [
+        fingerprints.measurements_of(name) for name in fingerprints.covering_applications(TIMED_APPLICATIONS)
+    ]
+    seconds, profiles = time_call(
         lambda: side_by_side(profile_of, measured, Compute(JOBS), "profiles of sparecores")
     )
-    trusted = sum(one.trust.enough for one in profiles)
-    size = "up to {} x {}".format(*max(one.x.shape for one in measured))
+    trusted = sum(application.trust.enough for application in profiles)
+    size = "up to {} x {}".format(*max(application.x.shape for application in measured))
     Table(
         "All profiles of sparecores, with trust figures",
         dict.fromkeys(("applications", "machines x stressors", "processes"), "")
         | {"seconds": ".0f", "wanted": "", "trusted": "d"},
         [(len(profiles), size, JOBS, seconds, "under 300", trusted)],
-        [f"{PARAMS.resamples} resamples each; reading the data is not counted.", busy(before)],
+        [f"{PARAMS.n_bootstrap} resamples each; reading the data is not counted.", load_note(before)],
     ).publish("profiles-sparecores")
 
 
 def profile_of(measured: Measured) -> Profile:
-    return profile(measured, PARAMS, SEED)
+    return infer_profile(measured, PARAMS, SEED)
 
 
 RESAMPLES = 10
@@ -176,39 +189,47 @@ FIRST = {
 SHOWN = 3
 
 
-def stability(asked: Sequence[str], applications: int) -> None:
-    for name in present(asked, *BOOSTING):
-        before, found = load(), table(name)
-        tasks = [found.measured(one) for one in found.covering(applications)]
+def write_stability(set_names: Sequence[str], applications: int) -> None:
+    for name in present_sets(set_names, *BOOSTING):
+        before, fingerprints = load_average(), read_table(name)
+        tasks = [
+            fingerprints.measurements_of(application)
+            for application in fingerprints.covering_applications(applications)
+        ]
         rows = side_by_side(
-            partial(overlapping, boosting=BOOSTING[name]), tasks, JOBS, f"resamples of {name}"
+            partial(top_five_overlap, boosting=BOOSTING[name]), tasks, JOBS, f"resamples of {name}"
         )
         Table(
             f"Overlap of the top five over resamples of the machines, {name}",
             {"application": "", "machines": "", "paper's method": ".3f", "ours": ".3f"},
             [*rows, (f"mean of {len(rows)}", "", *(fmean(row[side] for row in rows) for side in (2, 3)))],
             [
-                higher(rows),
+                stability_note(rows),
                 f"Mean Jaccard index of all pairs of {RESAMPLES} bootstrap resamples, the same for both.",
                 "Resampled are whole CPU models where there are ten or more, whole machines elsewhere.",
                 f"The paper's method by {BOOSTING[name]}, on all runs; ours on machines.",
-                busy(before),
+                load_note(before),
             ],
         ).publish(f"fingerprints-stability-{name}")
 
 
-def overlapping(measured: Measured, boosting: Boosting) -> Overlaps:
+def top_five_overlap(measured: Measured, boosting: Boosting) -> Overlaps:
     """Return how much the top five stressors of different resamples overlap, by both methods."""
     machines = measured.by_machine()
     seeds = [
-        top(seed_shares(measured, SEED, counts, boosting))
-        for counts in resamples(units(measured), RESAMPLES, SEED)
+        top_columns(seed_shares(measured, SEED, counts, boosting))
+        for counts in resample_weights(resampling_units(measured), RESAMPLES, SEED)
     ]
-    ours = shares_of(car_scores(machines, resamples(units(machines), RESAMPLES, SEED)))
-    return measured.application, len(machines.y), overlap(seeds), overlap([top(shares) for shares in ours])
+    ours = shares_of(car_scores(machines, resample_weights(resampling_units(machines), RESAMPLES, SEED)))
+    return (
+        measured.application,
+        len(machines.y),
+        mean_overlap(seeds),
+        mean_overlap([top_columns(shares) for shares in ours]),
+    )
 
 
-def higher(rows: Sequence[Overlaps]) -> str:
+def stability_note(rows: Sequence[Overlaps]) -> str:
     """Return a sentence: for how many applications our profile is the more stable."""
     better = sum(ours > seed for _, _, seed, ours in rows)
     equal = sum(ours == seed for _, _, seed, ours in rows)
@@ -216,12 +237,14 @@ def higher(rows: Sequence[Overlaps]) -> str:
     return f"Ours is higher for {share}; wanted: 80 %."
 
 
-def firsts(asked: Sequence[str]) -> None:
+def write_first_stressors(set_names: Sequence[str]) -> None:
     """Find the most important stressors of the paper's profiles by its settings; write the page."""
-    (quiho,) = present(asked, "quiho")
-    measured = [table(quiho).measured(name) for name in FIRST]
-    found = side_by_side(three, measured, Compute(JOBS), "the quiho paper's settings")
-    rows = [(name, wanted, *cells) for (name, wanted), cells in zip(FIRST.items(), found, strict=True)]
+    (quiho,) = present_sets(set_names, "quiho")
+    measured = [read_table(quiho).measurements_of(name) for name in FIRST]
+    first_stressors = side_by_side(first_three, measured, Compute(JOBS), "the quiho paper's settings")
+    rows = [
+        (name, wanted, *cells) for (name, wanted), cells in zip(FIRST.items(), first_stressors, strict=True)
+    ]
     right = sum(boosted.split(",")[0] == wanted for _, wanted, boosted, *_ in rows)
     Table(
         "The most important stressors by the quiho paper's settings, quiho",
@@ -236,12 +259,12 @@ def firsts(asked: Sequence[str]) -> None:
     ).publish("fingerprints-seed")
 
 
-def three(measured: Measured) -> tuple[str, str, str, str]:
+def first_three(measured: Measured) -> tuple[str, str, str, str]:
     """Return the first three stressors by each of three methods, and the trust verdict of ours."""
-    ours = profile(measured, Profiling(), SEED)
+    ours = infer_profile(measured, Profiling(), SEED)
     boosted = (seed_shares(measured, SEED, boosting=name) for name in ("gradient-boosting", "xgboost"))
     first, second = (_first_names(measured, shares) for shares in boosted)
-    return first, second, ", ".join(ours.top[:SHOWN]), ours.trust.verdict
+    return first, second, ", ".join(ours.top_stressors[:SHOWN]), ours.trust.ranking_verdict
 
 
 def _first_names(measured: Measured, shares: NDArray[np.float64]) -> str:
@@ -255,15 +278,19 @@ PREDICTION_COLUMNS = {
 }  # fmt: skip
 
 
-def prediction(asked: Sequence[str]) -> None:
-    (name,) = present(asked, "sparecores")
-    before, found = load(), table(name)
+def write_prediction(set_names: Sequence[str]) -> None:
+    (name,) = present_sets(set_names, "sparecores")
+    before, fingerprints = load_average(), read_table(name)
     tasks = [
-        Forecast(found.measured(name).by_machine(), (entry,), Profiling().confidence, "xgboost", SEED)
+        Forecast(
+            fingerprints.measurements_of(name).by_machine(), (entry,), Profiling().confidence, "xgboost", SEED
+        )
         for name in REFERENCE
         for entry in ("ensemble", "forest")
     ]
-    predictions = pd.concat(side_by_side(forecast, tasks, Compute(JOBS), "predictions"), ignore_index=True)
+    predictions = pd.concat(
+        side_by_side(forecast_application, tasks, Compute(JOBS), "predictions"), ignore_index=True
+    )
     measures = by_application(predictions, 0.1).set_index(["application", "entry"])
     errors = measures["median_error"].unstack()
     coverage = measures["coverage"].unstack()["ensemble"]
@@ -282,7 +309,7 @@ def prediction(asked: Sequence[str]) -> None:
             "5 folds of whole CPU models, the same for both.",
             "The forest: 60 trees on the logarithms of all columns.",
             "Coverage: true values inside our interval of 90 %, whose margin comes from the other folds.",
-            busy(before),
+            load_note(before),
         ],
     ).publish("fingerprints-prediction")
 
@@ -329,15 +356,18 @@ class Case:
 
     def sides(self) -> tuple[Measured, Measured]:
         a, b = self.a, self.b
-        return a.rows(np.isin(a.machines, self.first)), b.rows(np.isin(b.machines, self.second))
+        return a.select_rows(np.isin(a.machines, self.first)), b.select_rows(np.isin(b.machines, self.second))
 
 
-def alarms(asked: Sequence[str]) -> None:
-    for name in present(asked, *APPLICATIONS):
-        before, found = load(), table(name)
-        measured = [found.measured(one).by_machine() for one in found.covering(APPLICATIONS[name])]
-        cases = [*alike(measured, HALVES[name]), *apart(measured)]
-        alarms = side_by_side(alarm, cases, Compute(JOBS), f"pairs of profiles, {name}")
+def write_alarms(set_names: Sequence[str]) -> None:
+    for name in present_sets(set_names, *APPLICATIONS):
+        before, fingerprints = load_average(), read_table(name)
+        measured = [
+            fingerprints.measurements_of(application).by_machine()
+            for application in fingerprints.covering_applications(APPLICATIONS[name])
+        ]
+        cases = [*same_application_pairs(measured, HALVES[name]), *other_application_pairs(measured)]
+        alarms = side_by_side(is_alarm, cases, Compute(JOBS), f"pairs of profiles, {name}")
         counted = pd.DataFrame({"way": [case.way.name for case in cases], "alarm": alarms})
         Table(
             f"Two profiles that differ significantly, {name}",
@@ -348,53 +378,55 @@ def alarms(asked: Sequence[str]) -> None:
             [
                 f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
                 "Wanted where the application is the same: at most 5 %.",
-                f"{PARAMS.resamples} exchanges; {len(measured)} applications; halves drawn for each pair.",
+                f"{PARAMS.n_bootstrap} exchanges; {len(measured)} applications; halves drawn for each pair.",
                 f"Pairs with fewer machines a side than said (halves: {LEAST}) are left out.",
                 "Whole profiles: made and compared as `perfjudge irup diff` does.",
                 "Elsewhere the pair is only tested, which gives the same p-values.",
-                busy(before),
+                load_note(before),
             ],
         ).publish(f"fingerprints-alarms-{name}")
 
 
-def alike(measured: list[Measured], number: int) -> Iterator[Case]:
+def same_application_pairs(measured: list[Measured], number: int) -> Iterator[Case]:
     """Yield pairs of the same application on disjoint machines."""
-    pairs = [(one, one) for one in measured]
+    pairs = [(measurement, measurement) for measurement in measured]
     for how, half in (("machine", by_machine), ("CPU model", by_cpu)):
-        yield from _halved(Way(f"same application, halves by {how}", half), pairs * number)
+        yield from _halved_cases(Way(f"same application, halves by {how}", half), pairs * number)
     for machines in FEW:
         for how, half in (("machines", by_machine), ("machines of other CPU models", by_cpu)):
             way = f"same application, {machines} {how} a side"
-            yield from _halved(Way(way, partial(few, half, machines), least=machines), pairs)
+            yield from _halved_cases(Way(way, partial(limited_halves, half, machines), least=machines), pairs)
     applications, machines = WHOLE
     way = f"same application, {machines} machines a side, whole profiles"
     chosen = pairs[:: max(len(pairs) // applications, 1)][:applications]
-    yield from _halved(Way(way, partial(few, by_machine, machines), whole=True, least=machines), chosen)
+    yield from _halved_cases(
+        Way(way, partial(limited_halves, by_machine, machines), whole=True, least=machines), chosen
+    )
 
 
-def apart(measured: list[Measured]) -> Iterator[Case]:
+def other_application_pairs(measured: list[Measured]) -> Iterator[Case]:
     """Yield pairs of applications of different kinds."""
-    kinds = [one.application.replace(":", "-").partition("-")[0] for one in measured]
-    both = product(zip(measured, kinds, strict=True), repeat=2)
-    every = [(a, b) for (a, kind), (b, other) in both if kind != other]
+    kinds = [measurement.application.replace(":", "-").partition("-")[0] for measurement in measured]
+    application_pairs = product(zip(measured, kinds, strict=True), repeat=2)
+    every = [(a, b) for (a, kind), (b, other) in application_pairs if kind != other]
     chosen = np.random.default_rng(SEED).choice(len(every), min(PAIRS, len(every)), replace=False)
     pairs = [every[index] for index in chosen]
     halves = {"halves by machine": by_machine, "halves by CPU model": by_cpu}
-    for how, half in {"the same machines": together, **halves}.items():
-        yield from _halved(Way(f"different applications, {how}", half), pairs)
+    for how, half in {"the same machines": all_machines, **halves}.items():
+        yield from _halved_cases(Way(f"different applications, {how}", half), pairs)
 
 
-def _halved(way: Way, pairs: list[tuple[Measured, Measured]]) -> Iterator[Case]:
+def _halved_cases(way: Way, pairs: list[tuple[Measured, Measured]]) -> Iterator[Case]:
     generator = np.random.default_rng([SEED, crc32(way.name.encode())])
     for a, b in pairs:
-        both = a.rows(np.isin(a.machines, b.machines))
-        first, second = (both.machines[part] for part in way.half(both, generator))
+        shared = a.select_rows(np.isin(a.machines, b.machines))
+        first, second = (shared.machines[part] for part in way.half(shared, generator))
         case = Case(way, a, b, first, second, int(generator.integers(2**31)))
         if all(len(side.y) >= way.least and np.ptp(side.y) > 0 for side in case.sides()):
             yield case
 
 
-def together(measured: Measured, _: np.random.Generator) -> tuple[Flags, Flags]:
+def all_machines(measured: Measured, _: np.random.Generator) -> tuple[Flags, Flags]:
     every = np.ones(len(measured.y), bool)
     return every, every
 
@@ -413,33 +445,35 @@ def by_cpu(measured: Measured, generator: np.random.Generator) -> tuple[Flags, F
     return first, ~first
 
 
-def few(half: Half, machines: int, measured: Measured, generator: np.random.Generator) -> tuple[Flags, Flags]:
+def limited_halves(
+    half: Half, machines: int, measured: Measured, generator: np.random.Generator
+) -> tuple[Flags, Flags]:
     """Return at most `machines` machines of each half, drawn at random."""
-    one, other = half(measured, generator)
-    for side in (one, other):
+    first, other = half(measured, generator)
+    for side in (first, other):
         side[generator.permutation(np.flatnonzero(side))[machines:]] = False
-    return one, other
+    return first, other
 
 
-def alarm(case: Case) -> bool:
+def is_alarm(case: Case) -> bool:
     """Return whether the two profiles differ significantly."""
     if case.way.whole:
         try:
-            a, b = (profile(side, PARAMS, SEED) for side in case.sides())
+            a, b = (infer_profile(side, PARAMS, SEED) for side in case.sides())
         except InputError:
             return False
-        return difference(a, b, PARAMS, case.seed).significant
-    scores = exchanged(*case.sides(), PARAMS.resamples, case.seed)
-    return bool((adjusted(scores.b - scores.a) <= PARAMS.significance).any())
+        return profile_difference(a, b, PARAMS, case.seed).significant
+    scores = exchange_performances(*case.sides(), PARAMS.n_bootstrap, case.seed)
+    return bool((adjusted_p_values(scores.b - scores.a) <= PARAMS.significance).any())
 
 
 def main() -> None:
     parts = {
-        "speed": speed,
-        "stability": lambda asked: stability(asked, options.applications),
-        "prediction": prediction,
-        "alarms": alarms,
-        "seed": firsts,
+        "speed": write_speed,
+        "stability": lambda set_names: write_stability(set_names, options.applications),
+        "prediction": write_prediction,
+        "alarms": write_alarms,
+        "seed": write_first_stressors,
     }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--applications", type=int, default=120, help="of each set, for stability")

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from benchmarks.table import SEED, Table
 from data.corun.tables import CorunTables
 from data.measure.perf_stat import TIME
-from features.corun.rates import Solo, instances
-from serving.corun.online_answer import answer
+from features.corun.rates import Solo, training_instances
+from serving.corun.online_answer import predict_online
 from serving.corun.schemas import OnlineAnswer
-from training.corun.online import SampledRuns, paired
+from training.corun.online import SampledRuns, pair_runs
 
 Floats = NDArray[np.float64]
 
@@ -45,35 +45,44 @@ class Simulated:
 Slowing = Callable[[Generator, Floats], Floats]
 
 
-def uniform(rng: Generator, missing: Floats) -> Floats:
+def uniform_slowdowns(rng: Generator, missing: Floats) -> Floats:
     """Return slowdowns of up to 40 %, independent of cache misses."""
     return 1 + rng.uniform(0, 0.4, len(missing))
 
 
-def little(rng: Generator, missing: Floats) -> Floats:
+def small_slowdowns(rng: Generator, missing: Floats) -> Floats:
     """Return slowdowns of up to 6 %, independent of cache misses."""
     return 1 + rng.uniform(0, 0.06, len(missing))
 
 
-def demanded(rng: Generator, missing: Floats) -> Floats:
+def demand_slowdowns(rng: Generator, missing: Floats) -> Floats:
     """Return slowdowns that are the co-runners' demand times a sensitivity drawn for each phase."""
     return 1 + rng.lognormal(-1.8, 0.8) * rng.beta(1.2, 1.2, len(missing))
 
 
-def missed(rng: Generator, missing: Floats) -> Floats:
+def cache_miss_slowdowns(rng: Generator, missing: Floats) -> Floats:
     """Return slowdowns that are the co-runners' demand times the cache misses of the phase."""
     return 1 + rng.lognormal(-1.2, 0.7) * missing * np.exp(rng.normal(0, 0.3, len(missing)))
 
 
-def heavy(rng: Generator, missing: Floats) -> Floats:
+def heavy_slowdowns(rng: Generator, missing: Floats) -> Floats:
     """Return slowdowns that are mostly small and seldom large."""
     return 1 + rng.exponential(rng.choice([0.03, 0.1, 0.25]), len(missing))
 
 
-SLOWING: dict[str, Slowing] = {one.__name__: one for one in (uniform, little, demanded, missed, heavy)}
+SLOWING: dict[str, Slowing] = {
+    slowdowns.__name__: slowdowns
+    for slowdowns in (
+        uniform_slowdowns,
+        small_slowdowns,
+        demand_slowdowns,
+        cache_miss_slowdowns,
+        heavy_slowdowns,
+    )
+}
 
 
-def task(rng: Generator, slowing: Slowing, *, recurring: bool, seconds: float = 60.0) -> Simulated:
+def draw_task(rng: Generator, slowing: Slowing, *, recurring: bool, seconds: float = 60.0) -> Simulated:
     """Draw a task of 3 to 8 phases; each comes once, or repeatedly if `recurring`."""
     phases = int(rng.integers(3, 9))
     missing = rng.beta(0.8, 0.8, phases)
@@ -114,56 +123,65 @@ class Case:
     """The true impact and the answer by the progress curve."""
 
     truth: float
-    told: OnlineAnswer
+    online_answer: OnlineAnswer
 
     @property
     def so_far(self) -> float:
-        return self.told.opinions[0].so_far or np.nan
+        return self.online_answer.opinions[0].so_far or np.nan
 
 
-def simulated(seconds: float, runs: int, *, recurring: bool, whole: bool) -> Iterator[Case]:
+def simulated_cases(seconds: float, runs: int, *, recurring: bool, whole: bool) -> Iterator[Case]:
     """Yield cases of simulated programs of 60 s; only `seconds` of the co-run are seen."""
     for place, slowing in enumerate(SLOWING.values()):
         for number in range(runs):
             rng = np.random.default_rng([SEED, place, number, recurring])
-            program = task(rng, slowing, recurring=recurring)
+            program = draw_task(rng, slowing, recurring=recurring)
             alone = sampled_run(rng, program, together=False, until=np.inf if whole else seconds)
             together = sampled_run(rng, program, together=True, until=seconds)
-            yield Case(program.impact, answer(alone, together, None, None, whole=whole))
+            yield Case(program.impact, predict_online(alone, together, None, None, whole=whole))
 
 
-def shipped(seconds: float, *, whole: bool) -> Iterator[Case]:
+def shipped_cases(seconds: float, *, whole: bool) -> Iterator[Case]:
     """Yield cases of shipped co-runs; perf counted no hardware events there."""
     tables = CorunTables.read(SHIPPED)
-    sampled_runs = SampledRuns.of(tables.samples, seconds)
-    pairs = paired(sampled_runs.runs, instances(tables, Solo.of(tables))).iloc[::EVERY]
+    sampled_runs = SampledRuns.from_samples(tables.samples, seconds)
+    pairs = pair_runs(sampled_runs.runs, training_instances(tables, Solo.from_tables(tables))).iloc[::EVERY]
     tasks = sampled_runs.runs["task"].iloc[pairs["solo"]].to_numpy()
     pairs = pairs[np.isin(tasks, np.unique(tables.samples["task"])[1::2])]
     keys = list(sampled_runs.runs.columns)
     by_run = dict(tuple(tables.samples.groupby(keys, sort=False)))
 
     def counts(row: int) -> pd.DataFrame:
-        found = by_run[tuple(sampled_runs.runs.iloc[row])].sort_values(TIME)
-        return found[[TIME, "task-clock", "context-switches", "page-faults"]].reset_index(drop=True)
+        samples = by_run[tuple(sampled_runs.runs.iloc[row])].sort_values(TIME)
+        return samples[[TIME, "task-clock", "context-switches", "page-faults"]].reset_index(drop=True)
 
     for pair in pairs.itertuples():
         alone, together = counts(int(pair.solo)), counts(int(pair.corun))
         first = together[together[TIME] <= seconds + 1e-9]
         alone = alone if whole else alone[alone[TIME] <= seconds + 1e-9]
-        yield Case(float(pair.impact), answer(alone, first, None, None, whole=whole))
+        yield Case(float(pair.impact), predict_online(alone, first, None, None, whole=whole))
 
 
-def rows(about: tuple[object, ...], cases: list[Case]) -> Iterator[tuple[object, ...]]:
+def score_rows(about: tuple[object, ...], cases: list[Case]) -> Iterator[tuple[object, ...]]:
     """Yield a row for the answer by the progress curve, and one for the ratio so far."""
     truth = np.array([case.truth for case in cases])
-    told = np.array([[case.told.impact, case.told.low, case.told.high] for case in cases], np.float64)
-    holds = float(((told[:, 1] <= truth) & (truth <= told[:, 2])).mean())
-    width = float((told[:, 2] / told[:, 1] - 1).mean())
-    yield (*about, "progress", *_worth(truth, told[:, 0]), holds, width)
-    yield (*about, "the ratio so far", *_worth(truth, np.array([case.so_far for case in cases])), None, None)
+    estimates = np.array(
+        [[case.online_answer.impact, case.online_answer.low, case.online_answer.high] for case in cases],
+        np.float64,
+    )
+    holds = float(((estimates[:, 1] <= truth) & (truth <= estimates[:, 2])).mean())
+    width = float((estimates[:, 2] / estimates[:, 1] - 1).mean())
+    yield (*about, "progress", *_error_scores(truth, estimates[:, 0]), holds, width)
+    yield (
+        *about,
+        "the ratio so far",
+        *_error_scores(truth, np.array([case.so_far for case in cases])),
+        None,
+        None,
+    )
 
 
-def _worth(truth: Floats, predicted: Floats) -> tuple[int, float, float, float]:
+def _error_scores(truth: Floats, predicted: Floats) -> tuple[int, float, float, float]:
     error = np.abs(predicted / truth - 1)
     r2 = 1 - ((truth - predicted) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
     return len(truth), float((error <= TOLERANCE).mean()), float(error.mean()), float(r2)
@@ -171,7 +189,7 @@ def _worth(truth: Floats, predicted: Floats) -> tuple[int, float, float, float]:
 
 def main(runs: int = 8) -> None:
     """Ask about simulated programs, `runs` of each kind, and about shipped co-runs."""
-    found: list[tuple[object, ...]] = []
+    table_rows: list[tuple[object, ...]] = []
     for recurring, whole, seconds in (
         (recurring, whole, seconds)
         for recurring in (True, False)
@@ -180,12 +198,12 @@ def main(runs: int = 8) -> None:
     ):
         about = f"simulated, phases come {'again and again' if recurring else 'once'}"
         alone = "whole" if whole else "its beginning"
-        cases = list(simulated(seconds, runs, recurring=recurring, whole=whole))
-        found += rows((about, alone, seconds), cases)
+        cases = list(simulated_cases(seconds, runs, recurring=recurring, whole=whole))
+        table_rows += score_rows((about, alone, seconds), cases)
     for seconds in (2.0, 10.0):
-        found += rows(("shipped", "whole", seconds), list(shipped(seconds, whole=True)))
+        table_rows += score_rows(("shipped", "whole", seconds), list(shipped_cases(seconds, whole=True)))
     title = "The impact by progress, without training"
-    Table(title, COLUMNS, found, _notes(runs)).publish("progress")
+    Table(title, COLUMNS, table_rows, _notes(runs)).publish("progress")
 
 
 def _notes(runs: int) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import SEED, Table, busy, clocked, load, repro, require_programs
+from benchmarks.table import SEED, Table, load_average, load_note, repro_command, require_programs, time_call
 
 #: Numbers of new labels, of wrong ones among them, and of all comparisons.
 NEW, OTHERWISE = 50, 5
@@ -30,13 +30,13 @@ _RUN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
 
 def timed_repro(root: Path) -> tuple[float, Sequence[str]]:
     """Run ``dvc repro`` in `root`; return the seconds and the stages that ran."""
-    command, environment = repro()
+    command, environment = repro_command()
     run = partial(subprocess.run, command, cwd=root, env=environment, check=True, capture_output=True)
-    seconds, done = clocked(partial(run, text=True))
+    seconds, done = time_call(partial(run, text=True))
     return seconds, _RUN.findall(done.stdout)
 
 
-def withhold(root: Path) -> pd.DataFrame:
+def withhold_labels(root: Path) -> pd.DataFrame:
     """Remove the labels of 50 comparisons of `root`; return them as a person's labels, 5 of them wrong."""
     labels = pd.read_parquet(root / LABELS)
     new = labels.sample(NEW, random_state=SEED)
@@ -46,25 +46,25 @@ def withhold(root: Path) -> pd.DataFrame:
     return new.assign(status=status, labelled_by="bert", annotator="bert")
 
 
-def label(root: Path, new: pd.DataFrame) -> None:
+def add_labels(root: Path, new: pd.DataFrame) -> None:
     labels = pd.concat([pd.read_parquet(root / LABELS), new], ignore_index=True)
     labels.to_parquet(root / LABELS, index=False)
 
 
 def main() -> None:
     require_programs("git")
-    before = load()
+    before = load_average()
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "project"
         shutil.copytree(Path.cwd(), root, symlinks=True, ignore=_LEFT)
         # a new repository, as .git of a worktree names the repository that it belongs to
         (root / ".git").unlink() if (root / ".git").is_file() else shutil.rmtree(root / ".git")
         subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
-        new = withhold(root)
+        new = withhold_labels(root)
         first, _ = timed_repro(root)
-        label(root, new)
+        add_labels(root, new)
         seconds, ran = timed_repro(root)
-        again, _ = timed_repro(root)
+        repeated, _ = timed_repro(root)
     families = sorted({name.partition("@")[2] for name in ran} - {""})
     Table(
         "New labels",
@@ -74,10 +74,10 @@ def main() -> None:
             ("families that are trained anew", ", ".join(families), "comparisons"),
             ("stages that run", ", ".join(ran), ""),
             ("dvc repro before they came, seconds", f"{first:.1f}", ""),
-            ("dvc repro once more, seconds", f"{again:.1f}", ""),
+            ("dvc repro once more, seconds", f"{repeated:.1f}", ""),
         ],
         [
-            busy(before),
+            load_note(before),
             f"The shipped measurement ({WHOLE} comparisons) with {WHOLE - NEW} labels, then with the rest.",
             f"Of these {NEW}, {OTHERWISE} say the opposite of the truth. Drawn with the seed {SEED}.",
         ],

@@ -22,7 +22,7 @@ import psutil
 from rich.progress import track
 
 from benchmarks.synthetic_matrices import GROUPS, RAW, generate
-from benchmarks.table import SEED, Table, busy, clocked, load, publish
+from benchmarks.table import SEED, Table, load_average, load_note, publish, time_call
 from data.parallel import Compute
 from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
@@ -31,29 +31,29 @@ from training.matrices.schemes import Cell
 MODEL, TRIALS, MISSING = "logistic", 6, 0.5
 
 
-def _processor() -> float:
+def _processor_seconds() -> float:
     """Return the processor seconds of this process and its children."""
     me = psutil.Process()
-    times = [one.cpu_times() for one in (me, *me.children(recursive=True))]
-    return float(sum(one.user + one.system for one in times))
+    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
+    return float(sum(process.user + process.system for process in times))
 
 
-def learn(source: Path, work: Path, jobs: int) -> None:
+def train_and_print(source: Path, work: Path, jobs: int) -> None:
     recipe = LargeRecipe(Cell(MODEL, LARGE), TRIALS, SEED, MISSING, Compute(jobs))
-    clean, (pieces, _) = clocked(lambda: recipe.cleaned(source, work))
-    features, shaped = clocked(lambda: recipe.shaped(pieces))
-    fit, engine = clocked(lambda: recipe.learned(shaped))
-    told = {"clean": clean, "features": features, "fit": fit, "processor": _processor()}
-    told["own"] = len(engine.judges.own)
-    sizes = {"pairs": pieces.pairs, "pieces": len(pieces.files), "valid": pieces.rows}
-    print(json.dumps(told | sizes))
+    clean, (chunks, _) = time_call(lambda: recipe.clean_chunks(source, work))
+    features, shaped = time_call(lambda: recipe.shaped(chunks))
+    fit, engine = time_call(lambda: recipe.fit_engine(shaped))
+    figures = {"clean": clean, "features": features, "fit": fit, "processor": _processor_seconds()}
+    figures["own"] = len(engine.judges.own)
+    sizes = {"pairs": chunks.pairs, "pieces": len(chunks.files), "valid": chunks.rows}
+    print(json.dumps(figures | sizes))
 
 
 SIZES = (200_000, 2_000_000)
 #: Vectors per file of the source; test cases differ between files.
 FILE = 20_000
 #: Seconds between two measurements of the memory of all processes.
-LOOK = 0.05
+SAMPLING_INTERVAL = 0.05
 STEPS = {"clean": "parting and cleaning", "features": "feature stage", "fit": "search and fit of all groups"}
 #: Vectors and workers of the extrapolated plan.
 PLANNED, WORKERS = 1_000_000_000, 64
@@ -65,16 +65,16 @@ class Measured:
     """One run: vectors, times of the steps, peak resident memory and disk usage in bytes."""
 
     vectors: int
-    told: dict[str, Any]
+    figures: dict[str, Any]
     peak: int
     disk: int
 
     @property
     def seconds(self) -> float:
-        return float(sum(self.told[step] for step in STEPS))
+        return float(sum(self.figures[step] for step in STEPS))
 
 
-def write(directory: Path, vectors: int) -> None:
+def write_vectors(directory: Path, vectors: int) -> None:
     """Write a table of `vectors` vectors, a file at a time."""
     directory.mkdir(parents=True)
     for number in track(range(vectors // FILE), f"make {vectors:,} vectors", transient=True):
@@ -86,25 +86,25 @@ def write(directory: Path, vectors: int) -> None:
             tables.metrics.to_parquet(directory.parent / "metrics.parquet", index=False)
 
 
-def measured(vectors: int, root: Path, jobs: int) -> Measured:
+def measure_run(vectors: int, root: Path, jobs: int) -> Measured:
     """Generate vectors, train on them in a separate process, and sample its memory."""
     source, work = root / f"{vectors}" / "matrices", root / f"{vectors}" / "work"
     if not source.exists():
-        write(source, vectors)
+        write_vectors(source, vectors)
     command = [sys.executable, "-m", "benchmarks.scale", "--learn", source, work, "--jobs", str(jobs)]
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
-        peak = max(_memory(psutil.Process(process.pid), process))
-        told = process.stdout.read() if process.stdout else ""
+        peak = max(_sample_memory(psutil.Process(process.pid), process))
+        output = process.stdout.read() if process.stdout else ""
     disk = sum(path.stat().st_size for path in work.rglob("*.parquet"))
-    return Measured(vectors, json.loads(told), peak, disk)
+    return Measured(vectors, json.loads(output), peak, disk)
 
 
-def _memory(parent: psutil.Process, process: subprocess.Popen[str]) -> Iterator[int]:
+def _sample_memory(parent: psutil.Process, process: subprocess.Popen[str]) -> Iterator[int]:
     """Yield the resident memory of a process and its children until it ends."""
     while process.poll() is None:
         with suppress(psutil.NoSuchProcess):
-            yield sum(_resident(one) for one in [parent, *parent.children(recursive=True)])
-        time.sleep(LOOK)
+            yield sum(_resident(member) for member in [parent, *parent.children(recursive=True)])
+        time.sleep(SAMPLING_INTERVAL)
 
 
 def _resident(process: psutil.Process) -> int:
@@ -113,21 +113,21 @@ def _resident(process: psutil.Process) -> int:
     return 0
 
 
-def table(found: list[Measured], jobs: int, before: float) -> Table:
-    small, large = found[0], found[-1]
+def size_table(runs: list[Measured], jobs: int, before: float) -> Table:
+    small, large = runs[0], runs[-1]
     rows = [
         (
-            f"{one.vectors:,}",
-            *(one.told[step] for step in STEPS),
-            one.seconds,
-            one.told["processor"],
-            one.peak / GIB,
-            one.disk / GIB,
+            f"{run.vectors:,}",
+            *(run.figures[step] for step in STEPS),
+            run.seconds,
+            run.figures["processor"],
+            run.peak / GIB,
+            run.disk / GIB,
         )
-        for one in found
+        for run in runs
     ]
-    times = [large.told[step] / small.told[step] for step in STEPS]
-    times += [large.seconds / small.seconds, large.told["processor"] / small.told["processor"]]
+    times = [large.figures[step] / small.figures[step] for step in STEPS]
+    times += [large.seconds / small.seconds, large.figures["processor"] / small.figures["processor"]]
     rows.append(("last / first", *times, large.peak / small.peak, None))
     columns = {"vectors": "", **{f"{words}, s": ".1f" for words in STEPS.values()}}
     return Table(
@@ -135,34 +135,37 @@ def table(found: list[Measured], jobs: int, before: float) -> Table:
         columns
         | {"all, s": ".1f", "of the processor, s": ".1f", "peak, GiB": ".2f", "left on disk, GiB": ".1f"},
         rows,
-        [*_notes(small, large, jobs), busy(before)],
+        [*_notes(small, large, jobs), load_note(before)],
     )
 
 
 def _notes(small: Measured, large: Measured, jobs: int) -> list[str]:
-    told, processes = large.told, "1 process" if jobs == 1 else f"{jobs} processes"
+    figures, processes = large.figures, "1 process" if jobs == 1 else f"{jobs} processes"
     return f"""\
-Synthetic, seed {SEED}: for speed and memory only. {told["valid"]:,} of the {large.vectors:,} vectors are \
-valid, in {told["pairs"]:,} pairs and {told["pieces"]} pieces; {told["own"]} groups got their own classifier.
-On {processes}; where the machine has other work, the processor's seconds tell more than the clock's.
-Peak: the resident sizes of all processes together, every {LOOK:g} s; what they share counts twice.
+Synthetic, seed {SEED}: for speed and memory only. {figures["valid"]:,} of the {large.vectors:,} vectors are \
+valid, in {figures["pairs"]:,} pairs and {figures["pieces"]} pieces; {figures["own"]} groups got their own \
+classifier.
+On {processes}; where the machine has other work, the processor's seconds tell more than the \
+clock's.
+Peak: the resident sizes of all processes together, every {SAMPLING_INTERVAL:g} s; what they share counts \
+twice.
 Parting and cleaning read the table twice and write it twice. The feature stage learns medians, units and \
 noise of all runs, and for each fifth of the test cases those of the others, and contrasts all pairs.
 {large.vectors / small.vectors:.0f} times as many vectors.
 """.splitlines()
 
 
-def plan(small: Measured, large: Measured) -> Table:
+def plan_table(small: Measured, large: Measured) -> Table:
     """Return the extrapolated cost of `PLANNED` vectors, by the marginal cost of a vector."""
     more = large.vectors - small.vectors
-    seconds = {words: large.told[step] - small.told[step] for step, words in STEPS.items()}
+    seconds = {words: large.figures[step] - small.figures[step] for step, words in STEPS.items()}
     seconds |= {"all": large.seconds - small.seconds}
-    seconds |= {"all, of the processor": large.told["processor"] - small.told["processor"]}
+    seconds |= {"all, of the processor": large.figures["processor"] - small.figures["processor"]}
     rows: list[tuple[object, ...]] = []
-    for words, found in seconds.items():
-        each = found / more
-        hours = each * PLANNED / HOUR
-        rows.append((words, each * 1e6, hours, hours / WORKERS))
+    for words, extra_seconds in seconds.items():
+        per_vector = extra_seconds / more
+        hours = per_vector * PLANNED / HOUR
+        rows.append((words, per_vector * 1e6, hours, hours / WORKERS))
     disk = (large.disk - small.disk) / more
     rows.append(("left on disk", f"{disk:,.0f} bytes", f"{disk * PLANNED / 1e12:.1f} TB", None))
     return Table(
@@ -191,13 +194,13 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.learn:
-        learn(*options.learn, options.jobs)
+        train_and_print(*options.learn, options.jobs)
         return
-    before, found = load(), []
+    before, runs = load_average(), []
     for size in options.sizes:
         with tempfile.TemporaryDirectory(dir=options.work, prefix="scale-") as root:
-            found.append(measured(size, Path(root), options.jobs))
-    publish("scale", [table(found, options.jobs, before), plan(found[0], found[-1])])
+            runs.append(measure_run(size, Path(root), options.jobs))
+    publish("scale", [size_table(runs, options.jobs, before), plan_table(runs[0], runs[-1])])
 
 
 if __name__ == "__main__":

@@ -26,11 +26,20 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.table import PERFJUDGE, Table, busy, clocked, free_port, load, publish, require_programs
+from benchmarks.table import (
+    PERFJUDGE,
+    Table,
+    free_port,
+    load_average,
+    load_note,
+    publish,
+    require_programs,
+    time_call,
+)
 from data.comparisons.tables import ComparisonTables
 from data.corun.tables import SAMPLE_DTYPES
 from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
-from training.registry.champions import CHAMPION, located, tracking_uri
+from training.registry.champions import CHAMPION, locate_model, tracking_uri
 
 CONNECTIONS = 16
 #: Seconds of one load test, and number of rounds; the result of median throughput counts.
@@ -62,7 +71,7 @@ end
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadTest:
     """The result of a closed-loop load test by wrk; `p50` and `p99` are latencies in milliseconds."""
 
     answers: int
@@ -76,9 +85,9 @@ class Load:
         return self.answers / self.seconds
 
 
-def loaded(
+def run_load_test(
     url: str, bodies: Sequence[str] = (), connections: int = CONNECTIONS, seconds: int = SECONDS
-) -> Load:
+) -> LoadTest:
     """Send the bodies in turn over `connections` connections; without bodies, send GET requests."""
     with tempfile.TemporaryDirectory() as scratch:
         script, lines = Path(scratch) / "load.lua", Path(scratch) / "bodies"
@@ -86,19 +95,22 @@ def loaded(
         lines.write_text("".join(f"{body}\n" for body in bodies), encoding="utf-8")
         options = f"-t1 -c{connections} -d{seconds} --timeout 60".split()
         command = ["wrk", *options, "-s", str(script), url, "--", str(lines)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return Load(**json.loads(told.splitlines()[-1]))
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return LoadTest(**json.loads(output.splitlines()[-1]))
 
 
 @contextmanager
-def running(command: Sequence[str], url: str) -> Iterator[int]:
+def running_server(command: Sequence[str], url: str) -> Iterator[int]:
     """Run a server while the block lasts; yield its process id as soon as `url` answers."""
     # MLflow finds uvicorn by PATH and starts it through a shell, so the whole process group is ended
     around = {**os.environ, "PATH": f"{PERFJUDGE.parent}:{os.environ['PATH']}"}
-    told: dict[str, Any] = {"env": around, "start_new_session": True}
-    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log, **told) as server:
+    process_options: dict[str, Any] = {"env": around, "start_new_session": True}
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(command, stdout=log, stderr=log, **process_options) as server,
+    ):
         try:
-            while not _answers(url):
+            while not _is_answering(url):
                 if server.poll() is not None:
                     log.seek(0)
                     raise SystemExit(log.read().decode())
@@ -108,7 +120,7 @@ def running(command: Sequence[str], url: str) -> Iterator[int]:
             os.killpg(server.pid, signal.SIGTERM)
 
 
-def _answers(url: str) -> bool:
+def _is_answering(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own address
             return True
@@ -116,13 +128,13 @@ def _answers(url: str) -> bool:
         return False
 
 
-def post(url: str, body: bytes) -> bytes:
+def post_body(url: str, body: bytes) -> bytes:
     request = urllib.request.Request(url, body, JSON)  # noqa: S310 - our own address
     with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310
         return bytes(answer.read())
 
 
-def comparisons() -> list[dict[str, Any]]:
+def shipped_comparisons() -> list[dict[str, Any]]:
     """Return the shipped comparisons in the format of a request."""
     tables = ComparisonTables.read(Path("data/interim/comparisons"))
     by_operation = dict(list(tables.results.groupby(["benchmark", "operation", "machine"])))
@@ -148,44 +160,47 @@ def _comparison(row: Any, by_operation: dict[Any, pd.DataFrame]) -> dict[str, An
 
 def rows_for_mlflow() -> list[str]:
     """Return request bodies for MLflow's server, each with the vector of one shipped comparison."""
-    with located(lambda: "regression-comparison", None) as found:
-        names = json.loads((found.directory / "extra_files/card.json").read_text())["features"]
+    with locate_model(lambda: "regression-comparison", None) as champion:
+        names = json.loads((champion.directory / "extra_files/card.json").read_text())["features"]
     vectors = pd.read_parquet("data/processed/comparisons/features.parquet")[names].astype(float)
     rows = vectors.astype(object).where(vectors.notna(), None).to_numpy().tolist()
     return [json.dumps({"dataframe_split": {"columns": names, "data": [row]}}) for row in rows]
 
 
-def other_bodies() -> dict[str, list[str]]:
+def family_bodies() -> dict[str, list[str]]:
     """Return request bodies for the endpoints of the other families by path, made from the shipped data."""
     return {
-        "/v1/matrices/judge": list(_pairs(20)),
-        "/v1/corun/static": list(_coruns()),
-        "/v1/corun/online": list(_first_seconds(20)),
-        "/v1/irup": [_profile()],
+        "/v1/matrices/judge": list(_pair_bodies(20)),
+        "/v1/corun/static": list(_corun_bodies()),
+        "/v1/corun/online": list(_online_bodies(20)),
+        "/v1/irup": [_profile_body()],
     }
 
 
-def _pairs(count: int) -> Iterator[str]:
+def _pair_bodies(count: int) -> Iterator[str]:
     runs = pd.read_parquet("data/interim/matrices/matrices.parquet")
     metrics = [name for name in runs.columns if name not in RUN_DTYPES and not name.startswith(SUMMARY)]
     for pair_id, rows in list(runs[runs["pair_id"].notna()].groupby("pair_id"))[:count]:
         first = rows.iloc[0]
         sides = {
-            side: {"version": f"{side} of it", "metrics": _listed(rows.loc[rows["side"] == side, metrics])}
+            side: {
+                "version": f"{side} of it",
+                "metrics": _column_lists(rows.loc[rows["side"] == side, metrics]),
+            }
             for side in SIDES
         }
         named = {"pair_id": pair_id, "workload": first["workload"], "group": first["group"]}
         yield json.dumps({"pairs": [{**named, "machine": first["machine"], **sides}]})
 
 
-def _coruns() -> Iterator[str]:
+def _corun_bodies() -> Iterator[str]:
     pairs = pd.read_parquet("data/interim/corun/pairs.parquet", columns=["task", "corunner_1", "machine"])
     for task, corunner, machine in pairs.drop_duplicates().itertuples(index=False):
-        asked = {"task": task, "corunners": [corunner], "machine": machine}
-        yield json.dumps({"coruns": [asked]})
+        corun = {"task": task, "corunners": [corunner], "machine": machine}
+        yield json.dumps({"coruns": [corun]})
 
 
-def _first_seconds(count: int) -> Iterator[str]:
+def _online_bodies(count: int) -> Iterator[str]:
     samples = pd.read_parquet("data/interim/corun/samples.parquet")
     events = [name for name in samples.columns if name not in SAMPLE_DTYPES]
     first = samples[(samples["t_seconds"] <= SAMPLED) & (samples["repetition"] == 1)]
@@ -195,13 +210,16 @@ def _first_seconds(count: int) -> Iterator[str]:
         sides = {"solo": alone[task], "corun": rows}
         yield json.dumps(
             {
-                side: {"t_seconds": one["t_seconds"].tolist(), "events": _listed(one[events])}
-                for side, one in sides.items()
+                side: {
+                    "t_seconds": side_rows["t_seconds"].tolist(),
+                    "events": _column_lists(side_rows[events]),
+                }
+                for side, side_rows in sides.items()
             }
         )
 
 
-def _profile() -> str:
+def _profile_body() -> str:
     root = Path("data/interim/fingerprints")
     rates, values = pd.read_parquet(root / "machines.parquet"), pd.read_parquet(root / "applications.parquet")
     cpus = pd.read_parquet(root / "hosts.parquet").set_index("machine")["cpu"]
@@ -214,67 +232,67 @@ def _profile() -> str:
         for machine, rows in rates[rates["threads"] == 1].groupby("machine")
     ]
     name = values["application"].iloc[0]
-    known = values[values["application"] == name].groupby("machine")["value"].agg(list).to_dict()
-    return json.dumps({"machines": machines, "application": {"name": name, "values": known}})
+    values_by_machine = values[values["application"] == name].groupby("machine")["value"].agg(list).to_dict()
+    return json.dumps({"machines": machines, "application": {"name": name, "values": values_by_machine}})
 
 
-def _listed(frame: pd.DataFrame) -> dict[str, list[float | None]]:
-    known = frame.loc[:, frame.notna().any()].astype(object)
-    return known.where(known.notna(), None).to_dict("list")
+def _column_lists(frame: pd.DataFrame) -> dict[str, list[float | None]]:
+    measured = frame.loc[:, frame.notna().any()].astype(object)
+    return measured.where(measured.notna(), None).to_dict("list")
 
 
-def memory_of(process: int) -> float:
+def resident_memory(process: int) -> float:
     status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
 
 
 def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple[object, ...]]:
     """Send `MEMORY` requests, and yield a row with the resident memory after each fifth of them."""
-    asked = 0
+    n_sent = 0
     for part in range(1, 6):
-        while asked < part * MEMORY / 5:
-            asked += loaded(url, bodies, seconds=2).answers
-        yield f"memory after {asked:,} questions, MB", memory_of(process)
+        while n_sent < part * MEMORY / 5:
+            n_sent += run_load_test(url, bodies, seconds=2).answers
+        yield f"memory after {n_sent:,} questions, MB", resident_memory(process)
 
 
-def rounds(asks: Mapping[str, Callable[[], Load]]) -> dict[str, Load]:
+def run_rounds(asks: Mapping[str, Callable[[], LoadTest]]) -> dict[str, LoadTest]:
     """Run all load tests in turn, `ROUNDS` times; return the result of median throughput of each."""
-    found = [{name: ask() for name, ask in asks.items()} for _ in range(ROUNDS)]
+    results = [{name: ask() for name, ask in asks.items()} for _ in range(ROUNDS)]
     return {
-        name: sorted((one[name] for one in found), key=lambda one: one.per_second)[ROUNDS // 2]
+        name: sorted((result[name] for result in results), key=lambda result: result.per_second)[ROUNDS // 2]
         for name in asks
     }
 
 
 def main() -> None:
     require_programs("wrk")
-    before, ports = load(), (free_port(), free_port())
+    before, ports = load_average(), (free_port(), free_port())
     ours, theirs = (f"http://127.0.0.1:{port}" for port in ports)
     os.environ.setdefault("MLFLOW_TRACKING_URI", tracking_uri())
-    asked, vectors, judge = comparisons(), rows_for_mlflow(), f"{ours}/v1/comparisons/judge"
-    singles = [json.dumps({"comparisons": [one]}) for one in asked]
-    batch = [{**asked[n % len(asked)], "comparison_id": f"{n}"} for n in range(BATCH)]
+    shipped, vectors, judge = shipped_comparisons(), rows_for_mlflow(), f"{ours}/v1/comparisons/judge"
+    singles = [json.dumps({"comparisons": [entry]}) for entry in shipped]
+    batch = [{**shipped[n % len(shipped)], "comparison_id": f"{n}"} for n in range(BATCH)]
     with ExitStack() as stack:
         served = [str(PERFJUDGE), "serve", "--port", str(ports[0])]
-        process = stack.enter_context(running(served, f"{ours}/readyz"))
+        process = stack.enter_context(running_server(served, f"{ours}/readyz"))
         served = [sys.executable, "-m", "mlflow", "models", "serve", "--env-manager", "local"]
         served += ["-m", f"models:/regression-comparison@{CHAMPION}", "--port", str(ports[1])]
-        stack.enter_context(running(served, f"{theirs}/ping"))
-        found = rounds(
+        stack.enter_context(running_server(served, f"{theirs}/ping"))
+        results = run_rounds(
             {
-                "perfjudge, /healthz": partial(loaded, f"{ours}/healthz"),
-                "perfjudge, one comparison": partial(loaded, judge, singles),
-                "mlflow models serve, one vector": partial(loaded, f"{theirs}/invocations", vectors),
+                "perfjudge, /healthz": partial(run_load_test, f"{ours}/healthz"),
+                "perfjudge, one comparison": partial(run_load_test, judge, singles),
+                "mlflow models serve, one vector": partial(run_load_test, f"{theirs}/invocations", vectors),
             }
         )
         body = json.dumps({"comparisons": batch}).encode()
-        together = median(clocked(partial(post, judge, body))[0] for _ in range(5))
+        together = median(time_call(partial(post_body, judge, body))[0] for _ in range(5))
         others = {
-            path: loaded(ours + path, bodies, 1 if path == ALONE else CONNECTIONS, 2 * SECONDS)
-            for path, bodies in other_bodies().items()
+            path: run_load_test(ours + path, bodies, 1 if path == ALONE else CONNECTIONS, 2 * SECONDS)
+            for path, bodies in family_bodies().items()
         }
-        memory = [("memory after these, MB", memory_of(process)), *memory_rows(process, judge, singles)]
-    health, single, mlflow = found.values()
+        memory = [("memory after these, MB", resident_memory(process)), *memory_rows(process, judge, singles)]
+    health, single, mlflow = results.values()
     columns = {"what": "", "answers a second": ",.0f", "median, ms": ".2f", "p99, ms": ".2f", "failed": "d"}
     wanted = [
         ("one comparison, times MLflow's throughput", single.per_second / mlflow.per_second, "at least 20"),
@@ -284,7 +302,8 @@ def main() -> None:
         *((*row, "under 600, flat") for row in memory),
     ]
     answered = [
-        (name, one.per_second, one.p50, one.p99, one.failed) for name, one in {**found, **others}.items()
+        (name, entry.per_second, entry.p50, entry.p99, entry.failed)
+        for name, entry in {**results, **others}.items()
     ]
     publish(
         "serving",
@@ -298,7 +317,7 @@ def main() -> None:
                     f"{SECONDS} s in turn, of {ROUNDS} the one of median throughput; the other doors once.",
                     "Both answer with the same champion: MLflow's gets vectors and returns probabilities,",
                     "ours gets samples and returns verdicts with reasons.",
-                    busy(before),
+                    load_note(before),
                 ],
             ),
             Table("What is asked of it", {"what": "", "measured": ",.2f", "wanted": ""}, wanted),

@@ -16,14 +16,14 @@ import typer
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from benchmarks.table import SEED, Table, busy, clocked, load, median_of
+from benchmarks.table import SEED, Table, load_average, load_note, median_run, time_call
 from training.estimators.similarity_logistic import SimilarityLogistic
 
 RIDGE = 1.0
 #: Norm of the true weights, correlation of target and baseline, and intercept.
 LENGTH, LIKENESS, INTERCEPT = 3.0, 0.8, -2.0
 #: Plain EM usually ends when no weight moves by more.
-STILL = 1e-3
+WEIGHT_TOLERANCE = 1e-3
 COLUMNS = {
     "way": "", "processor seconds": ".2f", "iterations": "d", "times": ".1f",
     "penalised log-likelihood": ".4f", "largest difference of a weight": ".1e",
@@ -49,13 +49,20 @@ class Run:
     iterations: int
     weights: Floats
 
-    def row(self, ours: Run, given: Problem) -> tuple[object, ...]:
-        apart = min(np.abs(sign * self.weights - ours.weights).max() for sign in (1, -1))
+    def row(self, ours: Run, drawn: Problem) -> tuple[object, ...]:
+        weight_difference = min(np.abs(sign * self.weights - ours.weights).max() for sign in (1, -1))
         times = self.seconds / ours.seconds
-        return self.name, self.seconds, self.iterations, times, likelihood(given, self.weights), apart
+        return (
+            self.name,
+            self.seconds,
+            self.iterations,
+            times,
+            penalised_likelihood(drawn, self.weights),
+            weight_difference,
+        )
 
 
-def problem(pairs: int, features: int) -> Problem:
+def draw_problem(pairs: int, features: int) -> Problem:
     """Draw pairs whose targets resemble their baselines."""
     rng = np.random.default_rng(SEED)
     weights = rng.normal(size=features)
@@ -67,20 +74,20 @@ def problem(pairs: int, features: int) -> Problem:
     return Problem(np.hstack([baseline, target]), different, np.append(weights, INTERCEPT))
 
 
-def differing(x: Floats, weights: Floats) -> Floats:
+def differing_probability(x: Floats, weights: Floats) -> Floats:
     """Return the probability that a pair's sides are of different classes, by the paper's formula."""
     p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.hsplit(x, 2))
     return p * (1 - q) + q * (1 - p)
 
 
-def likelihood(given: Problem, weights: Floats) -> float:
+def penalised_likelihood(drawn: Problem, weights: Floats) -> float:
     """Return the penalised log-likelihood of the labels."""
-    differ = differing(given.x, weights)
-    own = np.log(np.where(given.y == 1, differ, 1 - differ)).sum()
-    return float(own - RIDGE / 2 * weights[:-1] @ weights[:-1])
+    differ = differing_probability(drawn.x, weights)
+    log_likelihood = np.log(np.where(drawn.y == 1, differ, 1 - differ)).sum()
+    return float(log_likelihood - RIDGE / 2 * weights[:-1] @ weights[:-1])
 
 
-def steps(
+def em_steps(
     x: Floats, y: NDArray[np.int64], weights: Floats, costs: Floats, regression: Any
 ) -> Iterator[Floats]:
     """Alternate between Bayes' rule and scikit-learn's logistic regression; yield the weights each time.
@@ -101,14 +108,14 @@ def steps(
         yield weights
 
 
-def ours(given: Problem, solver: str) -> Run:
+def fit_perfjudge(drawn: Problem, solver: str) -> Run:
     """Fit `training.estimators.similarity_logistic.SimilarityLogistic`."""
-    fit = partial(SimilarityLogistic(solver, ridge=RIDGE).fit, given.x, given.y)
-    seconds, model = clocked(fit, time.process_time)
+    fit = partial(SimilarityLogistic(solver, ridge=RIDGE).fit, drawn.x, drawn.y)
+    seconds, model = time_call(fit, time.process_time)
     return Run(f"perfjudge, {solver}", seconds, model.n_iter_, np.append(model.coef_[0], model.intercept_))
 
 
-def plain_em(given: Problem, most: int, goal: float | None = None) -> Run:
+def plain_em(drawn: Problem, max_iterations: int, goal: float | None = None) -> Run:
     """Run EM until the likelihood reaches `goal` or, without a goal, until no weight moves by `STILL`.
 
     It starts half-way between the true weights and noise, a better start than could be known, and each
@@ -116,21 +123,25 @@ def plain_em(given: Problem, most: int, goal: float | None = None) -> Run:
     """
     from sklearn.linear_model import LogisticRegression
 
-    noise = np.random.default_rng(SEED + 1).normal(size=len(given.weights))
-    weights = given.weights + noise * np.linalg.norm(given.weights) / np.linalg.norm(noise)
+    noise = np.random.default_rng(SEED + 1).normal(size=len(drawn.weights))
+    weights = drawn.weights + noise * np.linalg.norm(drawn.weights) / np.linalg.norm(noise)
     regression = LogisticRegression(C=1 / RIDGE, warm_start=True, max_iter=200)
-    climb = steps(given.x, given.y, weights, np.ones(len(given.y)), regression)
+    climb = em_steps(drawn.x, drawn.y, weights, np.ones(len(drawn.y)), regression)
     seconds, iterations, done = 0.0, 0, False
-    while iterations < most and not done:
+    while iterations < max_iterations and not done:
         before = weights
-        taken, weights = clocked(lambda: next(climb), time.process_time)
+        taken, weights = time_call(lambda: next(climb), time.process_time)
         seconds, iterations = seconds + taken, iterations + 1
-        done = np.abs(weights - before).max() < STILL if goal is None else likelihood(given, weights) >= goal
-    end = f"until no weight moves by {STILL:g}" if goal is None else "towards the same likelihood"
+        done = (
+            np.abs(weights - before).max() < WEIGHT_TOLERANCE
+            if goal is None
+            else penalised_likelihood(drawn, weights) >= goal
+        )
+    end = f"until no weight moves by {WEIGHT_TOLERANCE:g}" if goal is None else "towards the same likelihood"
     return Run(f"plain EM, {end}", seconds, iterations, weights)
 
 
-def main(pairs: int = 10_000, features: int = 200, short_of: float = 0.01, most: int = 500) -> None:
+def main(pairs: int = 10_000, features: int = 200, short_of: float = 0.01, max_iterations: int = 500) -> None:
     """Measure, print and write the table.
 
     Plain EM ends after so many iterations at most, or so much short of the log-likelihood.
@@ -138,31 +149,31 @@ def main(pairs: int = 10_000, features: int = 200, short_of: float = 0.01, most:
     from rich.progress import track
     from threadpoolctl import threadpool_limits
 
-    given, before = problem(pairs, features), load()
+    drawn, before = draw_problem(pairs, features), load_average()
     with threadpool_limits(1):
-        em = median_of(lambda: ours(given, "em"))
-        goal = likelihood(given, em.weights) - short_of
+        em = median_run(lambda: fit_perfjudge(drawn, "em"))
+        goal = penalised_likelihood(drawn, em.weights) - short_of
         ways = (
-            lambda: ours(given, "direct"),
-            lambda: plain_em(given, most, goal),
-            lambda: plain_em(given, most),
+            lambda: fit_perfjudge(drawn, "direct"),
+            lambda: plain_em(drawn, max_iterations, goal),
+            lambda: plain_em(drawn, max_iterations),
         )
-        others = [median_of(way) for way in track(ways, "Similarity logistic", transient=True)]
+        others = [median_run(way) for way in track(ways, "Similarity logistic", transient=True)]
     Table(
         f"Similarity logistic, {pairs:,} pairs x {features} features",
         COLUMNS,
-        [run.row(em, given) for run in (em, *others)],
+        [run.row(em, drawn) for run in (em, *others)],
         [
-            f"Synthetic pairs, {given.y.mean():.1%} dissimilar, seed {SEED}; ridge {RIDGE:g}.",
+            f"Synthetic pairs, {drawn.y.mean():.1%} dissimilar, seed {SEED}; ridge {RIDGE:g}.",
             "Plain EM: Bayes' rule, then LogisticRegression on every row as 1 and as 0, warm start.",
             (
                 f"Towards the same likelihood: it ends {short_of:g} short of perfjudge, or after"
-                f" {most} iterations; the likelihood is computed outside the clock."
+                f" {max_iterations} iterations; the likelihood is computed outside the clock."
             ),
             "Plain EM starts nearer the true weights than could be known; perfjudge finds its own start.",
             "Seconds of the processor, on one thread; the median of three runs of each.",
             "perfjudge's iterations that find its start are within its seconds, and not counted here.",
-            busy(before),
+            load_note(before),
         ],
     ).publish("similarity")
 

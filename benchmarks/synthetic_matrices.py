@@ -34,7 +34,7 @@ def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
     group = case % GROUPS
     valid = np.ones(vectors, bool)
     valid[draw.choice(vectors, round(vectors * INVALID / VECTORS), replace=False)] = False
-    spoiled = _spoiled(pair, target & valid, pairs, round(vectors * ABNORMAL / VECTORS), draw)
+    spoiled = _choose_abnormal_pairs(pair, target & valid, pairs, round(vectors * ABNORMAL / VECTORS), draw)
     cause, size = draw.integers(CAUSES, size=pairs)[pair], draw.uniform(0.15, 0.8, pairs)[pair]
     abnormal = target & spoiled[pair]
 
@@ -71,45 +71,47 @@ def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
     side = pd.Series(np.where(target, "target", "baseline"), dtype="str")
     about = pd.DataFrame(
         {
-            "run_id": _named("run", np.arange(vectors)),
-            "workload": _named("case", case),
-            "group": _named("group", group),
+            "run_id": _numbered_names("run", np.arange(vectors)),
+            "workload": _numbered_names("case", case),
+            "group": _numbered_names("group", group),
             "version": side.map({"baseline": "v0", "target": "v1"}),
             "machine": NAME,
             "side": side,
-            "pair_id": _named("pair", pair),
+            "pair_id": _numbered_names("pair", pair),
             "valid": valid,
             "abnormal": pd.Series(abnormal).astype("boolean").mask(~valid),
         }
     )
-    known = pd.DataFrame(
+    truth = pd.DataFrame(
         {
             "run_id": about["run_id"],
-            "cause": np.where(abnormal, pd.Series(cause).map(lambda one: f"{NAME}-cause-{one}"), ""),
+            "cause": np.where(
+                abnormal, pd.Series(cause).map(lambda cause_number: f"{NAME}-cause-{cause_number}"), ""
+            ),
             "cause_size": np.where(abnormal, size, np.nan),
             "invalid_kind": np.where(valid, "", kind),
         }
     )
     described = pd.DataFrame({"metric": names, "unit": "", "signed": False, "note": NAME})
-    return MatrixTables.of_rows(
-        pd.concat([about, numbers], axis="columns"), known[abnormal | ~valid], described
+    return MatrixTables.from_rows(
+        pd.concat([about, numbers], axis="columns"), truth[abnormal | ~valid], described
     )
 
 
-def _named(what: str, numbers: np.ndarray) -> pd.Series:
+def _numbered_names(what: str, numbers: np.ndarray) -> pd.Series:
     return f"{NAME} {what} " + pd.Series(numbers).astype("str")
 
 
-def _spoiled(
+def _choose_abnormal_pairs(
     pair: np.ndarray, counted: np.ndarray, pairs: int, vectors: int, draw: np.random.Generator
 ) -> np.ndarray:
     """Choose pairs whose targets have together `vectors` valid runs."""
     sizes = np.bincount(pair, counted, pairs).astype(int)
     chosen = np.zeros(pairs, bool)
-    for one in draw.permutation(pairs):
-        if 0 < sizes[one] <= vectors:
-            chosen[one] = True
-            vectors -= sizes[one]
+    for candidate in draw.permutation(pairs):
+        if 0 < sizes[candidate] <= vectors:
+            chosen[candidate] = True
+            vectors -= sizes[candidate]
     return chosen
 
 

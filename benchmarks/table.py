@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.pages import PAGES, RESULTS, footer
-from data.measure.machine import settings
+from data.measure.machine import describe_machine
 from data.tables.files import write_text
 
 Result = TypeVar("Result")
@@ -76,7 +76,7 @@ def _cell(value: object, form: str) -> str:
     return value if isinstance(value, str) else format(value, form)
 
 
-def clocked(
+def time_call(
     work: Callable[[], Result], clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, Result]:
     """Return the seconds that `work` takes by `clock`, and its result."""
@@ -85,18 +85,18 @@ def clocked(
     return clock() - start, result
 
 
-def best(work: Callable[[], object], rounds: int = 1) -> float:
+def shortest_time(work: Callable[[], object], rounds: int = 1) -> float:
     """Return the shortest of `rounds` times of `work` in seconds."""
-    return min(clocked(work)[0] for _ in range(rounds))
+    return min(time_call(work)[0] for _ in range(rounds))
 
 
-def median_of(run: Callable[[], Any], repeats: int = 3) -> Any:
+def median_run(run: Callable[[], Any], repeats: int = 3) -> Any:
     """Call `run` `repeats` times, and return the result of median ``seconds``."""
-    return sorted((run() for _ in range(repeats)), key=lambda one: one.seconds)[repeats // 2]
+    return sorted((run() for _ in range(repeats)), key=lambda result: result.seconds)[repeats // 2]
 
 
 @dataclass(frozen=True)
-class Spent:
+class ProcessCost:
     """Output, wall-clock seconds, processor seconds and peak memory in bytes of a process."""
 
     output: str
@@ -105,7 +105,7 @@ class Spent:
     memory: int
 
 
-def spent(*command: object) -> Spent:
+def run_measured(*command: object) -> ProcessCost:
     """Run a command in a separate process, ignoring its stderr."""
     start = time.perf_counter()
     arguments = [str(argument) for argument in command]
@@ -115,16 +115,18 @@ def spent(*command: object) -> Spent:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, arguments)
-    return Spent(output, time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10)
+    return ProcessCost(
+        output, time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
+    )
 
 
-def repro(targets: Iterable[str] = (), **environment: str) -> tuple[list[str], dict[str, str]]:
+def repro_command(targets: Iterable[str] = (), **environment: str) -> tuple[list[str], dict[str, str]]:
     """Return the ``dvc repro`` command with this interpreter's packages, and its environment."""
     path = f"{PERFJUDGE.parent}{os.pathsep}{os.environ['PATH']}"
     return [sys.executable, "-m", "dvc", "repro", *targets], {**os.environ, "PATH": path, **environment}
 
 
-def figures_of(root: Path) -> dict[str, bytes]:
+def read_figures(root: Path) -> dict[str, bytes]:
     """Return the content of each family's metrics.json and summary.json in `root`."""
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("reports/*/*.json"))}
 
@@ -135,18 +137,18 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def machine() -> str:
+def machine_line() -> str:
     """Describe this machine and interpreter in one line."""
-    here = settings()
+    here = describe_machine()
     system = f"{platform.system()} {here['architecture']}"
     return f"{here['processor']}, {here['processors']} cores, {system}, Python {here['python']}"
 
 
-def load() -> float:
+def load_average() -> float:
     """Return the load average of the last minute."""
     return os.getloadavg()[0]
 
 
-def busy(before: float) -> str:
+def load_note(before: float) -> str:
     """Return a note with this machine, and its load before and now."""
-    return f"{machine()}; load average {before:.1f} before and {load():.1f} after."
+    return f"{machine_line()}; load average {before:.1f} before and {load_average():.1f} after."

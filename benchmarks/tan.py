@@ -16,7 +16,7 @@ import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-from benchmarks.table import SEED, Table, busy, clocked, load, median_of
+from benchmarks.table import SEED, Table, load_average, load_note, median_run, time_call
 from training.estimators.tan import TAN
 from training.evaluation.thresholds import best_cut
 
@@ -37,7 +37,7 @@ class Problem:
 
     x: pd.DataFrame
     y: pd.Series
-    asked: pd.DataFrame
+    x_test: pd.DataFrame
     truth: Levels
 
 
@@ -54,15 +54,15 @@ class Run:
         return self.fit + self.predict
 
     def row(self, ours: Run, truth: Levels, common: int) -> tuple[object, ...]:
-        asked = len(self.probability)
+        n_predicted = len(self.probability)
         return (
             self.name,
             self.fit,
-            f"{self.predict:.2f} ({asked:,} rows)",
+            f"{self.predict:.2f} ({n_predicted:,} rows)",
             self.seconds / ours.seconds,
             "the same" if self.edges == ours.edges else "another",
             *_accuracy(self.probability[:common], truth),
-            *(_accuracy(self.probability, truth) if asked == len(truth) else (None, None)),
+            *(_accuracy(self.probability, truth) if n_predicted == len(truth) else (None, None)),
         )
 
 
@@ -70,11 +70,11 @@ def _accuracy(probability: NDArray[np.float64], truth: Levels) -> tuple[float, f
     """Return balanced accuracy at the threshold that is best on these rows, and area under ROC."""
     from sklearn.metrics import roc_auc_score
 
-    own = truth[: len(probability)]
-    return best_cut(own, probability).balanced_accuracy, roc_auc_score(own, probability)
+    row_truth = truth[: len(probability)]
+    return best_cut(row_truth, probability).balanced_accuracy, roc_auc_score(row_truth, probability)
 
 
-def problem(rows: int, features: int) -> Problem:
+def draw_problem(rows: int, features: int) -> Problem:
     """Draw levels where features often repeat earlier ones; some more often in the abnormal class."""
     rng = np.random.default_rng(SEED)
     y = (rng.random(2 * rows) < ABNORMAL).astype(np.int64)
@@ -87,42 +87,42 @@ def problem(rows: int, features: int) -> Problem:
     return Problem(levels[:rows], pd.Series(y[:rows], name="y"), levels[rows:], y[rows:])
 
 
-def ours(given: Problem) -> Run:
+def run_perfjudge(drawn: Problem) -> Run:
     """Fit `training.estimators.tan.TAN` on one thread and predict; return the run of median time of three."""
     from threadpoolctl import threadpool_limits
 
-    x, asked = given.x.to_numpy(np.float64), given.asked.to_numpy(np.float64)
+    x, x_test = drawn.x.to_numpy(np.float64), drawn.x_test.to_numpy(np.float64)
 
     def once() -> Run:
-        fit, model = clocked(lambda: TAN(BINS).fit(x, given.y.to_numpy()))
-        predict, probability = clocked(lambda: model.predict_proba(asked)[:, 1])
+        fit, model = time_call(lambda: TAN(BINS).fit(x, drawn.y.to_numpy()))
+        predict, probability = time_call(lambda: model.predict_proba(x_test)[:, 1])
         parents = enumerate(model.parents_.tolist())
         edges = frozenset(frozenset(edge) for edge in parents if edge[1] >= 0)
         return Run("perfjudge", fit, predict, edges, probability)
 
     with threadpool_limits(1):
-        return median_of(once)
+        return median_run(once)
 
 
-def pyagrums(levels: Any) -> Any:
+def pyagrum_classifier(levels: Any) -> Any:
     """Return pyagrum's classifier, smoothed as ours; `levels` is its discretiser of numbers."""
     from pyagrum.skbn import BNClassifier
 
     return BNClassifier(type_processor=levels, learningMethod="TAN", prior="Smoothing", priorWeight=1)
 
 
-def by_pyagrum(given: Problem) -> Run:
+def run_pyagrum(drawn: Problem) -> Run:
     from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
 
-    model = pyagrums(DiscreteTypeProcessor("NoDiscretization", None))
-    fit, _ = clocked(lambda: model.fit(given.x, given.y))
-    predict, probability = clocked(lambda: model.predict_proba(given.asked)[:, 1])
+    model = pyagrum_classifier(DiscreteTypeProcessor("NoDiscretization", None))
+    fit, _ = time_call(lambda: model.fit(drawn.x, drawn.y))
+    predict, probability = time_call(lambda: model.predict_proba(drawn.x_test)[:, 1])
     names = [(model.bn_.variable(a).name(), model.bn_.variable(b).name()) for a, b in model.bn_.arcs()]
-    return Run("pyagrum", fit, predict, _edges(names), np.asarray(probability))
+    return Run("pyagrum", fit, predict, _feature_edges(names), np.asarray(probability))
 
 
-def by_pgmpy(given: Problem, asked: int) -> Run:
-    """Fit pgmpy's tree and tables, and predict the first `asked` rows."""
+def run_pgmpy(drawn: Problem, n_rows: int) -> Run:
+    """Fit pgmpy's tree and tables, and predict the first `n_rows` rows."""
     with warnings.catch_warnings():
         # pgmpy warns at import about future names of its modules
         warnings.simplefilter("ignore")
@@ -130,7 +130,7 @@ def by_pgmpy(given: Problem, asked: int) -> Run:
         from pgmpy.models import DiscreteBayesianNetwork
         from pgmpy.parameter_estimator import DiscreteBayesianEstimator
 
-    frame = given.x.assign(y=given.y)
+    frame = drawn.x.assign(y=drawn.y)
 
     def fitted() -> Any:
         # without a root, pgmpy computes all weights twice
@@ -139,32 +139,32 @@ def by_pgmpy(given: Problem, asked: int) -> Run:
         model.fit(frame, estimator=DiscreteBayesianEstimator(prior_type="K2"))
         return model
 
-    fit, model = clocked(fitted)
-    predict, answer = clocked(lambda: model.predict_probability(given.asked[:asked]))
-    return Run("pgmpy", fit, predict, _edges(model.edges()), answer["y_1"].to_numpy())
+    fit, model = time_call(fitted)
+    predict, answer = time_call(lambda: model.predict_probability(drawn.x_test[:n_rows]))
+    return Run("pgmpy", fit, predict, _feature_edges(model.edges()), answer["y_1"].to_numpy())
 
 
-def memory(given: Problem) -> float:
+def relative_peak_memory(drawn: Problem) -> float:
     """Return the peak allocation of fit and predict, as a multiple of the data's size."""
-    x = given.x.to_numpy(np.float64)
+    x = drawn.x.to_numpy(np.float64)
     tracemalloc.start()
-    TAN(BINS).fit(x, given.y.to_numpy()).predict(x)
+    TAN(BINS).fit(x, drawn.y.to_numpy()).predict(x)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / x.nbytes
 
 
-def _edges(names: list[tuple[str, str]]) -> Edges:
+def _feature_edges(names: list[tuple[str, str]]) -> Edges:
     return frozenset(frozenset(int(name[1:]) for name in edge) for edge in names if "y" not in edge)
 
 
-def main(rows: int = 20_000, features: int = 200, pgmpy_asked: int = 100) -> None:
+def main(rows: int = 20_000, features: int = 200, pgmpy_rows: int = 100) -> None:
     """Measure, print and write the table; pgmpy is asked about so many rows."""
     from rich.progress import track
 
-    given, before = problem(rows, features), load()
-    steps = (ours, by_pyagrum, lambda given: by_pgmpy(given, pgmpy_asked))
-    runs = [step(given) for step in track(steps, "Tree-augmented naive Bayes", transient=True)]
+    drawn, before = draw_problem(rows, features), load_average()
+    steps = (run_perfjudge, run_pyagrum, lambda drawn: run_pgmpy(drawn, pgmpy_rows))
+    runs = [step(drawn) for step in track(steps, "Tree-augmented naive Bayes", transient=True)]
     common = min(len(run.probability) for run in runs)
     accuracies = [
         f"{what}, {which} rows"
@@ -174,15 +174,15 @@ def main(rows: int = 20_000, features: int = 200, pgmpy_asked: int = 100) -> Non
     Table(
         f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels",
         COLUMNS | dict.fromkeys(accuracies, ".4f"),
-        [run.row(runs[0], given.truth, common) for run in runs],
+        [run.row(runs[0], drawn.truth, common) for run in runs],
         [
             f"Synthetic levels drawn from a tree, {ABNORMAL:.0%} abnormal, seed {SEED}.",
             f"{rows:,} rows to learn from, and {rows:,} others to judge.",
             "perfjudge: one thread, the median of three runs; the peers run once, with all their threads.",
-            f"pgmpy is asked about the first {pgmpy_asked:,} rows only, since each takes it long.",
+            f"pgmpy is asked about the first {pgmpy_rows:,} rows only, since each takes it long.",
             "Balanced accuracy: each at the threshold that is best for it on the very rows that are counted.",
-            f"Memory that perfjudge allocates at its peak: {memory(given):.2f} times the data.",
-            busy(before),
+            f"Memory that perfjudge allocates at its peak: {relative_peak_memory(drawn):.2f} times the data.",
+            load_note(before),
         ],
     ).publish("tan")
 

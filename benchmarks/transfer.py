@@ -21,24 +21,24 @@ from numpy.typing import NDArray
 
 from benchmarks.impact import AHEAD_OF_TIME, Errors, Rows, errors_of, recipe_of, table_of
 from benchmarks.profiles import REFERENCE
-from benchmarks.profiles import table as fingerprint_table
-from benchmarks.table import SEED, Table, machine
+from benchmarks.profiles import read_table as fingerprint_table
+from benchmarks.table import SEED, Table, machine_line
 from data.corun.formats import pitot, spec_corun
-from data.corun.validity import of_engines
+from data.corun.validity import select_engines
 from data.fingerprints.params import Profiling
-from data.matrices.formats.dbsherlock import read
+from data.matrices.formats.dbsherlock import read_tables
 from data.matrices.params import Matrices
 from data.matrices.tables import SIDES, MatrixTables
-from data.matrices.validity import decide
-from data.parallel import watched
+from data.matrices.validity import decide_validity
+from data.parallel import with_progress_bar
 from data.tables.problems import Problems
 from training.corun.estimators.fitting import ImpactTable
 from training.corun.splits import DESIGNS
-from training.evaluation.metrics import Scores, scores
-from training.fingerprints.prediction import Forecast, by_application, forecast
+from training.evaluation.metrics import Scores, score_verdicts
+from training.fingerprints.prediction import Forecast, by_application, forecast_application
 from training.matrices.engine.engine import FULL, Engine
 from training.matrices.engine.judges import Alarms
-from training.matrices.engine.shape import pruned
+from training.matrices.engine.shape import drop_invalid_runs
 from training.matrices.fitting import FoldPart, MatrixExamples, parts_of_causes
 
 
@@ -65,20 +65,20 @@ class Question:
 
     data: str
     held_out: str
-    told: str
+    quantity: str
 
     def row(self, judge: str, folds: Sequence[Errors]) -> TransferRow:
         means, every = [float(fold.mean()) for fold in folds], np.concatenate(folds)
-        about = (self.data, self.held_out, self.told, len(every), judge, "mean error")
+        about = (self.data, self.held_out, self.quantity, len(every), judge, "mean error")
         return TransferRow(*about, float(every.mean()), float(np.std(means)))
 
 
 SEEDS, CAMPAIGN_FOLDS = 5, 5
 
 
-def campaigns(shared: Path, seed: int) -> Iterator[TransferRow]:
+def campaign_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
     """Hold out campaigns of spec-corun; then, within each campaign, pairs and programs."""
-    table = table_of(spec_corun.read(shared / "spec-corun"))
+    table = table_of(spec_corun.read_tables(shared / "spec-corun"))
     question = Question("spec-corun", "campaigns", "impact of all pairs")
     machine_names = table.frame["machine"].to_numpy(np.str_)
     names = np.unique(machine_names).tolist()
@@ -87,19 +87,21 @@ def campaigns(shared: Path, seed: int) -> Iterator[TransferRow]:
         recipes = [recipe_of(table, judge, seed + more) for more in range(SEEDS)]
         yield question.row(judge, [errors_of(table, recipe, *fold) for recipe in recipes for fold in folds])
     for name in names:
-        yield from within(table, name, seed)
+        yield from rows_in_campaign(table, name, seed)
 
 
-def within(table: ImpactTable, campaign: str, seed: int) -> Iterator[TransferRow]:
+def rows_in_campaign(table: ImpactTable, campaign: str, seed: int) -> Iterator[TransferRow]:
     """Hold out pairs, then programs of one campaign."""
-    own = ImpactTable(table.frame[table.frame["machine"] == campaign].reset_index(drop=True), table.digest)
+    campaign_table = ImpactTable(
+        table.frame[table.frame["machine"] == campaign].reset_index(drop=True), table.digest
+    )
     for held_out, design in (("pairs", "pairs"), ("programs", "tasks")):
         question = Question("spec-corun", held_out, f"impact in {campaign}")
         for judge in JUDGES:
             errors = [
-                errors_of(own, recipe_of(own, judge, seed + more), *fold)
+                errors_of(campaign_table, recipe_of(campaign_table, judge, seed + more), *fold)
                 for more in range(SEEDS)
-                for fold in DESIGNS[design].divide(own.frame, CAMPAIGN_FOLDS, seed + more)
+                for fold in DESIGNS[design].divide(campaign_table.frame, CAMPAIGN_FOLDS, seed + more)
             ]
             yield question.row(judge, errors)
 
@@ -112,73 +114,80 @@ FIGURES = ("balanced_accuracy", "false_positive_rate", "average_precision")
 EVEN = 0.5
 
 
-def causes(shared: Path, seed: int) -> Iterator[TransferRow]:
+def cause_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
     """Yield the scores of the engine, a plain XGBoost and a plain forest on held-out causes of DBSherlock."""
     from sklearn.ensemble import RandomForestClassifier
     from xgboost import XGBClassifier
 
-    tables = read(shared / "dbsherlock").without_flaws(Problems())
-    examples = MatrixExamples.of(tables, decide(tables, Matrices().checks.missing), "")
+    tables = read_tables(shared / "dbsherlock").without_flaws(Problems())
+    examples = MatrixExamples.from_tables(
+        tables, decide_validity(tables, Matrices().checks.max_missing_fraction), ""
+    )
     parts = parts_of_causes(examples, CAUSE_FOLDS, seed)
     truth = examples.pairs.set_index("pair_id")["abnormal"]
     judges = {
-        "ours": partial(_by_engine, seed),
-        "plain XGBoost": partial(_plain, XGBClassifier(random_state=seed, n_jobs=1)),
-        "plain forest": partial(_plain, RandomForestClassifier(random_state=seed)),
+        "ours": partial(_judge_by_engine, seed),
+        "plain XGBoost": partial(_judge_by_classifier, XGBClassifier(random_state=seed, n_jobs=1)),
+        "plain forest": partial(_judge_by_classifier, RandomForestClassifier(random_state=seed)),
     }
     for judge, judged_part in judges.items():
-        told = [judged_part(part) for part in parts]
-        folds = [_scored(one, truth) for one in told]
-        whole = _scored(pd.concat(told), truth)
+        fold_verdicts = [judged_part(part) for part in parts]
+        folds = [_score_verdicts(verdicts, truth) for verdicts in fold_verdicts]
+        whole = _score_verdicts(pd.concat(fold_verdicts), truth)
         for figure in FIGURES:
-            each = [getattr(fold, figure) for fold in folds]
+            fold_scores = [getattr(fold, figure) for fold in folds]
             # probabilities of different folds are not on one scale
-            value = float(np.mean(each)) if figure == "average_precision" else getattr(whole, figure)
+            value = float(np.mean(fold_scores)) if figure == "average_precision" else getattr(whole, figure)
             words = figure.replace("_", " ").replace("false positive rate", "false alarms")
             about = ("dbsherlock", "whole causes", "normal or abnormal", len(examples.pairs))
-            yield TransferRow(*about, judge, words, float(value), float(np.std(each)))
+            yield TransferRow(*about, judge, words, float(value), float(np.std(fold_scores)))
 
 
-def _by_engine(seed: int, part: FoldPart) -> pd.DataFrame:
+def _judge_by_engine(seed: int, part: FoldPart) -> pd.DataFrame:
     how = Matrices()
-    alarms = Alarms(how.decide.false_alarms or EVEN, how.decide.confidence)
+    alarms = Alarms(how.decide.max_false_positive_rate or EVEN, how.decide.confidence)
     engines = [
-        Engine(FULL, model, how.evaluate.trials, seed, alarms=alarms).fit(part.train) for model in MODELS
+        Engine(FULL, model, how.evaluate.n_trials, seed, alarms=alarms).fit(part.train) for model in MODELS
     ]
-    judged = max(engines, key=lambda engine: engine.found.ranking).judged(part.test)
+    judged = max(engines, key=lambda engine: engine.search_result.ranking).judge_pairs(part.test)
     return judged.assign(judged=judged["abnormal"])
 
 
-def _plain(classifier: Any, part: FoldPart) -> pd.DataFrame:
+def _judge_by_classifier(classifier: Any, part: FoldPart) -> pd.DataFrame:
     """Judge with an untuned classifier on the medians of both sides and their difference."""
-    train = pruned(part.train)
-    (x, pairs), (asked, names) = _medians(train, train.raw), _medians(part.test, train.raw)
+    train = drop_invalid_runs(part.train)
+    (x, pairs), (x_test, names) = (
+        _side_medians(train, train.raw_metrics),
+        _side_medians(part.test, train.raw_metrics),
+    )
     y = train.runs.groupby("pair_id")["abnormal"].any().reindex(pairs).astype(int)
-    told = classifier.fit(x, y).predict_proba(asked)[:, 1]
-    return pd.DataFrame({"pair_id": names, "probability": told, "judged": told >= EVEN})
+    probability = classifier.fit(x, y).predict_proba(x_test)[:, 1]
+    return pd.DataFrame({"pair_id": names, "probability": probability, "judged": probability >= EVEN})
 
 
-def _medians(tables: MatrixTables, metrics: Sequence[str]) -> tuple[NDArray[np.float64], pd.Index]:
+def _side_medians(tables: MatrixTables, metrics: Sequence[str]) -> tuple[NDArray[np.float64], pd.Index]:
     sides = tables.runs.groupby(["pair_id", "side"])[list(metrics)].median().unstack("side")
     before, after = (sides.xs(side, axis="columns", level="side").to_numpy(np.float64) for side in SIDES)
     return np.hstack([before, after, after - before]), sides.index
 
 
-def _scored(told: pd.DataFrame, truth: pd.Series) -> Scores:
-    failed = truth.loc[told["pair_id"]].to_numpy(bool)
-    return scores(failed, told["judged"].to_numpy(bool), told["probability"].to_numpy(np.float64))
+def _score_verdicts(verdicts: pd.DataFrame, truth: pd.Series) -> Scores:
+    failed = truth.loc[verdicts["pair_id"]].to_numpy(bool)
+    return score_verdicts(
+        failed, verdicts["judged"].to_numpy(bool), verdicts["probability"].to_numpy(np.float64)
+    )
 
 
 FORECASTS = {"ensemble": "ours", "forest": "plain forest"}
 
 
-def cpus(shared: Path, seed: int) -> Iterator[TransferRow]:
+def cpu_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
     """Yield the median error of each judge on each application; all use the same folds of CPU models."""
-    found = fingerprint_table("sparecores", shared)
+    fingerprints = fingerprint_table("sparecores", shared)
     for application in REFERENCE:
-        measured = found.measured(application).by_machine()
+        measured = fingerprints.measurements_of(application).by_machine()
         task = Forecast(measured, tuple(FORECASTS), Profiling().confidence, "xgboost", seed)
-        predictions = forecast(task)
+        predictions = forecast_application(task)
         whole = by_application(predictions, 0.1).set_index("entry")["median_error"]
         for entry, judge in FORECASTS.items():
             folds = predictions[predictions["entry"] == entry].groupby("fold")
@@ -195,7 +204,7 @@ DEVICE_FOLDS = 3
 
 
 @dataclass(frozen=True)
-class Divided:
+class DeviceFold:
     """Row numbers of one fold: training, test, and the co-runs on new devices that training may see."""
 
     train: Rows
@@ -203,38 +212,40 @@ class Divided:
     shots: Rows
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, train: Rows, held: Rows, generator: np.random.Generator) -> Divided:
+    def of(
+        cls, frame: pd.DataFrame, train: Rows, held_out: Rows, generator: np.random.Generator
+    ) -> DeviceFold:
         """Draw training rows, and for each new device the rows that training may see; the rest is tested."""
-        mixed = pd.Series(generator.permutation(held))
+        mixed = pd.Series(generator.permutation(held_out))
         turns = mixed.groupby(frame["device"].to_numpy()[mixed]).cumcount()
-        known = (turns < SHOTS[-1]).to_numpy()
-        order = np.argsort(turns[known].to_numpy(), kind="stable")
+        is_shot = (turns < SHOTS[-1]).to_numpy()
+        order = np.argsort(turns[is_shot].to_numpy(), kind="stable")
         drawn = generator.permutation(train)[:LEARNED]
-        return cls(np.sort(drawn), np.sort(mixed[~known].to_numpy()), mixed[known].to_numpy()[order])
+        return cls(np.sort(drawn), np.sort(mixed[~is_shot].to_numpy()), mixed[is_shot].to_numpy()[order])
 
-    def learned(self, shots: int) -> Rows:
+    def training_rows(self, shots: int) -> Rows:
         """Return the training rows with `shots` rows of each new device."""
         devices = len(self.shots) // SHOTS[-1]
         return np.concatenate([self.train, self.shots[: shots * devices]])
 
 
-def devices(shared: Path, seed: int) -> Iterator[TransferRow]:
+def device_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
     """Hold out devices of pitot; training sees `SHOTS` co-runs of each."""
-    table = table_of(of_engines(pitot.read(shared / "pitot"), AHEAD_OF_TIME))
+    table = table_of(select_engines(pitot.read_tables(shared / "pitot"), AHEAD_OF_TIME))
     frame, generator = table.frame, np.random.default_rng(seed)
     folds = [
-        Divided.of(frame, train, held, generator)
-        for train, held in DESIGNS["machines"].divide(frame, DEVICE_FOLDS, seed)
+        DeviceFold.of(frame, train, held_out, generator)
+        for train, held_out in DESIGNS["machines"].divide(frame, DEVICE_FOLDS, seed)
     ]
     for shots in SHOTS:
         for judge in JUDGES:
             recipe = recipe_of(table, judge, seed)
-            errors = [errors_of(table, recipe, fold.learned(shots), fold.test) for fold in folds]
+            errors = [errors_of(table, recipe, fold.training_rows(shots), fold.test) for fold in folds]
             question = Question("pitot", "devices", f"impact, {shots} co-runs of each known")
             yield question.row(judge, errors)
 
 
-QUESTIONS = {"causes": causes, "devices": devices, "campaigns": campaigns, "cpus": cpus}
+QUESTIONS = {"causes": cause_rows, "devices": device_rows, "campaigns": campaign_rows, "cpus": cpu_rows}
 NOTES = (
     "What is held out was never seen in training, nor while anything was chosen or tuned.",
     "The plain judge learned from the same rows, on the same folds.",
@@ -242,19 +253,19 @@ NOTES = (
 )
 
 
-def answered(question: str, shared: Path, seed: int) -> tuple[str, list[TransferRow], str]:
+def answer_question(question: str, shared: Path, seed: int) -> tuple[str, list[TransferRow], str]:
     """Return a question, its rows, each also written to stderr, and the error that ended it, or ""."""
     rows: list[TransferRow] = []
     try:
         for row in QUESTIONS[question](shared, seed):
-            sys.stderr.write(f"{' | '.join(cells(row))}\n")
+            sys.stderr.write(f"{' | '.join(row_cells(row))}\n")
             rows.append(row)
     except Exception as failure:  # noqa: BLE001 - rows of the other questions took minutes
         return question, rows, f"{type(failure).__name__}: {failure}"
     return question, rows, ""
 
 
-def cells(row: TransferRow) -> list[str]:
+def row_cells(row: TransferRow) -> list[str]:
     return [f"{value:.4f}" if isinstance(value, float) else str(value) for value in astuple(row)]
 
 
@@ -265,14 +276,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=list(QUESTIONS))
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
-    answers = (answered(question, options.shared, options.seed) for question in options.only)
-    found = [*watched(answers, len(options.only), "transfer")]
-    failed = [(question, rows, failure) for question, rows, failure in found if failure]
+    answers = (answer_question(question, options.shared, options.seed) for question in options.only)
+    outcomes = [*with_progress_bar(answers, len(options.only), "transfer")]
+    failed = [(question, rows, failure) for question, rows, failure in outcomes if failure]
     whole = Table(
         "Trained on some, asked about others",
         dict.fromkeys((field.name.replace("_", " ") for field in fields(TransferRow)), ""),
-        [cells(row) for _, rows, _ in found for row in rows],
-        [f"Seed {options.seed}.", *NOTES, machine()],
+        [row_cells(row) for _, rows, _ in outcomes for row in rows],
+        [f"Seed {options.seed}.", *NOTES, machine_line()],
     )
     if failed or options.only != list(QUESTIONS):
         print(whole.markdown())

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import Table, publish
-from data.paths import Places
-from serving.reports.rendering import worded
+from data.paths import FamilyPaths
+from serving.reports.rendering import reword_text
 
 POOLED = (
     "Figures are pooled over the held-out folds, but for average precision: it is the mean over the folds, "
@@ -33,11 +33,11 @@ SCORES = {
 COLUMNS = {"judge": "", "kind": ""} | {name: form for name, (form, _, _) in SCORES.items()}
 
 
-def read(family: str) -> dict[str, Any]:
-    return json.loads(Places(family).metrics.read_text(encoding="utf-8"))
+def read_metrics(family: str) -> dict[str, Any]:
+    return json.loads(FamilyPaths(family).metrics.read_text(encoding="utf-8"))
 
 
-def rows_of(entries: dict[str, Any]) -> list[tuple[object, ...]]:
+def score_rows(entries: dict[str, Any]) -> list[tuple[object, ...]]:
     """Return the values of `COLUMNS` of entries of metrics.json, best first."""
     names = sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name))
     return [
@@ -47,7 +47,7 @@ def rows_of(entries: dict[str, Any]) -> list[tuple[object, ...]]:
 
 
 def main() -> None:
-    metrics = read("comparisons")
+    metrics = read_metrics("comparisons")
     data, name = metrics["data"], Path(metrics["data"]["path"]).name
     source = f"{data['format']}, {data['comparisons']} comparisons of {data['operations']} operations"
     setting = f"features: {metrics['features']}; seed {metrics['seed']}"
@@ -58,8 +58,8 @@ def main() -> None:
         f"Best model on the grouped folds: {metrics['champion']}.",
     ]
     tables = [
-        Table(f"{name}, {worded(one['scheme'])}", COLUMNS, rows_of(one["entries"]), notes)
-        for one in (metrics["splits"]["grouped"], metrics["splits"]["stratified"])
+        Table(f"{name}, {reword_text(split['scheme'])}", COLUMNS, score_rows(split["entries"]), notes)
+        for split in (metrics["splits"]["grouped"], metrics["splits"]["stratified"])
     ]
     publish(f"comparisons-{name}", tables)
 

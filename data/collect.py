@@ -9,26 +9,26 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from data.errors import InputError
-from data.families import FAMILIES, supply
+from data.families import FAMILIES, family_plugin
 from data.measure.child import end_in_good_order
 from data.measure.session import Screen
-from data.stage import guard
+from data.stage import exit_on_error
 from data.tables.files import yaml_content
 
 
-def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
+def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return the function that collects suites of this ``kind``; InputError if the kind is unknown."""
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
-    collectors = {family.suite: family.collect for family in map(supply, FAMILIES) if family.collect}
+    collectors = {family.suite: family.collect for family in map(family_plugin, FAMILIES) if family.collect}
     if not isinstance(kind, str) or kind not in collectors:
         raise InputError(f"kind={kind!r}: expected {' or '.join(collectors)}", file=path)
     return resolve_name(collectors[kind])
 
 
-def collect(path: Path, directory: Path) -> bool:
+def collect_suite(path: Path, directory: Path) -> bool:
     """Measure or resume a suite in `directory`; return whether the measurement is complete."""
-    measure = collector(path)
+    measure = find_collector(path)
     with Screen() as screen:
         return measure(path, directory, screen)
 
@@ -36,7 +36,7 @@ def collect(path: Path, directory: Path) -> bool:
 def main(suite: Path, directory: Path) -> int:
     """Collect and return the exit code: 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP."""
     end_in_good_order()
-    return 0 if collect(suite, directory) else 130
+    return 0 if collect_suite(suite, directory) else 130
 
 
 if __name__ == "__main__":
@@ -44,4 +44,4 @@ if __name__ == "__main__":
     parser.add_argument("suite", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
-    guard(lambda: sys.exit(main(arguments.suite, arguments.output)))
+    exit_on_error(lambda: sys.exit(main(arguments.suite, arguments.output)))

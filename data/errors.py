@@ -14,7 +14,7 @@ _COMMAND = re.compile(r"##(?=\w*\[)")
 _SUSPECT = re.compile(rf"[^\x20-\x7e\xa1-\xac\xae-\u02ff\n]|[{_BLANK}]")
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     r"""Return `text` with escapes in place of characters that are invisible or change how others are drawn.
 
     Parameters
@@ -33,10 +33,10 @@ def visible(text: str) -> str:
     >>> visible("sort\x1b[31m \u202egnp")
     'sort\\x1b[31m \\u202egnp'
     """
-    return _SUSPECT.sub(lambda match: _escaped(match[0]), text)
+    return _SUSPECT.sub(lambda match: _escape_char(match[0]), text)
 
 
-def _escaped(char: str) -> str:
+def _escape_char(char: str) -> str:
     # spaces of any width stay, and U+FE0F, which makes a picture of the sign before it
     if (char.isprintable() or category(char) == "Zs") and not re.match(f"[{_BLANK}]", char):
         return char
@@ -46,19 +46,19 @@ def _escaped(char: str) -> str:
 
 def one_line(text: str) -> str:
     """Return `text` as one line for a log, without anything that a CI system would execute as a command."""
-    line = _COMMAND.sub(r"#\\x23", visible(" ".join(text.split())))
+    line = _COMMAND.sub(r"#\\x23", escape_invisible(" ".join(text.split())))
     return rf"\x3a{line[1:]}" if line.startswith("::") else line
 
 
-def visible_xml(document: bytes) -> bytes:
+def escape_invisible_xml(document: bytes) -> bytes:
     """Return a UTF-8 document with such characters as references, which XML parsers decode again."""
 
-    def reference(match: re.Match[str]) -> str:
+    def character_reference(match: re.Match[str]) -> str:
         char = match[0]
         # whitespace has a meaning between elements
-        return char if char in "\t\r" or _escaped(char) == char else f"&#{ord(char)};"
+        return char if char in "\t\r" or _escape_char(char) == char else f"&#{ord(char)};"
 
-    return _SUSPECT.sub(reference, document.decode()).encode()
+    return _SUSPECT.sub(character_reference, document.decode()).encode()
 
 
 class InputError(Exception):
@@ -98,7 +98,7 @@ class InputError(Exception):
         location = " ".join(part for part in (position, place) if part)
         super().__init__(one_line(f"{location}: {problem}" if location else problem))
 
-    def within(self, file: Path | str) -> InputError:
+    def with_file(self, file: Path | str) -> InputError:
         """Return the error with `file` added; the error itself if it already names a file."""
         if self.file is not None:
             return self

@@ -12,7 +12,7 @@ FAMILIES = ("comparisons", "matrices", "corun", "fingerprints")
 
 
 @dataclass(frozen=True)
-class DataSupply:
+class DataPlugin:
     """A family's functions in the data layer, as import strings such as ``data.corun.collect:collect``.
 
     Attributes
@@ -32,7 +32,7 @@ class DataSupply:
     collect: str | None = None
 
 
-def supply(family: str) -> DataSupply:
+def family_plugin(family: str) -> DataPlugin:
     """Return the functions of `family` in the data layer."""
-    supplied: DataSupply = import_module(f"data.{family}").SUPPLY
-    return supplied
+    plugin: DataPlugin = import_module(f"data.{family}").PLUGIN
+    return plugin

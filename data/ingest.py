@@ -1,7 +1,7 @@
 """Stage ingest: ``python -m data.ingest FAMILY...``."""
 
-from data.families import supply
-from data.stage import run
+from data.families import family_plugin
+from data.stage import run_stage
 
 if __name__ == "__main__":
-    run("ingest", lambda family: supply(family).ingest)
+    run_stage("ingest", lambda family: family_plugin(family).ingest)

@@ -44,7 +44,7 @@ class ClusterError(InputError):
 
 
 @cache
-def _versions() -> dict[str, str]:
+def _dependency_versions() -> dict[str, str]:
     """Return the versions of all that results depend on, by name; that of our own code is a digest."""
     root = Path(__file__).parents[1]
     layers = ("data", "features", "training")
@@ -57,7 +57,7 @@ def _versions() -> dict[str, str]:
 
 def _difference_from(expected: dict[str, str]) -> str:
     """Return the first difference of this process's versions from the `expected` ones; empty if none."""
-    for name, here in _versions().items():
+    for name, here in _dependency_versions().items():
         if here != expected[name]:
             return f"has {name} {here}; expected {expected[name]} as here"
     return ""
@@ -77,13 +77,13 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
 
-    with _connected(scheduler) as client:
-        waiting, running = iter(tasks), as_completed()
+    with _connected_client(scheduler) as client:
+        pending_tasks, running = iter(tasks), as_completed()
 
         def submit_waiting() -> None:
-            free = _AHEAD * max(len(_threads(client, scheduler)), 1) - running.count()
-            for task in islice(waiting, max(free, 0)):
-                running.add(client.submit(_run_checked, _versions(), function, task, pure=False))
+            free = _AHEAD * max(len(_threads_by_worker(client, scheduler)), 1) - running.count()
+            for task in islice(pending_tasks, max(free, 0)):
+                running.add(client.submit(_run_checked, _dependency_versions(), function, task, pure=False))
 
         try:
             submit_waiting()
@@ -97,7 +97,7 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
             raise ClusterError(_GONE, place=scheduler) from exc
 
 
-def _threads(client: Client, scheduler: str) -> dict[str, int]:
+def _threads_by_worker(client: Client, scheduler: str) -> dict[str, int]:
     """Return the number of threads by worker."""
     try:
         return dict(client.nthreads())
@@ -106,7 +106,7 @@ def _threads(client: Client, scheduler: str) -> dict[str, int]:
 
 
 @contextmanager
-def _connected(scheduler: str) -> Iterator[Client]:
+def _connected_client(scheduler: str) -> Iterator[Client]:
     """Connect to a scheduler with at least one worker, whose workers have the versions of this process."""
     import dask
     from distributed import Client
@@ -129,11 +129,11 @@ def _require_equal_workers(client: Client, scheduler: str) -> None:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as exc:
         raise ClusterError("the scheduler has no worker", place=scheduler) from exc
-    for worker, threads in _threads(client, scheduler).items():
+    for worker, threads in _threads_by_worker(client, scheduler).items():
         if threads != 1:
             problem = f"has {threads} threads; expected a worker with --nthreads 1"
             raise ClusterError(problem, place=f"worker {worker}")
-    for worker, answer in client.run(_difference_from, _versions(), on_error="return").items():
+    for worker, answer in client.run(_difference_from, _dependency_versions(), on_error="return").items():
         if answer:
             problem = f"cannot run perfjudge ({answer})" if isinstance(answer, Exception) else answer
             raise ClusterError(problem, place=f"worker {worker}")
@@ -160,12 +160,12 @@ def side_by_side(
     Every task runs with one thread, so that sums are added in the same order wherever it runs. A progress bar
     is shown on standard error if that is a terminal.
     """
-    alone, numbered = partial(_alone, function), list(enumerate(tasks))
+    alone, numbered = partial(_run_single_threaded, function), list(enumerate(tasks))
     if compute.scheduler is None:
         done = _in_processes(alone, numbered, compute.jobs)
     else:
         done = on_cluster(compute.scheduler, alone, numbered)
-    results = dict(watched(done, len(tasks), title))
+    results = dict(with_progress_bar(done, len(tasks), title))
     return [results[number] for number in range(len(tasks))]
 
 
@@ -179,7 +179,9 @@ def _in_processes(function: Callable[[Task], Result], tasks: Sequence[Task], job
         yield from parallel(delayed(function)(task) for task in tasks)
 
 
-def _alone(function: Callable[[Task], Result], numbered: tuple[int, Task]) -> tuple[int, Result]:
+def _run_single_threaded(
+    function: Callable[[Task], Result], numbered: tuple[int, Task]
+) -> tuple[int, Result]:
     from threadpoolctl import threadpool_limits
 
     number, task = numbered
@@ -188,7 +190,7 @@ def _alone(function: Callable[[Task], Result], numbered: tuple[int, Task]) -> tu
         return number, function(task)
 
 
-def watched(done: Iterable[Result], total: int, title: str, after: float = 0.0) -> Iterator[Result]:
+def with_progress_bar(done: Iterable[Result], total: int, title: str, after: float = 0.0) -> Iterator[Result]:
     """Yield the items of `done`; on a terminal, show a progress bar after `after` seconds."""
     from rich.console import Console
     from rich.progress import Progress
@@ -209,7 +211,7 @@ def watched(done: Iterable[Result], total: int, title: str, after: float = 0.0) 
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def garbage_collection_off() -> Iterator[None]:
     """Disable garbage collection in the block, which takes a third of the time of creating many objects."""
     enabled = gc.isenabled()
     gc.disable()

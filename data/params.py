@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, ValidationError, create_model
 from data.errors import InputError
 from data.families import FAMILIES
 from data.parallel import Compute
-from data.tables.documents import Section, said
+from data.tables.documents import Section, validation_message
 from data.tables.files import yaml_content
 
 Count = Annotated[int, Field(ge=1)]
@@ -37,7 +37,7 @@ class Promote(Section):
     """The registered name of a model, and the test that a challenger must pass to become ``champion``."""
 
     name: str
-    resamples: Count = 2000
+    n_bootstrap: Count = 2000
     confidence: Share = 0.95
 
 
@@ -73,24 +73,24 @@ def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[
 
     InputError names the key, the value and the expectation.
     """
-    return of_content(section, yaml_content(path), path)
+    return validate_params(section, yaml_content(path), path)
 
 
-def of_content(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:
+def validate_params(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:
     """Validate the content of params.yaml; see `load`."""
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))
     families[section.family] = section, Field(default_factory=dict, validate_default=True)
     shared: dict[str, Any] = {
         "seed": (Seed, ...),
-        "jobs": (Count, 2),
+        "n_jobs": (Count, 2),
         "compute": (ComputeConfig, ComputeConfig()),
     }
     model = create_model("Parameters", __base__=Section, **shared, **families)
     try:
         params: Any = model.model_validate(content)
     except ValidationError as exc:
-        raise InputError(said(exc), file=path) from exc
+        raise InputError(validation_message(exc), file=path) from exc
     scheduler, storage = (os.environ.get(name) for name in (SCHEDULER, STORAGE))
-    compute = Compute(params.jobs, scheduler or params.compute.scheduler, storage or params.compute.storage)
+    compute = Compute(params.n_jobs, scheduler or params.compute.scheduler, storage or params.compute.storage)
     return Params(params.seed, compute, getattr(params, section.family))

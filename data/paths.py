@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-class Places:
+class FamilyPaths:
     """The files of one family, below the project's directory `root` (default: the working directory)."""
 
     def __init__(self, family: str, root: Path = Path()) -> None:

@@ -25,9 +25,9 @@ from pathlib import Path
 from pkgutil import resolve_name
 from uuid import uuid4
 
-from data.errors import InputError, ModelError, one_line, visible
+from data.errors import InputError, ModelError, escape_invisible, one_line
 from data.families import FAMILIES
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import PART, write_text
 
 #: A stage reads files, calls pure functions and writes files, all below the working directory.
@@ -54,7 +54,7 @@ PINNED = {
 }
 
 
-def run(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
+def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
     """Run the stage `verb` for the families that the command line names.
 
     `stage_of` takes a family and returns its stage or the stage's import string, None without such a stage.
@@ -67,22 +67,22 @@ def run(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
         stage = stages[family]
         with alone(family):
             # the import string is resolved within the guard, as the import may fail
-            guard(stage if callable(stage) else partial(_import_and_run, stage))
+            exit_on_error(stage if callable(stage) else partial(_import_and_run, stage))
 
 
 def _import_and_run(stage: str) -> None:
     resolve_name(stage)()
 
 
-def guard(stage: Stage) -> None:
-    """Call `stage`; if it fails, exit with one line on stderr and the exit code of `end`."""
+def exit_on_error(stage: Stage) -> None:
+    """Call `stage`; if it fails, exit with one line on stderr and the exit code of `report_error`."""
     try:
         stage()
     except Exception as error:  # noqa: BLE001 - the last resort of every stage
-        sys.exit(end(error))
+        sys.exit(report_error(error))
 
 
-def end(error: Exception, prefix: str = "") -> int:
+def report_error(error: Exception, prefix: str = "") -> int:
     """Write an error to stderr in one line, which begins with `prefix`, and return the exit code.
 
     An `InputError`, a `ModelError`, an `OSError` or a file name that is not UTF-8 is an error of the user
@@ -102,19 +102,19 @@ def end(error: Exception, prefix: str = "") -> int:
         # a name of a file: all other text is decoded strictly
         message, code = f"{error.object}: is not UTF-8; a file of this name must be renamed", BAD_INPUT
     else:
-        trace = visible("".join(traceback.format_exception(error)))
+        trace = escape_invisible("".join(traceback.format_exception(error)))
         try:
             path = Path(tempfile.gettempdir()) / f"perfjudge-{uuid4().hex}.txt"
             write_text(path, trace)
             trace_place = f"the trace is in {path}"
         except OSError as exc:
             trace_place = f"the trace could not be written ({exc.strerror or exc})"
-        message, code = f"unexpected {summary(error)}; {trace_place}", UNEXPECTED
+        message, code = f"unexpected {error_summary(error)}; {trace_place}", UNEXPECTED
     sys.stderr.write(f"{one_line(f'{prefix}{message}')}\n")
     return code
 
 
-def summary(error: Exception) -> str:
+def error_summary(error: Exception) -> str:
     """Return the type and the message of an error in one line of limited length."""
     line = " ".join("".join(traceback.format_exception_only(error)).split())
     return line if len(line) <= _MOST else f"{line[:_MOST]}..."
@@ -130,7 +130,7 @@ def alone(family: str) -> Iterator[None]:
     if root is None or "DVC_STAGE" not in os.environ:
         yield
         return
-    end_with(_starter())
+    end_with_process(_starting_process())
     path = Path(root) / ".dvc" / "tmp" / f"perfjudge-{family}"
     path.parent.mkdir(parents=True, exist_ok=True)
     # the kernel releases the lock of a process that has ended
@@ -144,14 +144,14 @@ def alone(family: str) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        for folder in vars(Places(family)).values():
+        for folder in vars(FamilyPaths(family)).values():
             for partial_file in folder.rglob(f".*{PART}") if folder.is_dir() else ():
                 shutil.rmtree(partial_file, ignore_errors=True)
         yield
 
 
 @cache
-def end_with(process: int) -> None:
+def end_with_process(process: int) -> None:
     """Kill this process when another process of the same session has ended, at once if it already has."""
     if not hasattr(os, "pidfd_open"):
         return
@@ -164,27 +164,27 @@ def end_with(process: int) -> None:
     if orphan:
         _kill_this_process()
 
-    def watch() -> None:
+    def kill_after_end() -> None:
         ended = select.poll()
         ended.register(handle, select.POLLIN)
         ended.poll()
         _kill_this_process()
 
-    threading.Thread(target=watch, daemon=True, name=f"ends with {process}").start()
+    threading.Thread(target=kill_after_end, daemon=True, name=f"ends with {process}").start()
 
 
 def end_with_parent(parent: int) -> None:
     """Kill this process when `parent` has ended, at once if it is no longer the parent."""
     if os.getppid() != parent:
         _kill_this_process()
-    end_with(parent)
+    end_with_process(parent)
 
 
 def _kill_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _starter() -> int:
+def _starting_process() -> int:
     """Return the nearest ancestor process that is not a shell."""
     process = os.getppid()
     try:

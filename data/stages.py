@@ -12,10 +12,10 @@ import pandas as pd
 
 from data.errors import one_line
 from data.params import FamilySection, Ingest, load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.formats import Reading, Sources
-from data.tables.problems import SHOWN, told
-from data.tables.specs import Spec, Tables, typed
+from data.tables.problems import SHOWN, skipped_summary
+from data.tables.specs import Spec, Tables, with_dtypes
 
 WARNINGS = Spec({"warning": "str"})
 KEPT = {"kept": "bool", "reason": "str"}
@@ -36,15 +36,15 @@ class Decisions(Tables):
     warnings: pd.DataFrame
 
     @classmethod
-    def told(cls, warnings: Iterable[str], **tables: pd.DataFrame) -> Self:
+    def from_reasons(cls, warnings: Iterable[str], **tables: pd.DataFrame) -> Self:
         """Return the decisions; tables with ``reason`` (empty: row is kept) get the column ``kept``."""
         frames = {"warnings": pd.DataFrame({"warning": list(warnings)})}
         for name, table in tables.items():
             decided = table.assign(kept=table["reason"] == "") if "reason" in table else table
             frames[name] = decided[list(cls.SPECS[name].dtypes)]
-        return cls(**{name: typed(frame, cls.SPECS[name].dtypes) for name, frame in frames.items()})
+        return cls(**{name: with_dtypes(frame, cls.SPECS[name].dtypes) for name, frame in frames.items()})
 
-    def explained(self, shown: int = SHOWN) -> list[str]:
+    def explanation_lines(self, shown: int = SHOWN) -> list[str]:
         """Return a line per warning and per row that is not kept, for each table at most `shown` rows."""
         lines = [f"warning: {warning}" for warning in self.warnings["warning"]]
         for name, what in self.WHAT.items():
@@ -58,16 +58,16 @@ class Decisions(Tables):
                 lines.append(f"... and {len(left_out) - shown} more {what}")
         return lines
 
-    def counted(self) -> str:
+    def describe_counts(self) -> str:
         """Return a text with the number of kept rows of each table."""
         tables = {what: getattr(self, name)["kept"] for name, what in self.WHAT.items()}
-        parts = [f"{kept.sum()} of {len(kept)} {what}" for what, kept in tables.items()]
+        parts = [f"{is_kept.sum()} of {len(is_kept)} {what}" for what, is_kept in tables.items()]
         return f"{', '.join(parts)} are kept"
 
 
-def said(told: Sequence[str], wrong: pd.Series) -> pd.Series:
+def messages_where(messages: Sequence[str], wrong: pd.Series) -> pd.Series:
     """Return the messages of the rows that are `wrong`, and empty text for the others."""
-    return pd.Series(told, wrong.index, dtype="str").where(wrong, "")
+    return pd.Series(messages, wrong.index, dtype="str").where(wrong, "")
 
 
 def column_counts(values: pd.DataFrame) -> pd.DataFrame:
@@ -76,7 +76,9 @@ def column_counts(values: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"rows": len(values), **measured})
 
 
-def reasons(counts: pd.DataFrame, missing: float, rows: str, measured: str, value: str) -> pd.Series:
+def useless_column_reasons(
+    counts: pd.DataFrame, missing: float, rows: str, measured: str, value: str
+) -> pd.Series:
     """Return the reason why a column is useless for training, by column; empty if it is useful.
 
     A column is useless if its values are missing in more than the share `missing` of the rows, or all equal.
@@ -85,11 +87,11 @@ def reasons(counts: pd.DataFrame, missing: float, rows: str, measured: str, valu
     """
     too_few = [f"was {measured} in {count.measured} of {count.rows} {rows}" for count in counts.itertuples()]
     same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]
-    seldom = said(too_few, (counts["rows"] - counts["measured"]) / counts["rows"] > missing)
-    return seldom.where(seldom != "", said(same, counts["least"] == counts["most"]))
+    seldom = messages_where(too_few, (counts["rows"] - counts["measured"]) / counts["rows"] > missing)
+    return seldom.where(seldom != "", messages_where(same, counts["least"] == counts["most"]))
 
 
-def lacking(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
+def missing_value_reasons(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
     """Return a message for rows without values in more than the share `missing` of the columns, else empty.
 
     `of` names the columns in the message, before the first missing one.
@@ -102,9 +104,9 @@ def lacking(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
     return messages
 
 
-def by(names: str | list[str], found: pd.Series) -> pd.DataFrame:
+def reason_table(names: str | list[str], row_reasons: pd.Series) -> pd.DataFrame:
     """Return reasons as a table, with their index in the columns `names`."""
-    return found.rename_axis(names).reset_index(name="reason")
+    return row_reasons.rename_axis(names).reset_index(name="reason")
 
 
 SectionType = TypeVar("SectionType", bound=FamilySection)
@@ -114,25 +116,25 @@ TablesType = TypeVar("TablesType", bound=Tables)
 def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[TablesType]]) -> None:
     """Stage ingest: convert the source that params.yaml names into the family's tables."""
     reading = read(load(section).section)
-    reading.tables.write(Places(section.family).interim)
-    sys.stderr.write(told(reading.skipped))
+    reading.tables.write(FamilyPaths(section.family).interim)
+    sys.stderr.write(skipped_summary(reading.skipped))
     sys.stderr.writelines(f"{one_line(f'note: {note}')}\n" for note in reading.notes)
-    print(reading.tables.counted())  # noqa: T201
+    print(reading.tables.describe_counts())  # noqa: T201
 
 
-def validate(
+def run_validate(
     section: type[SectionType],
     tables: type[TablesType],
     decide: Callable[[TablesType, SectionType], Tables],
 ) -> None:
     """Stage validate: decide which rows of the family's tables are used for training."""
-    places = Places(section.family)
-    decisions = decide(tables.read(places.interim), load(section).section)
-    decisions.write(places.valid)
-    sys.stderr.writelines(f"{line}\n" for line in decisions.explained())
-    print(decisions.counted())  # noqa: T201
+    paths = FamilyPaths(section.family)
+    decisions = decide(tables.read(paths.interim), load(section).section)
+    decisions.write(paths.valid)
+    sys.stderr.writelines(f"{line}\n" for line in decisions.explanation_lines())
+    print(decisions.describe_counts())  # noqa: T201
 
 
-def named(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
+def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
     """Read the source that params.yaml names."""
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

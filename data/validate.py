@@ -1,7 +1,7 @@
 """Stage validate: ``python -m data.validate FAMILY...``."""
 
-from data.families import supply
-from data.stage import run
+from data.families import family_plugin
+from data.stage import run_stage
 
 if __name__ == "__main__":
-    run("validate", lambda family: supply(family).validate)
+    run_stage("validate", lambda family: family_plugin(family).validate)

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from data.errors import InputError, one_line, visible
-from data.tables.files import replacing, writing
+from data.errors import InputError, escape_invisible, one_line
+from data.tables.files import name_write_errors, replacing
 from data.tables.formats import TABLES
-from data.tables.problems import unknown
-from serving.reports.verdict_lines import Lines, as_junit, as_markdown, as_plain
-from serving.supply import FamilyPlugin, Importing, Judging, supplies
+from data.tables.problems import unknown_message
+from serving.plugins import FamilyPlugin, Importing, Judging, all_plugins
+from serving.reports.verdict_lines import VerdictTable, as_junit, as_markdown, as_plain
 
 Form = TypeVar("Form", bound=str)
 #: Output forms by file suffix; other suffixes have none.
@@ -33,7 +33,7 @@ FORMS_BY_SUFFIX = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class OutputOptions:
     """The form (table, json, xml, markdown or junit) and the file of an answer; None: standard output.
 
     With ``fail_on_regression``, a regression makes the exit code 1.
@@ -52,13 +52,13 @@ class PrintableJudgement:
     """
 
     fails: int
-    lines: Callable[[], Lines]
+    lines: Callable[[], VerdictTable]
     json: Callable[[], str]
     xml: Callable[[], bytes]
 
 
 def judge_source(
-    source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool, options: Mapping[str, Any]
+    source: Path, uri: str | None, wanted: OutputOptions, *, keep_going: bool, options: Mapping[str, Any]
 ) -> int:
     """Judge a source with the model of its family, and return the exit code.
 
@@ -66,27 +66,27 @@ def judge_source(
     `keep_going`, invalid data is skipped and reported on stderr. InputError if the source cannot be read, an
     option does not apply to its family, or the model is missing.
     """
-    judging = supply_of(source).judging
+    judging = plugin_for_source(source).judging
     assert judging is not None
-    refuse_others(options, judging, source)
+    refuse_other_options(options, judging, source)
     return judging.judge(source, uri, wanted, keep_going=keep_going, **options)
 
 
-def judged_again(
+def rejudge_source(
     judging: Judging, source: Path, uri: str, form: str, *, keep_going: bool = False, **options: Any
 ) -> bytes:
     """Judge a source as ``perfjudge judge`` does and return its output; errors as of `judge_source`."""
     with TemporaryDirectory() as scratch:
         output = Path(scratch) / "answer"
-        wanted = Wanted(form, output, fail_on_regression=False)
+        wanted = OutputOptions(form, output, fail_on_regression=False)
         judging.judge(source, uri, wanted, keep_going=keep_going, **options)
         return output.read_bytes()
 
 
-def supply_of(source: Path) -> FamilyPlugin:
+def plugin_for_source(source: Path) -> FamilyPlugin:
     """Return the family that recognises a source, else the one that accepts any source."""
     fallback = None
-    for plugin in supplies():
+    for plugin in all_plugins():
         if plugin.judging is None:
             continue
         if plugin.judging.recognised is None:
@@ -97,15 +97,15 @@ def supply_of(source: Path) -> FamilyPlugin:
     return fallback
 
 
-def refuse_others(given: Collection[str], chosen: Judging | Importing, source: Path) -> None:
+def refuse_other_options(option_names: Collection[str], chosen: Judging | Importing, source: Path) -> None:
     """Raise an InputError for the first option that does not apply to the chosen family."""
-    for name in given:
+    for name in option_names:
         if name not in chosen.options:
             option = name.rstrip("_").replace("_", "-")
             raise InputError(f"holds {chosen.what}, which --{option} is not for", file=source)
 
 
-def tell_skipped(skipped: Sequence[InputError]) -> None:
+def print_skipped(skipped: Sequence[InputError]) -> None:
     """Print the skipped errors and their number on stderr."""
     for error in skipped:
         sys.stderr.write(f"skipped: {error}\n")
@@ -113,44 +113,44 @@ def tell_skipped(skipped: Sequence[InputError]) -> None:
         sys.stderr.write(f"skipped {len(skipped)} in all\n")
 
 
-def tell_notes(notes: Sequence[str]) -> None:
+def print_notes(notes: Sequence[str]) -> None:
     """Print the assumptions made, one per line, on stderr."""
     sys.stderr.writelines(f"{one_line(f'note: {note}')}\n" for note in notes)
 
 
-def give(told: PrintableJudgement, wanted: Wanted) -> int:
+def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int:
     """Write a judgement in the wanted form, and return the exit code."""
     styled = wanted.shown == "table" and wanted.output is None and sys.stdout.isatty()
     if wanted.shown == "json":
-        content: str | bytes = told.json()
+        content: str | bytes = judgement.json()
     elif wanted.shown == "xml":
-        content = told.xml()
+        content = judgement.xml()
     elif styled:
-        content = as_plain(told.lines(), terminal=True)
+        content = as_plain(judgement.lines(), terminal=True)
     else:
-        content = _TABLES[wanted.shown](told.lines())
-    write(content, wanted.output, styled=styled)
-    return 1 if wanted.fail_on_regression and told.fails else 0
+        content = _TABLES[wanted.shown](judgement.lines())
+    write_output(content, wanted.output, styled=styled)
+    return 1 if wanted.fail_on_regression and judgement.fails else 0
 
 
-def form_of(given: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
+def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
     """Return the output form that an option names, or else that of the suffix of the output file.
 
     `forms` are those that the command supports, the default first. InputError if the file's suffix belongs to
     another form, or its directory does not exist.
     """
     if output is None:
-        return given or forms[0]
+        return requested or forms[0]
     _require_directory(output)
     suffix_forms = FORMS_BY_SUFFIX.get(output.suffix.lower())
     if suffix_forms is None:
-        return given or forms[0]
-    wanted = [given] if given else forms
+        return requested or forms[0]
+    wanted = [requested] if requested else forms
     for form in wanted:
         if form in suffix_forms:
             return form
     suffixes = [suffix for suffix, written in FORMS_BY_SUFFIX.items() if set(wanted).intersection(written)]
-    what = f"--format {given} does not write" if given else "no --format writes"
+    what = f"--format {requested} does not write" if requested else "no --format writes"
     raise InputError(f"{what} a {output.suffix} file; expected {', '.join(suffixes)}", file=output)
 
 
@@ -159,15 +159,15 @@ def _require_directory(output: Path) -> None:
         raise InputError("no such directory", file=output.parent)
 
 
-def write(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
+def write_output(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
     """Write to a file atomically, or to standard output if `output` is None.
 
     Control and invisible characters of text are escaped, unless it is `styled` with colours for a terminal.
     """
     if isinstance(content, str):
-        content = (content if styled else visible(content)).encode()
+        content = (content if styled else escape_invisible(content)).encode()
     if output is None:
-        with writing("standard output"):
+        with name_write_errors("standard output"):
             sys.stdout.buffer.write(content)
             sys.stdout.flush()
     else:
@@ -195,10 +195,10 @@ def import_sources(
     otherwise the first error raises an InputError, as does an option that does not apply to the family.
     """
     importing = _importing_family(kind, sources[0])
-    refuse_others(options, importing, sources[0])
+    refuse_other_options(options, importing, sources[0])
     counts = importing.read(kind, sources, directory, keep_going=keep_going, **options)
-    tell_skipped(counts.skipped)
-    tell_notes(counts.notes)
+    print_skipped(counts.skipped)
+    print_notes(counts.notes)
     numbers = {**counts.rows, "skipped": len(counts.skipped)}
     summary = ", ".join(f"{count} {name}" for name, count in numbers.items())
     answer = json.dumps(numbers | {"directory": str(directory)}) if as_json else f"{summary} -> {directory}"
@@ -208,13 +208,13 @@ def import_sources(
 
 def _importing_family(kind: str, source: Path) -> Importing:
     """Return the part of the family whose format a source has, else that of the first family."""
-    importing = [plugin.importing for plugin in supplies() if plugin.importing is not None]
+    importing = [plugin.importing for plugin in all_plugins() if plugin.importing is not None]
     formats = [family.formats() for family in importing]
     names = dict.fromkeys(name for family_formats in formats for name in family_formats)
     if kind not in names:
-        raise InputError(f'format "{kind}" {unknown(kind, names)}')
+        raise InputError(f'format "{kind}" {unknown_message(kind, names)}')
     for family, family_formats in zip(importing[1:], formats[1:], strict=True):
         # every family has tables of its own
-        if family_formats[kind].recognises(source) if kind == TABLES else kind in family_formats:
+        if family_formats[kind].matches_path(source) if kind == TABLES else kind in family_formats:
             return family
     return importing[0]

@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_args
 import typer
 
 from data.errors import InputError
-from data.stage import end
-from serving.experiments.commands import add as add_experiments
+from data.stage import report_error
+from serving.experiments.commands import add_commands as add_experiments
 from serving.options import (
     AsJson,
     BodySeconds,
@@ -28,10 +28,10 @@ from serving.options import (
     Shadow,
     Shown,
     Tokens,
-    taking,
+    add_options,
 )
-from serving.promotion.commands import add as add_promotion
-from serving.supply import pages, registered, supplies
+from serving.plugins import all_pages, all_plugins, served_models
+from serving.promotion.commands import add_commands as add_promotion
 
 app = typer.Typer(
     name="perfjudge",
@@ -45,21 +45,21 @@ app = typer.Typer(
 
 _judging: dict[str, Any] = {}
 _importing: dict[str, Any] = {}
-for _plugin in supplies():
+for _plugin in all_plugins():
     if _plugin.judging is not None:
         _judging |= _plugin.judging.options
     if _plugin.importing is not None:
         _importing |= _plugin.importing.options
 _serving: dict[str, Any] = {}
-for _model in registered():
+for _model in served_models():
     _option = typer.Option(f"--{_model.key.replace('_', '-')}", metavar="PATH|URI", help=_model.says)
     _serving[_model.key] = Annotated[str | None, _option]
-for _part in (*(model.knobs for model in registered()), *(part.options for part in pages())):
+for _part in (*(model.params for model in served_models()), *(part.options for part in all_pages())):
     _serving |= _part
 
 
 @app.command()
-@taking(_judging)
+@add_options(_judging)
 def judge(  # noqa: PLR0917 - typer passes options by name
     source: Annotated[
         Path,
@@ -74,15 +74,15 @@ def judge(  # noqa: PLR0917 - typer passes options by name
     **options: Any,
 ) -> int:
     """Judge the measurements in a file or directory."""
-    from serving.answering import Wanted, form_of, judge_source
+    from serving.answering import OutputOptions, form_of, judge_source
 
     form = form_of("json" if as_json else shown, output, get_args(Format))
-    wanted = Wanted(form, output, fail_on_regression)
+    wanted = OutputOptions(form, output, fail_on_regression)
     return judge_source(source, model, wanted, keep_going=keep_going, options=options)
 
 
 @app.command("import")
-@taking(_importing)
+@add_options(_importing)
 def import_(
     kind: Annotated[str, typer.Argument(metavar="FORMAT", help="The format of the sources.")],
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],
@@ -98,7 +98,7 @@ def import_(
 
 
 @app.command()
-@taking(_serving)
+@add_options(_serving)
 def serve(  # noqa: PLR0917 - typer passes options by name
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")] = 8000,
@@ -119,7 +119,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
     A model is a directory with model.skops and card.json, models:/name@alias or models:/name/version; by
     default it is the champion. When the alias moves, the server follows.
     """
-    from serving.http.server import serve as listen
+    from serving.http.server import serve_http as listen
     from serving.http.settings import ServerSettings
 
     settings = ServerSettings(
@@ -127,7 +127,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
         watch=watch,
         tokens=None if tokens is None else str(tokens.absolute()),
         timeout=timeout,
-        reading=body_timeout,
+        body_timeout=body_timeout,
         log_level=log_level,
         log_format=log_format,
     )
@@ -143,9 +143,9 @@ def token(
     scopes: Scopes = "read",
 ) -> int:
     """Make a token for clients of a server, and print it: the file has only its digest."""
-    from serving.http.authentication import add
+    from serving.http.authentication import add_token
 
-    typer.echo(add(tokens, name, scopes))
+    typer.echo(add_token(tokens, name, scopes))
     return 0
 
 
@@ -162,12 +162,12 @@ def collect(
 
 add_experiments(app)
 add_promotion(app, _judging)
-for _plugin in supplies():
+for _plugin in all_plugins():
     if _plugin.commands is not None:
         _plugin.commands(app)
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run_command(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     0: done; 1: a regression was found and ``--fail-on-regression`` (or ``--fail-on-missing``) was given;
@@ -178,16 +178,16 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         return app(args=arguments, prog_name="perfjudge", standalone_mode=False) or 0
     except TyperException as exc:
-        return end(InputError(exc.format_message()), "perfjudge: ")
+        return report_error(InputError(exc.format_message()), "perfjudge: ")
     except (Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as exc:  # noqa: BLE001 - the last resort of every command
-        return end(exc, "perfjudge: ")
+        return report_error(exc, "perfjudge: ")
 
 
 def main() -> None:
     """Run ``perfjudge``."""
-    sys.exit(run())
+    sys.exit(run_command())

@@ -20,7 +20,7 @@ from urllib3.exceptions import (
     TimeoutError,  # noqa: A004 - of HTTP
 )
 
-from serving.supply import MEBIBYTE
+from serving.plugins import MEBIBYTE
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -88,37 +88,37 @@ class Answers(Sequence[Item]):
 
 
 @dataclass(frozen=True)
-class Batched(Generic[Response, Item]):
+class BatchedRequest(Generic[Response, Item]):
     """A request about many items, which may be split into several requests.
 
-    ``key`` is the JSON key of the items, ``further`` are the other keys of each request. ``answers`` takes a
-    response and returns the answers in the order of the items. One request has at most ``most`` items and
-    about ``limit`` bytes.
+    ``key`` is the JSON key of the items, ``other_keys`` are the other keys of each request. ``answers`` takes
+    a response and returns the answers in the order of the items. One request has at most ``max_items`` items
+    and about ``limit`` bytes.
     """
 
     path: str
     key: str
     answer: type[Response]
     answers: Callable[[Response], Sequence[Item]]
-    most: int
+    max_items: int
     limit: int
-    further: Mapping[str, Any] = field(default_factory=dict)
+    other_keys: Mapping[str, Any] = field(default_factory=dict)
 
-    def requests(self, parts: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
+    def split_requests(self, parts: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
         """Split serialized items by number and size; yield the index of the first item, and the items."""
         start = size = 0
         for place, part in enumerate(parts):
-            if place > start and (place - start == self.most or size + len(part) > self.limit):
+            if place > start and (place - start == self.max_items or size + len(part) > self.limit):
                 yield start, parts[start:place]
                 start, size = place, 0
             size += len(part) + 1
         if start < len(parts):
             yield start, parts[start:]
 
-    def body(self, parts: Sequence[bytes]) -> bytes:
+    def request_body(self, parts: Sequence[bytes]) -> bytes:
         """Return the JSON body of a request with the serialized items `parts`."""
         others = b"".join(
-            b"," + _to_json(name) + b":" + _to_json(value) for name, value in self.further.items()
+            b"," + _to_json(name) + b":" + _to_json(value) for name, value in self.other_keys.items()
         )
         return b"{" + _to_json(self.key) + b":[" + b",".join(parts) + b"]" + others + b"}"
 
@@ -209,7 +209,9 @@ class Judge:
         from serving.comparisons.schemas import JudgeAnswer
 
         path, limit = "/v1/comparisons/judge", 32 * MEBIBYTE
-        batched = Batched(path, "comparisons", JudgeAnswer, lambda answer: answer.verdicts, 10_000, limit)
+        batched = BatchedRequest(
+            path, "comparisons", JudgeAnswer, lambda answer: answer.verdicts, 10_000, limit
+        )
         return self._request_batched(batched, comparisons)
 
     def matrices(
@@ -218,9 +220,9 @@ class Judge:
         """Request verdicts on any number of pairs of matrices, in their order, with `units` by metric."""
         from serving.matrices.schemas import PAIRS, MatricesAnswer
 
-        further, path, limit = {"units": units} if units else {}, "/v1/matrices/judge", 16 * MEBIBYTE
-        batched = Batched(
-            path, "pairs", MatricesAnswer, lambda answer: answer.verdicts, PAIRS, limit, further
+        other_keys, path, limit = {"units": units} if units else {}, "/v1/matrices/judge", 16 * MEBIBYTE
+        batched = BatchedRequest(
+            path, "pairs", MatricesAnswer, lambda answer: answer.verdicts, PAIRS, limit, other_keys
         )
         return self._request_batched(batched, pairs)
 
@@ -235,9 +237,9 @@ class Judge:
         """
         from serving.corun.schemas import CORUNS, StaticAnswer
 
-        further, path, limit = {"tasks": tasks} if tasks else {}, "/v1/corun/static", 8 * MEBIBYTE
-        batched = Batched(
-            path, "coruns", StaticAnswer, lambda answer: answer.predictions, CORUNS, limit, further
+        other_keys, path, limit = {"tasks": tasks} if tasks else {}, "/v1/corun/static", 8 * MEBIBYTE
+        batched = BatchedRequest(
+            path, "coruns", StaticAnswer, lambda answer: answer.predictions, CORUNS, limit, other_keys
         )
         return self._request_batched(batched, coruns)
 
@@ -263,7 +265,7 @@ class Judge:
         content: dict[str, Any] = {"solo": solo, "corun": corun}
         content |= {} if machine is None else {"machine": machine}
         content |= {} if whole is None else {"solo_is_whole": whole}
-        return self._request("/v1/corun/online", content, OnlineAnswer)
+        return self._request_answer("/v1/corun/online", content, OnlineAnswer)
 
     def irup(
         self, machines: Sequence[Machine | Mapping[str, Any]], application: Application | Mapping[str, Any]
@@ -279,17 +281,21 @@ class Judge:
         """
         from serving.fingerprints.schemas import ProfileAnswer
 
-        return self._request("/v1/irup", {"machines": machines, "application": application}, ProfileAnswer)
+        return self._request_answer(
+            "/v1/irup", {"machines": machines, "application": application}, ProfileAnswer
+        )
 
-    def _request(self, path: str, content: Mapping[str, Any], answer: type[Response]) -> Response:
-        return self._post(path, _to_json(content, path), answer)
+    def _request_answer(self, path: str, content: Mapping[str, Any], answer: type[Response]) -> Response:
+        return self._post_for_answer(path, _to_json(content, path), answer)
 
-    def _request_batched(self, batched: Batched[Response, Item], items: Iterable[Any]) -> Answers[Item]:
+    def _request_batched(
+        self, batched: BatchedRequest[Response, Item], items: Iterable[Any]
+    ) -> Answers[Item]:
         """Send as few requests as the server accepts; JudgeError if one of them fails."""
         parts = [_to_json(item, f"{batched.key}[{place}]") for place, item in enumerate(items)]
         responses = [
             response
-            for start, some in batched.requests(parts)
+            for start, some in batched.split_requests(parts)
             for response in self._post_split(batched, start, some)
         ]
         models = [response.model for response in responses]  # type: ignore[attr-defined] # every such answer names it
@@ -299,11 +305,11 @@ class Judge:
         return Answers(tuple(answers), different, tuple(notes))
 
     def _post_split(
-        self, batched: Batched[Response, Item], start: int, parts: Sequence[bytes]
+        self, batched: BatchedRequest[Response, Item], start: int, parts: Sequence[bytes]
     ) -> list[Response]:
         """Post `parts`, in halves if the server refuses the size; `start` is the index of the first item."""
         try:
-            response = self._post(batched.path, batched.body(parts), batched.answer)
+            response = self._post_for_answer(batched.path, batched.request_body(parts), batched.answer)
         except JudgeError as exc:
             half = len(parts) // 2
             if exc.status == _TOO_LARGE and half:
@@ -318,23 +324,23 @@ class Judge:
             raise JudgeError(f"the server gave {count} answers to {len(parts)} {batched.key}", 200)
         return [response]
 
-    def _post(self, path: str, body: bytes, answer: type[Response]) -> Response:
+    def _post_for_answer(self, path: str, body: bytes, answer: type[Response]) -> Response:
         from pydantic import ValidationError
 
-        response = self._send(path, body)
+        response = self._send_request(path, body)
         if response.status == _UNSUPPORTED and self._compress and len(body) > LARGE:
             # a server or proxy that refuses compressed bodies does so once
             self._compress = False
-            response = self._send(path, body)
+            response = self._send_request(path, body)
         if response.status != 200:  # noqa: PLR2004
-            raise _refusal(response)
+            raise _refusal_error(response)
         try:
             return answer.model_validate_json(response.data)
         except ValidationError as exc:
             problem = f"the server is not perfjudge, or another version of it: {exc.error_count()} faults"
             raise JudgeError(problem, response.status, _request_id(response, {})) from exc
 
-    def _send(self, path: str, body: bytes) -> urllib3.BaseHTTPResponse:
+    def _send_request(self, path: str, body: bytes) -> urllib3.BaseHTTPResponse:
         if not self._started:
             self._wait_until_ready()
             self._started = True
@@ -346,12 +352,12 @@ class Judge:
         try:
             return self._pool.request("POST", self.url + path, body=body, headers=headers)
         except HTTPError as exc:
-            raise JudgeError(f"{self.url} does not answer ({_reason(exc)})") from exc
+            raise JudgeError(f"{self.url} does not answer ({_innermost_cause(exc)})") from exc
 
     def _wait_until_ready(self) -> None:
         """Wait for a server that starts; JudgeError if it takes too long, or another program answers."""
         end, warned = time.monotonic() + self._startup_timeout, False
-        while (obstacle := self._obstacle(max(end - time.monotonic(), 1.0))) is not None:
+        while (obstacle := self._readiness_problem(max(end - time.monotonic(), 1.0))) is not None:
             if time.monotonic() > end:
                 raise JudgeError(f"{self.url} is not ready after {self._startup_timeout:g} s ({obstacle})")
             if not warned:
@@ -359,17 +365,17 @@ class Judge:
             warned = True
             time.sleep(_PAUSE)
 
-    def _obstacle(self, seconds: float) -> str | None:
+    def _readiness_problem(self, seconds: float) -> str | None:
         """Return why the server does not answer yet, None if it does; JudgeError if it never will."""
         address = f"{self.url}/readyz"
         try:
             response = self._pool.request("GET", address, retries=False, timeout=min(seconds, 10.0))
         except HTTPError as exc:
             if not _is_temporary(exc):
-                raise JudgeError(f"{self.url} does not answer ({_reason(exc)})") from exc
-            return _reason(exc)
+                raise JudgeError(f"{self.url} does not answer ({_innermost_cause(exc)})") from exc
+            return _innermost_cause(exc)
         # other statuses may come from a proxy, and need not apply to the request
-        return f"{response.status} {_refusal(response).detail}" if response.status in _BUSY else None
+        return f"{response.status} {_refusal_error(response).detail}" if response.status in _BUSY else None
 
 
 def _is_temporary(exc: HTTPError) -> bool:
@@ -396,7 +402,7 @@ def _plain_value(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} is neither of JSON nor of a request")
 
 
-def _refusal(response: urllib3.BaseHTTPResponse) -> JudgeError:
+def _refusal_error(response: urllib3.BaseHTTPResponse) -> JudgeError:
     """Return the error of an HTTP response, from its problem details or else its reason phrase."""
     try:
         problem = dict(json.loads(response.data))
@@ -413,7 +419,7 @@ def _request_id(response: urllib3.BaseHTTPResponse, problem: Mapping[str, Any]) 
     return None if request_id is None else str(request_id)
 
 
-def _reason(exc: BaseException) -> str:
+def _innermost_cause(exc: BaseException) -> str:
     """Return the innermost cause of a failed attempt, in one line."""
     cause = getattr(exc, "reason", None)
-    return _reason(cause) if isinstance(cause, BaseException) else str(exc).rpartition(": ")[2]
+    return _innermost_cause(cause) if isinstance(cause, BaseException) else str(exc).rpartition(": ")[2]

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
 from serving.http.schemas import ModelAnswer
-from training.registry.champions import FOREIGN, Address, Located, Version, located
+from training.registry.champions import FOREIGN, Address, Located, Version, locate_model
 from training.registry.stored import StoredCard
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class ModelRef:
     digest: str = ""
 
     @property
-    def answer(self) -> ModelAnswer:
+    def model_answer(self) -> ModelAnswer:
         """The reference in JSON answers."""
         return ModelAnswer(**asdict(self))
 
@@ -62,7 +62,7 @@ class Served(Generic[Model]):
         return self.model.card
 
 
-def loaded(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) -> T:
+def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) -> T:
     """Locate a model and return the result of `read`: the model, or only its card.
 
     `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias`` or
@@ -70,7 +70,7 @@ def loaded(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) 
     model is missing or unreadable; without a champion, the message names the command to make one.
     """
     try:
-        with located(name, uri) as model:
+        with locate_model(name, uri) as model:
             return read(model)
     except FOREIGN as exc:
         place = uri.uri if isinstance(uri, Version) else uri
@@ -81,33 +81,38 @@ def loaded(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) 
 class Source(Generic[Model]):
     """Functions to find and read models of one kind.
 
-    `name` returns their registered name; `called` is the attribute of the card that names the model.
+    `name` returns their registered name; `name_attribute` is the attribute of the card that names the model.
     """
 
     name: Callable[[], str]
     read: Callable[[Path], Model]
     card: Callable[[Path], StoredCard]
-    called: str = "model"
+    name_attribute: str = "model"
 
-    def ref(self, found: Located, card: Any) -> ModelRef:
+    def make_ref(self, location: Located, card: Any) -> ModelRef:
         """Return the reference of a located model with this card."""
-        version = found.version or card.data_digest[:12]
-        return ModelRef(found.name(getattr(card, self.called)), version, found.uri, found.digest)
+        version = location.version or card.data_digest[:12]
+        return ModelRef(
+            location.registered_name(getattr(card, self.name_attribute)),
+            version,
+            location.uri,
+            location.digest,
+        )
 
     def load(self, uri: Address = None) -> Served[Model]:
-        """Load a model, by default the champion; errors as of `loaded`."""
+        """Load a model, by default the champion; errors as of `locate_and_read`."""
 
         def read_model(location: Located) -> Served[Model]:
             model = self.read(location.directory)
-            return Served(model, self.ref(location, model.card))
+            return Served(model, self.make_ref(location, model.card))
 
-        return loaded(self.name, uri, read_model)
+        return locate_and_read(self.name, uri, read_model)
 
-    def head(self, uri: Address = None) -> Head:
-        """Read the card of a model, by default the champion, without the model; errors as of `loaded`."""
+    def load_card(self, uri: Address = None) -> Head:
+        """Read the card (default: the champion's) without the model; errors as of `locate_and_read`."""
 
         def read_card(location: Located) -> Head:
             card = self.card(location.directory)
-            return Head(card, self.ref(location, card))
+            return Head(card, self.make_ref(location, card))
 
-        return loaded(self.name, uri, read_card)
+        return locate_and_read(self.name, uri, read_card)

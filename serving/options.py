@@ -76,7 +76,7 @@ Scopes = Annotated[
 ]
 
 
-def taking(options: Mapping[str, Any]) -> Callable[[Command], Command]:
+def add_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds options to a command, which gets the given ones as ``**options``.
 
     Parameters

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from data.families import FAMILIES
-from data.paths import Places
-from data.stage import alone, end, prepare_process
+from data.paths import FamilyPaths
+from data.stage import alone, prepare_process, report_error
 from data.tables.files import write_text
-from serving.supply import supply
+from serving.plugins import family_plugin
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,9 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (family,) = families
     try:
         with alone(family):
-            write_text(Places(family).page, supply(family).page(Path()))
+            write_text(FamilyPaths(family).page, family_plugin(family).page(Path()))
     except Exception as exc:  # noqa: BLE001 - the last resort of every stage
-        return end(exc)
+        return report_error(exc)
     return 0
 
 

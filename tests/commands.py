@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
-from serving.cli import run
+from serving.cli import run_command
 
 PROGRAM = Path(sys.executable).with_name("perfjudge")
 
@@ -19,7 +19,7 @@ def perfjudge(*arguments):
     """
     streams = [TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2)]
     with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
-        code = run([*map(str, arguments)])
+        code = run_command([*map(str, arguments)])
     written = (stream.buffer.getvalue().decode() for stream in streams)
     return subprocess.CompletedProcess(arguments, code, *written)
 

@@ -70,11 +70,11 @@ def champion_registry(made_once):
 @pytest.fixture(scope="session")
 def champion(champion_registry):
     """Return the champion of that registry, as commands load it."""
-    from serving.comparisons.model import load
+    from serving.comparisons.model import load_judge
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", champion_registry)
-        return load().model
+        return load_judge().model
 
 
 def pytest_collection_modifyitems(items):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from data.comparisons.params import Comparisons
-from data.params import of_content
+from data.params import validate_params
 from training.comparisons import tune as tuning
 from training.comparisons.family import Family
 
@@ -14,7 +14,7 @@ MODELS = ("knn-uniform", "logistic")
 
 
 def params(seed=7, models=MODELS, jobs=1, trials=3, decide=None):
-    return of_content(
+    return validate_params(
         Comparisons,
         {
             "seed": seed,
@@ -81,12 +81,12 @@ def small_family(root: Path, table=None, **knobs):
         )
 
     family = Family(bound, lambda: COLUMNS, rules, root)
-    family.features.parent.mkdir(parents=True, exist_ok=True)
-    table.to_parquet(family.features, index=False)
-    table[["comparison_id"]].assign(worst_change=-0.1).to_parquet(family.featurized("changes"), index=False)
-    table.assign(worst_change=0.1).to_parquet(family.featurized("bare"), index=False)
-    pd.DataFrame({"spread": [0.005]}).to_parquet(family.featurized("runs"), index=False)
-    family.places.interim.mkdir(parents=True, exist_ok=True)
+    family.features_file.parent.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(family.features_file, index=False)
+    table[["comparison_id"]].assign(worst_change=-0.1).to_parquet(family.stage_file("changes"), index=False)
+    table.assign(worst_change=0.1).to_parquet(family.stage_file("bare"), index=False)
+    pd.DataFrame({"spread": [0.005]}).to_parquet(family.stage_file("runs"), index=False)
+    family.paths.interim.mkdir(parents=True, exist_ok=True)
     labels = table[["comparison_id", "status"]].assign(labelled_by="somebody")
-    labels.to_parquet(family.places.interim / "labels.parquet", index=False)
+    labels.to_parquet(family.paths.interim / "labels.parquet", index=False)
     return family

@@ -35,4 +35,4 @@ def application(
     speed = np.log(x) @ powers + misses
     y = np.exp(speed if better == "higher" else -speed)
     measured = Measured(name, "unit", better, tuple(stressors), x, y, names, models)
-    return measured if rows is None else measured.rows(rows)
+    return measured if rows is None else measured.select_rows(rows)

@@ -39,7 +39,7 @@ def pairs(groups=2, cases=6, versions=6, runs=3, size=0.4, invalid=0.0, seed=1):
     counted = pd.DataFrame(measured, columns=["summary_elapsed", "summary_transactions"])
     frame = pd.concat([pd.DataFrame(about), numbers, summary, counted], axis="columns")
     units = {"m0": "1/s", "summary_elapsed": "s", "summary_transactions": "1"}
-    return MatrixTables.of_rows(
+    return MatrixTables.from_rows(
         frame, None, [{"metric": metric, "unit": unit} for metric, unit in units.items()]
     )
 

@@ -7,8 +7,8 @@ class Seen:
     def __init__(self):
         self.lines, self.notes = [], []
 
-    def say(self, note):
+    def print_note(self, note):
         self.notes.append(note)
 
-    def advance(self, done, of, what):
+    def show_progress(self, done, of, what):
         self.lines.append((done, of, what))

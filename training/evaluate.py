@@ -1,7 +1,7 @@
 """Stage evaluate: ``python -m training.evaluate FAMILY...``."""
 
-from data.stage import run
-from training.supply import supply
+from data.stage import run_stage
+from training.plugins import family_plugin
 
 if __name__ == "__main__":
-    run("evaluate", lambda family: supply(family).evaluate)
+    run_stage("evaluate", lambda family: family_plugin(family).evaluate)

@@ -1,7 +1,7 @@
 """Stage profile: ``python -m training.profile FAMILY...``."""
 
-from data.stage import run
-from training.supply import supply
+from data.stage import run_stage
+from training.plugins import family_plugin
 
 if __name__ == "__main__":
-    run("profile", lambda family: supply(family).profile)
+    run_stage("profile", lambda family: family_plugin(family).profile)

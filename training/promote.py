@@ -1,7 +1,7 @@
 """Stage promote: ``python -m training.promote FAMILY...``."""
 
-from data.stage import run
-from training.supply import supply
+from data.stage import run_stage
+from training.plugins import family_plugin
 
 if __name__ == "__main__":
-    run("promote", lambda family: supply(family).promote)
+    run_stage("promote", lambda family: family_plugin(family).promote)

@@ -1,7 +1,7 @@
 """Stage train: ``python -m training.train FAMILY...``."""
 
-from data.stage import run
-from training.supply import supply
+from data.stage import run_stage
+from training.plugins import family_plugin
 
 if __name__ == "__main__":
-    run("train", lambda family: supply(family).train)
+    run_stage("train", lambda family: family_plugin(family).train)

@@ -1,7 +1,7 @@
 """Stage tune: ``python -m training.tune FAMILY...``."""
 
-from data.stage import run
-from training.supply import supply
+from data.stage import run_stage
+from training.plugins import family_plugin
 
 if __name__ == "__main__":
-    run("tune", lambda family: supply(family).tune)
+    run_stage("tune", lambda family: family_plugin(family).tune)

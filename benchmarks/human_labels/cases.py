@@ -14,20 +14,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.table import clocked
+from benchmarks.table import time_call
 from data.comparisons.formats.sap_hana import (
     BENCHMARK,
     Annotations,
     ChangePoint,
     Span,
     annotations_of,
-    boundaries,
+    find_boundaries,
 )
 from data.comparisons.params import LabelRules
 from data.comparisons.sides import HISTORY_VERSIONS, Sides
 from training.comparisons import family
 from training.comparisons.family import RULES
-from training.evaluation.metrics import scores
+from training.evaluation.metrics import score_verdicts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -66,8 +66,8 @@ class VersionedSeries:
 
 def series_of(results: pd.DataFrame) -> Mapping[str, VersionedSeries]:
     """Return the series by operation; operations measured with several threads are left out."""
-    found = results.groupby("operation", sort=True)
-    return {str(name): VersionedSeries.of(rows) for name, rows in found if rows["threads"].eq(1).all()}
+    groups = results.groupby("operation", sort=True)
+    return {str(name): VersionedSeries.of(rows) for name, rows in groups if rows["threads"].eq(1).all()}
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,13 @@ class View:
     @cached_property
     def worse(self) -> NDArray[np.bool_]:
         """Whether it got worse at positions around each boundary, shape (n_comparisons, 2 * within + 1)."""
-        around = range(-self.rules.within, self.rules.within + 1)
+        around = range(-self.rules.match_window, self.rules.match_window + 1)
         pairs = list(zip(self.owner.tolist(), self.place.tolist(), strict=True))
-        asked = {(own, place + by) for own, place in pairs for by in around}
-        known = {(own, at): self.stretches[own].worsened(at, self.rules) for own, at in asked}
-        return np.array([[known[own, place + by] for by in around] for own, place in pairs])
+        checked = {(stretch, place + by) for stretch, place in pairs for by in around}
+        worsened = {
+            (stretch, at): self.stretches[stretch].worsened(at, self.rules) for stretch, at in checked
+        }
+        return np.array([[worsened[stretch, place + by] for by in around] for stretch, place in pairs])
 
     def evidence(self, points: Points) -> Floats:
         """Return the strength of the strongest change point at each position around each boundary.
@@ -124,41 +126,45 @@ class View:
         Shape (n_comparisons, 2 * within + 1); NaN at positions without a change point, and where the series
         did not get worse.
         """
-        within, strongest = self.rules.within, np.full(self.worse.shape, -np.inf)
+        within, strongest = self.rules.match_window, np.full(self.worse.shape, -np.inf)
         cases = pd.DataFrame({"case": np.arange(len(self.owner)), "stretch": self.owner, "place": self.place})
-        found = pd.DataFrame(vars(points)).merge(cases, on="stretch")
-        by = found["position"].to_numpy() - found["place"].to_numpy()
+        matches = pd.DataFrame(vars(points)).merge(cases, on="stretch")
+        by = matches["position"].to_numpy() - matches["place"].to_numpy()
         near = np.abs(by) <= within
-        at = found["case"].to_numpy()[near], by[near] + within
-        np.maximum.at(strongest, at, found["strength"].to_numpy()[near])
+        at = matches["case"].to_numpy()[near], by[near] + within
+        np.maximum.at(strongest, at, matches["strength"].to_numpy()[near])
         return np.where(self.worse & (strongest > -np.inf), strongest, np.nan)
 
 
-def windows(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules) -> View:
+def online_view(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules) -> View:
     """Return a view of the history, baseline and target of each comparison, without later versions."""
-    stretches, places = [], []
+    stretches, positions = [], []
     for row in comparisons.itertuples():
-        one = series[row.operation]
-        first = max(one.place(row.baseline_from) - HISTORY_VERSIONS, 0)
-        stretches.append(Stretch(one, first, one.place(row.target_to + 1)))
-        places.append(one.place(row.target_from) - first)
-    return View(stretches, np.arange(len(places)), np.array(places, np.int64), rules)
+        versions = series[row.operation]
+        first = max(versions.place(row.baseline_from) - HISTORY_VERSIONS, 0)
+        stretches.append(Stretch(versions, first, versions.place(row.target_to + 1)))
+        positions.append(versions.place(row.target_from) - first)
+    return View(stretches, np.arange(len(positions)), np.array(positions, np.int64), rules)
 
 
-def whole(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules) -> View:
+def hindsight_view(
+    series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules
+) -> View:
     """Return a view of whole series, later versions included."""
-    known = sorted(comparisons["operation"].unique())
-    stretches = [Stretch(series[name], 0, len(series[name].orders)) for name in known]
-    places = [series[row.operation].place(row.target_from) for row in comparisons.itertuples()]
-    owner = np.searchsorted(known, comparisons["operation"].to_numpy(str))
-    return View(stretches, owner, np.array(places, np.int64), rules)
+    operations = sorted(comparisons["operation"].unique())
+    stretches = [Stretch(series[name], 0, len(series[name].orders)) for name in operations]
+    positions = [series[row.operation].place(row.target_from) for row in comparisons.itertuples()]
+    owner = np.searchsorted(operations, comparisons["operation"].to_numpy(str))
+    return View(stretches, owner, np.array(positions, np.int64), rules)
 
 
-def pieces(view: View, versions: int) -> list[slice]:
+def chunk_slices(view: View, versions: int) -> list[slice]:
     """Divide the stretches of a view into chunks of about `versions` versions each."""
-    lengths = np.cumsum([one.stop - one.first for one in view.stretches])
+    lengths = np.cumsum([stretch.stop - stretch.first for stretch in view.stretches])
     edges = np.unique(np.searchsorted(lengths, np.arange(0, lengths[-1], versions)))
-    return [slice(one, two) for one, two in pairwise([*edges.tolist(), len(lengths)]) if one < two]
+    return [
+        slice(stretch, two) for stretch, two in pairwise([*edges.tolist(), len(lengths)]) if stretch < two
+    ]
 
 
 Flags = NDArray[np.bool_]
@@ -193,61 +199,61 @@ class Curve:
     """False negative rate against false positive rate over all thresholds of a score."""
 
     cuts: Floats
-    missed: Floats
-    alarms: Floats
+    false_negative_rate: Floats
+    false_positive_rate: Floats
 
     @classmethod
     def of(cls, failed: Flags, score: Floats) -> Curve:
         """Compute the curve; scores of at least ``cuts[i]`` fail, and the first cut fails nothing."""
         values, place = np.unique(-score, return_inverse=True)
         caught = np.cumsum(np.bincount(place, failed, len(values))) / failed.sum()
-        alarms = np.cumsum(np.bincount(place, ~failed, len(values))) / (~failed).sum()
-        return cls(np.r_[np.inf, -values], 1 - np.r_[0.0, caught], np.r_[0.0, alarms])
+        false_positive_rate = np.cumsum(np.bincount(place, ~failed, len(values))) / (~failed).sum()
+        return cls(np.r_[np.inf, -values], 1 - np.r_[0.0, caught], np.r_[0.0, false_positive_rate])
 
     @cached_property
     def best(self) -> int:
         """Index of the cut with the highest balanced accuracy."""
-        return int(np.argmin(self.missed + self.alarms))
+        return int(np.argmin(self.false_negative_rate + self.false_positive_rate))
 
-    def missed_at(self, share: float) -> float:
+    def false_negative_rate_at(self, share: float) -> float:
         """Return the lowest false negative rate among cuts with a false positive rate of at most `share`."""
-        return float(self.missed[self.alarms <= share].min())
+        return float(self.false_negative_rate[self.false_positive_rate <= share].min())
 
 
 @dataclass(frozen=True)
-class Worth:
+class VerdictRates:
     """Rates of verdicts, and the standard deviation of the balanced accuracy over folds."""
 
     balanced: float
     spread: float
-    missed: float
-    alarms: float
+    false_negative_rate: float
+    false_positive_rate: float
 
 
-def worth(cases: Cases, judged: Flags) -> Worth:
-    pooled = scores(cases.failed, judged, None)
+def verdict_rates(cases: Cases, judged: Flags) -> VerdictRates:
+    pooled = score_verdicts(cases.failed, judged, None)
     folds = [
-        scores(cases.failed[rows], judged[rows], None).balanced_accuracy
+        score_verdicts(cases.failed[rows], judged[rows], None).balanced_accuracy
         for rows in (cases.fold == fold for fold in np.unique(cases.fold))
     ]
     rates = pooled.false_negative_rate, pooled.false_positive_rate
-    return Worth(pooled.balanced_accuracy, float(np.std(folds)), *rates)
+    return VerdictRates(pooled.balanced_accuracy, float(np.std(folds)), *rates)
 
 
-def at_best(cases: Cases, score: Floats) -> Worth:
+def rates_at_best_cut(cases: Cases, score: Floats) -> VerdictRates:
     """Score a judge at the threshold that is best on these comparisons themselves."""
     curve = Curve.of(cases.failed, score)
-    return worth(cases, score >= curve.cuts[curve.best])
+    return verdict_rates(cases, score >= curve.cuts[curve.best])
 
 
-def from_other_folds(cases: Cases, score: Floats) -> Worth:
+def rates_from_other_folds(cases: Cases, score: Floats) -> VerdictRates:
     """Score a judge with, in each fold, the threshold that is best in the other folds."""
     judged = np.zeros(len(score), bool)
     for fold in np.unique(cases.fold):
         test = cases.fold == fold
         curve = Curve.of(cases.failed[~test], score[~test])
         judged[test] = score[test] >= curve.cuts[curve.best]
-    return worth(cases, judged)
+    return verdict_rates(cases, judged)
 
 
 def average_precision(cases: Cases, score: Floats) -> tuple[float, float]:
@@ -255,16 +261,16 @@ def average_precision(cases: Cases, score: Floats) -> tuple[float, float]:
     from sklearn.metrics import average_precision_score
 
     rows = [cases.fold == fold for fold in np.unique(cases.fold)]
-    folds = [average_precision_score(cases.failed[own], score[own]) for own in rows]
+    folds = [average_precision_score(cases.failed[in_fold], score[in_fold]) for in_fold in rows]
     return float(np.mean(folds)), float(np.std(folds))
 
 
 def best_reach(cases: Cases, evidence: Floats) -> tuple[int, Floats]:
     """Return the reach with the highest balanced accuracy, and the score of each comparison with it."""
-    middle, known = evidence.shape[1] // 2, np.nan_to_num(evidence)
+    middle, strengths = evidence.shape[1] // 2, np.nan_to_num(evidence)
     reaches = [reach for reach in REACHES if reach <= middle]
-    found = [(reach, known[:, middle - reach : middle + reach + 1].max(axis=1)) for reach in reaches]
-    return max(found, key=lambda one: at_best(cases, one[1]).balanced)
+    scored = [(reach, strengths[:, middle - reach : middle + reach + 1].max(axis=1)) for reach in reaches]
+    return max(scored, key=lambda candidate: rates_at_best_cut(cases, candidate[1]).balanced)
 
 
 _SHARES = np.geomspace(0.001, 1, 61)
@@ -291,10 +297,10 @@ class _Varied:
 _VARIED: Mapping[str, _Varied] = {
     "median-5": _Varied(family.median_worse, "share", _SHARES),
     "mann-whitney-05": _Varied(family.mann_whitney, "p", _P),
-    "welch-05": _Varied(family.welch, "p", _P),
-    "asv": _Varied(family.asv, "share", _SHARES),
-    "perfherder": _Varied(family.perfherder, "t", _T),
-    "conbench": _Varied(family.conbench, "z", _T),
+    "welch-05": _Varied(family.welch_rule, "p", _P),
+    "asv": _Varied(family.asv_rule, "share", _SHARES),
+    "perfherder": _Varied(family.perfherder_rule, "t", _T),
+    "conbench": _Varied(family.conbench_rule, "z", _T),
 }
 
 
@@ -304,11 +310,11 @@ def rule_judges(sides: Sides, index: pd.Index, cases: Cases) -> list[Judge]:
 
 
 def _rule_judge(name: str, sides: Sides, rows: NDArray[np.intp]) -> Judge:
-    seconds, judged = clocked(partial(RULES[name], sides), time.process_time)
+    seconds, judged = time_call(partial(RULES[name], sides), time.process_time)
     varied = _VARIED.get(name)
     score = None if varied is None else varied.score(sides)[rows]
-    told = "as it is" if varied is None else f"as it is; {varied.argument} varied"
-    return Judge(name, "rule", told, judged[rows], score, seconds=seconds)
+    setting = "as it is" if varied is None else f"as it is; {varied.argument} varied"
+    return Judge(name, "rule", setting, judged[rows], score, seconds=seconds)
 
 
 #: An engineer's rates are reported for more than `ENOUGH` boundaries with at least `FAILS` fails.
@@ -323,26 +329,34 @@ class Engineer:
     judged: Flags
 
     @property
-    def told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether there are enough boundaries and fails to report rates."""
         return len(self.failed) > ENOUGH and int(self.failed.sum()) >= FAILS
 
     @property
-    def worth(self) -> Worth:
-        own = scores(self.failed, self.judged, None)
-        return Worth(own.balanced_accuracy, np.nan, own.false_negative_rate, own.false_positive_rate)
+    def engineer_rates(self) -> VerdictRates:
+        verdict_scores = score_verdicts(self.failed, self.judged, None)
+        return VerdictRates(
+            verdict_scores.balanced_accuracy,
+            np.nan,
+            verdict_scores.false_negative_rate,
+            verdict_scores.false_positive_rate,
+        )
 
-    def among(self, cases: Cases, judged: Flags) -> tuple[Engineer, Engineer]:
+    def limited_to(self, cases: Cases, judged: Flags) -> tuple[Engineer, Engineer]:
         """Return this engineer's and another judge's verdicts, both limited to the boundaries in `cases`."""
         place = pd.Index(cases.ids).get_indexer(pd.Index(self.ids))
-        known = place >= 0
-        ids, failed = [one for one, kept in zip(self.ids, known, strict=True) if kept], self.failed[known]
-        other = Engineer("other", ids, failed, judged[place[known]])
-        return Engineer(self.name, ids, failed, self.judged[known]), other
+        shared = place >= 0
+        ids, failed = (
+            [boundary for boundary, is_shared in zip(self.ids, shared, strict=True) if is_shared],
+            self.failed[shared],
+        )
+        other = Engineer("other", ids, failed, judged[place[shared]])
+        return Engineer(self.name, ids, failed, self.judged[shared]), other
 
 
 @dataclass(frozen=True)
-class Looked:
+class ReviewedSeries:
     """The versions of one series that annotators looked at, and their marks."""
 
     name: str
@@ -351,15 +365,19 @@ class Looked:
     marks: list[ChangePoint]
 
     @classmethod
-    def of(cls, name: str, series: VersionedSeries, splits: list[Annotations]) -> Looked:
+    def of(cls, name: str, series: VersionedSeries, splits: list[Annotations]) -> ReviewedSeries:
         """Merge the splits of a series; marks and spans are counted from the first version of the series."""
         count = len(series.orders)
-        stops = [count if one.versions is None else min(count, one.first + one.versions) for one in splits]
-        spans = [Span(one.first, stop, tuple(one.marks)) for one, stop in zip(splits, stops, strict=True)]
+        stops = [
+            count if split.versions is None else min(count, split.first + split.versions) for split in splits
+        ]
+        spans = [
+            Span(split.first, stop, tuple(split.marks)) for split, stop in zip(splits, stops, strict=True)
+        ]
         marks = {
-            ChangePoint(one.first + version, person)
-            for one in splits
-            for person, versions in one.marks.items()
+            ChangePoint(split.first + version, person)
+            for split in splits
+            for person, versions in split.marks.items()
             for version in versions
         }
         return cls(name, series, spans, sorted(marks))
@@ -367,15 +385,15 @@ class Looked:
     def verdicts(self, name: str, rules: LabelRules) -> Iterator[tuple[str, bool, bool]]:
         """Yield boundaries that all looked at: id, whether the others fail it, whether `name` does."""
         spans = [
-            Span(one.first, one.stop, tuple(other for other in one.annotators if other != name))
-            for one in self.spans
-            if name in one.annotators
+            Span(span.first, span.stop, tuple(other for other in span.annotators if other != name))
+            for span in self.spans
+            if name in span.annotators
         ]
-        own = [mark.version for mark in self.marks if mark.annotator == name]
+        marked_versions = [mark.version for mark in self.marks if mark.annotator == name]
         others = [mark for mark in self.marks if mark.annotator != name]
-        for boundary in boundaries(spans, others, rules):
+        for boundary in find_boundaries(spans, others, rules):
             at = boundary.version
-            near = [mark for mark in own if abs(mark - at) <= rules.within]
+            near = [mark for mark in marked_versions if abs(mark - at) <= rules.match_window]
             yield (
                 f"{BENCHMARK}/{self.name}/{at}",
                 boundary.marked and self._worsened(at, rules),
@@ -390,27 +408,29 @@ class Looked:
         return low < at < high and self.series.worsened(low, at, high)
 
 
-def engineers(path: Path, series: Mapping[str, VersionedSeries], rules: LabelRules) -> list[Engineer]:
+def compare_engineers(path: Path, series: Mapping[str, VersionedSeries], rules: LabelRules) -> list[Engineer]:
     """Compare each annotator of the data set under `path` with the consensus of the others."""
     marked = annotations_of(path / "annotations.json")
-    found = [
-        Looked.of(name, one, marked[name.lstrip("0") or "0"])
-        for name, one in series.items()
+    reviewed = [
+        ReviewedSeries.of(name, operation, marked[name.lstrip("0") or "0"])
+        for name, operation in series.items()
         if (name.lstrip("0") or "0") in marked
     ]
-    names = {name for one in found for span in one.spans for name in span.annotators}
+    names = {name for operation in reviewed for span in operation.spans for name in span.annotators}
     return [
-        _engineer(name, [said for one in found for said in one.verdicts(name, rules)])
+        _build_engineer(
+            name, [verdict for operation in reviewed for verdict in operation.verdicts(name, rules)]
+        )
         for name in sorted(names, key=lambda name: (len(name), name))
     ]
 
 
-def _engineer(name: str, said: list[tuple[str, bool, bool]]) -> Engineer:
-    failed, judged = np.array([verdicts for _, *verdicts in said], bool).reshape(-1, 2).T
-    return Engineer(name, [one for one, *_ in said], failed, judged)
+def _build_engineer(name: str, boundary_verdicts: list[tuple[str, bool, bool]]) -> Engineer:
+    failed, judged = np.array([verdicts for _, *verdicts in boundary_verdicts], bool).reshape(-1, 2).T
+    return Engineer(name, [boundary_id for boundary_id, *_ in boundary_verdicts], failed, judged)
 
 
-def pooled(all_of_them: list[Engineer]) -> Engineer:
-    failed, judged = ([getattr(one, side) for one in all_of_them] for side in ("failed", "judged"))
-    ids = [boundary for one in all_of_them for boundary in one.ids]
+def pool_engineers(all_of_them: list[Engineer]) -> Engineer:
+    failed, judged = ([getattr(engineer, side) for engineer in all_of_them] for side in ("failed", "judged"))
+    ids = [boundary for engineer in all_of_them for boundary in engineer.ids]
     return Engineer("all", ids, np.concatenate(failed), np.concatenate(judged))

@@ -15,13 +15,13 @@ import pandas as pd
 import yaml
 
 from benchmarks.human_labels.cases import Cases, Judge
-from benchmarks.table import clocked
+from benchmarks.table import time_call
 from data.comparisons.params import Comparisons
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.params import load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.stage import BYTECODE
 from data.tables.files import digest_of, write_text
 from training.comparisons.stored import TrainedModel
@@ -52,90 +52,90 @@ class PipelineRun:
 
     @property
     def tables(self) -> ComparisonTables:
-        return ComparisonTables.read(Places("comparisons", self.root).interim)
+        return ComparisonTables.read(FamilyPaths("comparisons", self.root).interim)
 
     @property
     def cases(self) -> Cases:
-        one = self._of(str(self.verdicts["entry"].iloc[0]))
-        failed = (one["status"] == "fail").to_numpy(bool)
-        return Cases(one.index.tolist(), failed, one["fold"].to_numpy(np.int64))
+        rows = self._entry_rows(str(self.verdicts["entry"].iloc[0]))
+        failed = (rows["status"] == "fail").to_numpy(bool)
+        return Cases(rows.index.tolist(), failed, rows["fold"].to_numpy(np.int64))
 
     def about(self, source: Path) -> str:
         """Describe data, split, features and seed in one sentence."""
         how, cases = load(Comparisons, self.root / "params.yaml"), self.cases
-        operations = len({one.rpartition("/")[0] for one in cases.ids})
+        operations = len({case_id.rpartition("/")[0] for case_id in cases.ids})
         return (
             f"Data: {source.name}, {len(cases.ids)} comparisons of {operations} operations, "
             f"{cases.failed.sum()} fails; {len(np.unique(cases.fold))} folds of whole operations, "
-            f"the pipeline's; features: {how.section.featurize.set}; seed {how.seed}."
+            f"the pipeline's; features: {how.section.featurize.feature_set}; seed {how.seed}."
         )
 
-    def _of(self, entry: str) -> pd.DataFrame:
+    def _entry_rows(self, entry: str) -> pd.DataFrame:
         rows = self.verdicts[self.verdicts["entry"] == entry]
         return rows.set_index("comparison_id").sort_index()
 
     def judges(self, sides: Sides) -> list[Judge]:
         """Return the models as judges; their seconds are those of vectors and probabilities."""
-        from features.comparisons.vectors import vectors
+        from features.comparisons.vectors import feature_vectors
 
-        seconds, _ = clocked(lambda: vectors(sides), time.process_time)
+        seconds, _ = time_call(lambda: feature_vectors(sides), time.process_time)
         names = self.verdicts.loc[self.verdicts["kind"] == "model", "entry"].unique()
-        table = pd.read_parquet(Places("comparisons", self.root).processed / "features.parquet")
+        table = pd.read_parquet(FamilyPaths("comparisons", self.root).processed / "features.parquet")
         return [self._judge(str(name), seconds, table) for name in names]
 
     def _judge(self, name: str, seconds: float, table: pd.DataFrame) -> Judge:
-        own = self._of(name)
-        probability = own["probability"].to_numpy(np.float64)
-        judged = probability >= own["threshold"].to_numpy(np.float64)
-        took = seconds + self._asked(name, table)
+        rows = self._entry_rows(name)
+        probability = rows["probability"].to_numpy(np.float64)
+        judged = probability >= rows["threshold"].to_numpy(np.float64)
+        took = seconds + self._prediction_seconds(name, table)
         return Judge(name, "model", "from inside", judged, probability, inside=True, seconds=took)
 
-    def _asked(self, name: str, table: pd.DataFrame) -> float:
-        trained = TrainedModel.read(Places("comparisons", self.root).models / name)
+    def _prediction_seconds(self, name: str, table: pd.DataFrame) -> float:
+        trained = TrainedModel.read(FamilyPaths("comparisons", self.root).models / name)
         vectors = table[list(trained.card.features)].head(TIMED).to_numpy(np.float64)
-        took = clocked(lambda: fail_probability(trained.model, vectors), time.process_time)[0]
+        took = time_call(lambda: fail_probability(trained.model, vectors), time.process_time)[0]
         return took * len(table) / len(vectors)
 
 
-def features() -> tuple[str, ...]:
+def feature_sets() -> tuple[str, ...]:
     """Return the feature sets to run: that of params.yaml, then the retrospective one."""
-    own = load(Comparisons, ROOT / "params.yaml").section.featurize.set
-    return tuple(dict.fromkeys((own, RETROSPECTIVE)))
+    configured = load(Comparisons, ROOT / "params.yaml").section.featurize.feature_set
+    return tuple(dict.fromkeys((configured, RETROSPECTIVE)))
 
 
-def run(source: Path, cache: Path, chosen: str, jobs: int, **knobs: Any) -> PipelineRun:
+def run_pipeline(source: Path, cache: Path, chosen: str, jobs: int, **tune_params: Any) -> PipelineRun:
     """Run the stages, or reuse their output if params, code and data are unchanged; a search is resumed."""
     root = cache / f"{source.name}-{chosen}"
-    params = _params(source, chosen, knobs)
+    params = _run_params(source, chosen, tune_params)
     write_text(root / "params.yaml", yaml.safe_dump(params | {"jobs": jobs}))
-    key = yaml.safe_dump([params, digest_of(*_code(), *sorted(source.rglob("*.[cj]s*")))])
+    key = yaml.safe_dump([params, digest_of(*_code_files(), *sorted(source.rglob("*.[cj]s*")))])
     made = root / "made"
-    evaluated = Places("comparisons", root).evaluated / "oof.parquet"
+    evaluated = FamilyPaths("comparisons", root).evaluated / "oof.parquet"
     if not (made.is_file() and evaluated.is_file() and made.read_text(encoding="utf-8") == key):
         for stage in STAGES:
-            _run(stage, root)
+            _run_stage(stage, root)
         write_text(made, key)
     verdicts = pd.read_parquet(evaluated)
     return PipelineRun(root, verdicts[verdicts["split"] == "grouped"])
 
 
-def _params(source: Path, chosen: str, knobs: dict[str, Any]) -> dict[str, Any]:
+def _run_params(source: Path, chosen: str, tune_params: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     content.pop("jobs")
-    own = content["comparisons"]
-    own["ingest"] |= {"format": "sap-hana", "path": str(source.resolve()), "keep_going": True}
-    own["featurize"] |= {"set": chosen}
-    own["evaluate"] |= FEWEST
-    own["tune"] |= knobs
+    section = content["comparisons"]
+    section["ingest"] |= {"format": "sap-hana", "path": str(source.resolve()), "keep_going": True}
+    section["featurize"] |= {"set": chosen}
+    section["evaluate"] |= FEWEST
+    section["tune"] |= tune_params
     return content
 
 
-def _code() -> list[Path]:
+def _code_files() -> list[Path]:
     rooms = (ROOT / room for room in ("data", "features", "training"))
     return sorted(path for room in rooms for path in room.rglob("*.py"))
 
 
-def _run(stage: str, root: Path) -> None:
+def _run_stage(stage: str, root: Path) -> None:
     # -P: the folder `data` of this run has the name of a package
     command = [sys.executable, "-P", "-m", stage, "comparisons"]
     environment = os.environ | {

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.table import PERFJUDGE, Table, busy, load, spent
+from benchmarks.table import PERFJUDGE, Table, load_average, load_note, run_measured
 
 #: Number of series in the whole public data set.
 SERIES = 7522
@@ -29,45 +29,48 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def replicated(source: Path, directory: Path, series: int) -> None:
+def replicate_series(source: Path, directory: Path, series: int) -> None:
     """Copy the series of `source` to `directory` under other numbers until there are `series`."""
     files, marks = sorted(source.rglob("*__*__*.csv")), json.loads((source / "annotations.json").read_text())
     for number in range(series):
         copy, file = divmod(number, len(files))
-        shutil.copyfile(files[file], directory / f"{_named(copy)}{files[file].name}")
-    kept = dict(pair for copy in range(MARKED) for pair in _marks(marks, copy))
-    (directory / "annotations.json").write_text(json.dumps(kept))
+        shutil.copyfile(files[file], directory / f"{_copy_prefix(copy)}{files[file].name}")
+    copied_marks = dict(pair for copy in range(MARKED) for pair in _copied_marks(marks, copy))
+    (directory / "annotations.json").write_text(json.dumps(copied_marks))
 
 
-def _named(copy: int) -> str:
+def _copy_prefix(copy: int) -> str:
     return f"{copy + 1}" if copy else ""
 
 
-def _marks(marks: dict[str, object], copy: int) -> Iterator[tuple[str, object]]:
+def _copied_marks(marks: dict[str, object], copy: int) -> Iterator[tuple[str, object]]:
     for key, marked in marks.items():
         series, *split = key.removeprefix("sap_").split("_")
-        yield "_".join(["sap", f"{_named(copy)}{series.zfill(_DIGITS)}" if copy else series, *split]), marked
+        yield (
+            "_".join(["sap", f"{_copy_prefix(copy)}{series.zfill(_DIGITS)}" if copy else series, *split]),
+            marked,
+        )
 
 
 def main() -> None:
     source, series = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else SERIES  # noqa: PLR2004
-    rows, before = [], load()
+    rows, before = [], load_average()
     with tempfile.TemporaryDirectory() as name:
         whole = Path(name) / "whole"
         whole.mkdir()
-        replicated(source, whole, series)
+        replicate_series(source, whole, series)
         for what, data in (("the part", source), (f"{series} series", whole)):
             command = [PERFJUDGE, "import", "sap-hana", data, "-o", Path(name) / "tables"]
-            found = spent(*command, "--keep-going", "--json")
-            results = json.loads(found.output)["results"]
-            speed = results / found.seconds
-            rows.append((what, results, found.seconds, found.computed, speed, found.memory / 1e9))
+            cost = run_measured(*command, "--keep-going", "--json")
+            results = json.loads(cost.output)["results"]
+            speed = results / cost.seconds
+            rows.append((what, results, cost.seconds, cost.computed, speed, cost.memory / 1e9))
     Table(
         "Importing SAP's performance data",
         COLUMNS,
         rows,
         [
-            busy(before),
+            load_note(before),
             "`perfjudge import sap-hana` in a process of its own, its start included.",
             f"The public set has {SERIES} series. Here they are copies of the part's, {MARKED} with marks.",
             "Wanted: 1 million rows a second, in less than 4 GB.",

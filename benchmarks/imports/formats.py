@@ -19,7 +19,7 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from benchmarks.table import PERFJUDGE, SEED, Table, busy, load, spent
+from benchmarks.table import PERFJUDGE, SEED, Table, load_average, load_note, run_measured
 
 SAMPLES = Path("docs/samples/formats")
 MEGABYTES = 120
@@ -57,40 +57,44 @@ SHAPES = {
 }
 
 
-def written(name: str, shape: Shape, path: Path, size: int) -> None:
+def write_large_file(name: str, shape: Shape, path: Path, size: int) -> None:
     source, draws = (SAMPLES / name / shape.sample).read_text(), random.Random(SEED)
     content = [json.loads(line) for line in source.splitlines()] if shape.lines else json.loads(source)
     entries = list(content[shape.entries] if shape.entries else content)
     for entry in entries:
-        _grown(entry, shape, draws)
+        _grow_entry(entry, shape, draws)
         if "reason" not in entry or "id" in entry:
             *keys, last = shape.name
             named = reduce(getitem, keys, entry)
             named[last] = f"{named[last]}{_COPY}"
     with path.open("w") as file:
-        file.writelines(_pieces(content, entries, shape, size))
+        file.writelines(_file_chunks(content, entries, shape, size))
 
 
-def _grown(content: Any, shape: Shape, draws: random.Random) -> None:
-    for key, one in content.items():
-        if key == shape.values and isinstance(one, list):
-            content[key] = [_noisy(value, draws) for _ in range(shape.repeated) for value in one]
-        elif isinstance(one, dict):
-            _grown(one, shape, draws)
-        elif isinstance(one, list) and one and isinstance(one[0], dict):
-            for inner in one:
-                _grown(inner, shape, draws)
+def _grow_entry(content: Any, shape: Shape, draws: random.Random) -> None:
+    for key, member in content.items():
+        if key == shape.values and isinstance(member, list):
+            content[key] = [_add_noise(value, draws) for _ in range(shape.repeated) for value in member]
+        elif isinstance(member, dict):
+            _grow_entry(member, shape, draws)
+        elif isinstance(member, list) and member and isinstance(member[0], dict):
+            for inner in member:
+                _grow_entry(inner, shape, draws)
 
 
-def _noisy(value: Any, draws: random.Random) -> Any:
-    return [_noisy(one, draws) for one in value] if isinstance(value, list) else value * draws.gauss(1, 0.01)
+def _add_noise(value: Any, draws: random.Random) -> Any:
+    return (
+        [_add_noise(element, draws) for element in value]
+        if isinstance(value, list)
+        else value * draws.gauss(1, 0.01)
+    )
 
 
-def _pieces(content: Any, entries: list[Any], shape: Shape, size: int) -> Iterator[str]:
+def _file_chunks(content: Any, entries: list[Any], shape: Shape, size: int) -> Iterator[str]:
     """Yield the text around the list of entries, and in it the entries repeatedly."""
     mark, separator = '"@ENTRIES@"', "\n" if shape.lines else ","
     block = separator.join(json.dumps(entry, indent=shape.indent) for entry in entries)
-    whole = content if content is entries or shape.lines else _with(content, entries, mark.strip('"'))
+    whole = content if content is entries or shape.lines else _with_mark(content, entries, mark.strip('"'))
     around = json.dumps(whole, indent=shape.indent) if isinstance(whole, dict) else f"[{mark}]"
     before, _, after = ("", "", "") if shape.lines else around.partition(mark)
     yield before
@@ -99,52 +103,54 @@ def _pieces(content: Any, entries: list[Any], shape: Shape, size: int) -> Iterat
     yield after + "\n"
 
 
-def _with(content: Any, entries: list[Any], mark: str) -> Any:
+def _with_mark(content: Any, entries: list[Any], mark: str) -> Any:
     if not isinstance(content, dict):
         return content
-    return {key: [mark] if one == entries else one for key, one in content.items()}
+    return {key: [mark] if member == entries else member for key, member in content.items()}
 
 
-def read(name: str, paths: list[Path]) -> float:
+def reading_seconds(name: str, paths: list[Path]) -> float:
     """Return the processor seconds of reading files into chunks of tables, as the import does."""
     from data.comparisons import formats
     from data.tables.problems import Problems
 
     # warm-up: imports are not timed
-    formats.read(name, [SAMPLES / name / SHAPES[name].sample] * 2, keep_going=True)
+    formats.read_tables(name, [SAMPLES / name / SHAPES[name].sample] * 2, keep_going=True)
     start = time.process_time()
-    for _ in formats.stream(name, paths, Problems()):
+    for _ in formats.stream_tables(name, paths, Problems()):
         pass
     return time.process_time() - start
 
 
-def row(name: str, megabytes: int) -> tuple[object, ...]:
+def format_row(name: str, megabytes: int) -> tuple[object, ...]:
     with tempfile.TemporaryDirectory() as directory:
         paths = [Path(directory) / f"{side}.json" for side in ("base", "new")]
         for path in paths:
-            written(name, SHAPES[name], path, megabytes * 500_000)
+            write_large_file(name, SHAPES[name], path, megabytes * 500_000)
         size = sum(path.stat().st_size for path in paths)
-        reading = spent(sys.executable, "-m", "benchmarks.imports.formats", "read", name, *paths).output
+        reading = run_measured(
+            sys.executable, "-m", "benchmarks.imports.formats", "read", name, *paths
+        ).output
         output = Path(directory) / "tables"
-        found = spent(PERFJUDGE, "import", name, *paths, "-o", output, "--json", "--keep-going")
-    rows, speed = json.loads(found.output)["results"], size / 1e6 / float(reading)
-    memory = found.memory / 1e6, found.memory / size
-    return name, size / 1e6, rows, speed, found.seconds, found.computed, *memory
+        cost = run_measured(PERFJUDGE, "import", name, *paths, "-o", output, "--json", "--keep-going")
+    rows, speed = json.loads(cost.output)["results"], size / 1e6 / float(reading)
+    memory = cost.memory / 1e6, cost.memory / size
+    return name, size / 1e6, rows, speed, cost.seconds, cost.computed, *memory
 
 
 def main() -> None:
     if sys.argv[1:2] == ["read"]:
-        print(read(sys.argv[2], [Path(one) for one in sys.argv[3:]]))
+        print(reading_seconds(sys.argv[2], [Path(path) for path in sys.argv[3:]]))
         return
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES
-    chosen, before = sys.argv[2:] or list(SHAPES), load()
-    rows = [row(name, megabytes) for name in chosen]
+    chosen, before = sys.argv[2:] or list(SHAPES), load_average()
+    rows = [format_row(name, megabytes) for name in chosen]
     columns = {
         "format": "", "MB": ",.0f", "rows": ",d", "read: MB a second": ",.0f", "import: seconds": ".1f",
         "of processors": ".1f", "memory at most (MB)": ",.0f", "memory / files": ".1f",
     }  # fmt: skip
     notes = [
-        busy(before),
+        load_note(before),
         "read: from bytes to tables, in pieces, by seconds of processors; without the start of Python.",
         "import: `perfjudge import FORMAT base.json new.json` as a whole, with start, checks and Parquet.",
         f"Two files of each format: copies of docs/samples/formats with other names and values, seed {SEED}.",

@@ -123,10 +123,10 @@ def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
 
 
-def _listed() -> Iterator[ResultPage]:
+def _read_pages() -> Iterator[ResultPage]:
     sections = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding="utf-8"))
     for section, pages in sections.items():
         yield from (ResultPage(section=section, name=name, **fields) for name, fields in pages.items())
 
 
-PAGES = tuple(_listed())
+PAGES = tuple(_read_pages())

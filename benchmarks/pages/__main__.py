@@ -29,7 +29,7 @@ from shutil import which
 from benchmarks.pages import NEEDS, PAGES, ResultPage
 from benchmarks.pages.documents import write_documents
 from data.errors import InputError
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import write_text
 
 MINUTES = 30
@@ -37,40 +37,40 @@ MINUTES = 30
 INTERRUPTED = 130
 #: A machine is idle if at most `BUSY` percent of its processors are used in one of `LOOKS` spans of
 #: `SECONDS`.
-BUSY, LOOKS, SECONDS = 25, 10, 3
+BUSY, IDLE_SPANS, SECONDS = 25, 10, 3
 PUBLIC = Path("../shared/data")
 #: Prefix that is removed: commands run in the environment of this interpreter.
 _UV_RUN = re.compile(r"uv run (?:--group \w+ )?(?=python )")
 
 
-def missing(page: ResultPage, root: Path, *, busy: bool = False) -> list[str]:
+def unmet_needs(page: ResultPage, root: Path, *, busy: bool = False) -> list[str]:
     """Return the requirements of the page that this machine does not meet, in the words of `NEEDS`."""
-    there = {
+    checks = {
         "data": (root / PUBLIC).is_dir,
-        "models": Places("comparisons", root).models.is_dir,
+        "models": FamilyPaths("comparisons", root).models.is_dir,
         "wrk": lambda: which("wrk") is not None,
         "peers": lambda: find_spec("pgmpy") is not None and find_spec("pyagrum") is not None,
         "idle": lambda: busy or _is_idle(),
     }
-    return [NEEDS[need] for need in page.needs if not there[need]()]
+    return [NEEDS[need] for need in page.needs if not checks[need]()]
 
 
 def _is_idle() -> bool:
     import psutil
 
     # processes of the page before may need a moment to end
-    return any(psutil.cpu_percent(SECONDS) <= BUSY for _ in range(LOOKS))  # type: ignore[no-untyped-call]
+    return any(psutil.cpu_percent(SECONDS) <= BUSY for _ in range(IDLE_SPANS))  # type: ignore[no-untyped-call]
 
 
-def chosen(pages: Sequence[ResultPage], minutes: float, root: Path = Path()) -> list[ResultPage]:
+def choose_pages(pages: Sequence[ResultPage], minutes: float, root: Path = Path()) -> list[ResultPage]:
     """Return the outdated pages that fit in the budget, one per command, in the order of writing."""
     stale = [page for page in pages if not is_current(page, root)]
-    found: list[ResultPage] = []
+    selected: list[ResultPage] = []
     for page in sorted(stale, key=lambda page: (-page.commits_since(root) / page.minutes, page.minutes)):
-        fits = sum(other.minutes for other in found) + page.minutes <= minutes
-        if fits and page.command not in {other.command for other in found}:
-            found.append(page)
-    return found
+        fits = sum(other.minutes for other in selected) + page.minutes <= minutes
+        if fits and page.command not in {other.command for other in selected}:
+            selected.append(page)
+    return selected
 
 
 def is_current(page: ResultPage, root: Path = Path()) -> bool:
@@ -130,29 +130,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--busy", action="store_true", help="measure speed although other programs run")
     options = parser.parse_args(arguments)
     if options.list:
-        listed()
+        print_pages()
         return 0
     failures: dict[str, str] = {}
     try:
         if not options.documents:
-            failures = written(_asked(options), busy=options.busy)
+            failures = write_pages(_requested_pages(options), busy=options.busy)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; the same command goes on with the pages that are not written yet\n")
         return INTERRUPTED
-    failures |= _documents()
-    for name, why in failures.items():
-        sys.stderr.write(f"{name}: {why}\n")
+    failures |= _write_documents()
+    for name, failure in failures.items():
+        sys.stderr.write(f"{name}: {failure}\n")
     return int(bool(failures))
 
 
-def _asked(options: argparse.Namespace) -> list[ResultPage]:
+def _requested_pages(options: argparse.Namespace) -> list[ResultPage]:
     if options.only:
         named = [page for page in PAGES if page.name in options.only]
         return [*{page.command: page for page in named}.values()]
-    return chosen(PAGES, inf if options.all else options.minutes)
+    return choose_pages(PAGES, inf if options.all else options.minutes)
 
 
-def _documents() -> dict[str, str]:
+def _write_documents() -> dict[str, str]:
     try:
         changed = write_documents()
     except InputError as exc:
@@ -161,7 +161,7 @@ def _documents() -> dict[str, str]:
     return {}
 
 
-def written(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = False) -> dict[str, str]:
+def write_pages(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = False) -> dict[str, str]:
     """Write pages one after the other; return the reasons of failures by page name."""
     failures = {}
     total = sum(page.minutes for page in pages)
@@ -169,7 +169,7 @@ def written(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = Fa
     for number, page in enumerate(pages, 1):
         print(f"{number} of {len(pages)}: {page.name}, about {page.minutes:g} minutes", flush=True)
         begun = time.monotonic()
-        lacks = missing(page, root, busy=busy)
+        lacks = unmet_needs(page, root, busy=busy)
         failure = f"needs {', '.join(lacks)}" if lacks else write(page, root)
         print(f"    {failure or 'written'} after {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
         if failure:
@@ -177,19 +177,21 @@ def written(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = Fa
     return failures
 
 
-def listed() -> None:
+def print_pages() -> None:
     """Print every page: minutes, commit, needs, and whether it would be written now."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table("page", "minutes", "written", "commit", "needs", "now", "command")
-    now = {page.command for page in chosen(PAGES, MINUTES)}
+    now = {page.command for page in choose_pages(PAGES, MINUTES)}
     for page in sorted(PAGES, key=lambda page: page.minutes):
         origin = page.origin()
-        known = (str(origin.day), origin.commit) if origin else ("", "")
+        origin_cells = (str(origin.day), origin.commit) if origin else ("", "")
         later = "no, it is current" if is_current(page) else f"no: {page.why_long or 'the budget is spent'}"
         state = "yes" if page.command in now else later
-        table.add_row(page.name, f"{page.minutes:g}", *known, ", ".join(page.needs), state, page.command)
+        table.add_row(
+            page.name, f"{page.minutes:g}", *origin_cells, ", ".join(page.needs), state, page.command
+        )
     Console(width=None if sys.stdout.isatty() else 230).print(table)
 
 

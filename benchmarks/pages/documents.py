@@ -32,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cards import PAGE as CARDS
-from benchmarks.cards import page as cards
+from benchmarks.cards import render_cards as cards
 from benchmarks.pages import PAGES, RESULTS, ResultPage
 from data.errors import InputError
 from data.families import FAMILIES
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import write_text
 
 #: Why a block's figures have no source.
@@ -92,14 +92,14 @@ class Block:
     says: str
 
 
-def figures(text: str) -> list[Figure]:
+def find_figures(text: str) -> list[Figure]:
     """Return the numbers in a text that are measured figures, limits or requirements.
 
     These are numbers with decimals, of thousands, before a unit or before a counted noun, and numbers joined
     to one of them (``1.5 to 3 %``). Code, links, numbers of figures, sections and tables are left out.
     """
     hidden = _NOT_TEXT.sub(lambda match: re.sub(r"\S", "x", match[0]), text)
-    found: list[Figure] = []
+    numbers: list[Figure] = []
     after: tuple[int, bool] | None = None
     for match in reversed([*_NUMBER.finditer(hidden)]):
         unit = _UNIT.match(hidden, match.end())
@@ -109,12 +109,12 @@ def figures(text: str) -> list[Figure]:
             percent = after[1] and joined[0] in {" to ", " or "}
         elif not (unit or "." in match[0] or "," in match[0] or _PART.search(hidden, 0, match.start())):
             continue
-        found.append(Figure(match.start(), match.end(), match[0], percent))
+        numbers.append(Figure(match.start(), match.end(), match[0], percent))
         after = match.start(), percent
-    return found[::-1]
+    return numbers[::-1]
 
 
-def blocks(text: str) -> Iterator[Block]:
+def split_blocks(text: str) -> Iterator[Block]:
     """Yield the blocks of a document, but not its generated tables."""
     mark, at, number, generated = ("", ""), 0, 1, False
     for part in re.split(r"(\n[ \t]*\n)", text):
@@ -130,10 +130,10 @@ def blocks(text: str) -> Iterator[Block]:
             mark = "", ""
 
 
-def unsourced(text: str) -> Iterator[str]:
+def unsourced_blocks(text: str) -> Iterator[str]:
     """Yield a line for each block that has figures without a mark, or a mark without figures."""
-    for block in blocks(_without_inputs(text)):
-        quoted = [figure.text for figure in figures(_without_inputs(text)[block.begin : block.end])]
+    for block in split_blocks(_without_inputs(text)):
+        quoted = [figure.text for figure in find_figures(_without_inputs(text)[block.begin : block.end])]
         if quoted and not block.kind:
             yield f"{block.line}: {', '.join(quoted)}: no source"
         elif block.kind and not quoted:
@@ -157,32 +157,32 @@ def _without_inputs(text: str) -> str:
     return re.sub(r"(?:^    .*(?:\n|\Z))+", blank_command, text, flags=re.MULTILINE)
 
 
-def filled(text: str, root: Path = Path(), name: str = "") -> str:
+def fill_figures(text: str, root: Path = Path(), name: str = "") -> str:
     """Return a document with its figures and tables replaced by the values of their sources."""
-    text = _TABLE.sub(lambda match: _table(match[1], root), text)
+    text = _TABLE.sub(lambda match: _generated_table(match[1], root), text)
     result, done = [], 0
     plain = _without_inputs(text)
-    for block in blocks(plain):
+    for block in split_blocks(plain):
         if block.kind != "figures":
             continue
-        quoted, named = figures(plain[block.begin : block.end]), [*_items(block.says)]
+        quoted, named = find_figures(plain[block.begin : block.end]), [*_figure_sources(block.says)]
         place = f"{name}:{block.line}"
         if len(quoted) != len(named):
-            told = ", ".join(figure.text for figure in quoted)
-            raise InputError(f"{place}: {len(quoted)} figures ({told}), and {len(named)} sources")
+            figure_texts = ", ".join(figure.text for figure in quoted)
+            raise InputError(f"{place}: {len(quoted)} figures ({figure_texts}), and {len(named)} sources")
         for figure, item in zip(quoted, named, strict=True):
-            result += [text[done : block.begin + figure.begin], _quoted(figure, item, root, place)]
+            result += [text[done : block.begin + figure.begin], _figure_text(figure, item, root, place)]
             done = block.begin + figure.end
     return "".join([*result, text[done:]])
 
 
-def _table(name: str, root: Path) -> str:
+def _generated_table(name: str, root: Path) -> str:
     if name not in TABLES:
         raise InputError(f"{name!r} is no table of documents; expected one of: {', '.join(TABLES)}")
     return f"<!-- table: {name} -->\n\n{TABLES[name](root).strip(chr(10))}\n\n<!-- /table -->"
 
 
-def _items(says: str) -> Iterator[tuple[str, list[str]]]:
+def _figure_sources(says: str) -> Iterator[tuple[str, list[str]]]:
     """Yield source and keys of each figure; the source of a repeated figure is empty."""
     source = ""
     for item in says.split(";"):
@@ -195,14 +195,14 @@ def _items(says: str) -> Iterator[tuple[str, list[str]]]:
         yield source, [key.strip() for key in (keys if colon else before).split(" / ")]
 
 
-def _quoted(figure: Figure, item: tuple[str, list[str]], root: Path, place: str) -> str:
+def _figure_text(figure: Figure, item: tuple[str, list[str]], root: Path, place: str) -> str:
     source, keys = item
     if not source:
         if keys[0] != figure.text:
             raise InputError(f"{place}: {figure.text!r}, where the mark has {keys[0]!r}")
         return figure.text
     try:
-        value = _value(source, keys, root)
+        value = _source_value(source, keys, root)
         return _rounded(value, figure)
     except InputError as exc:
         raise InputError(f"{place}: {figure.text!r}: {source}: {' / '.join(keys)}: {exc}") from None
@@ -230,21 +230,21 @@ def _rounded(value: Value, figure: Figure) -> str:
     return f"{exact:,f}" if abs(exact) >= 10_000 or "," in figure.text else f"{exact:f}"  # noqa: PLR2004
 
 
-def _value(source: str, keys: Sequence[str], root: Path) -> Value:
+def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
     if source in FAMILIES:
-        return _of_metrics(_metrics(root, source), keys)
+        return _metrics_value(_metrics(root, source), keys)
     path = (root / "docs" / f"{source}.md").resolve()
     if not source.startswith("results/") or not path.is_file():
         raise InputError("no such source; expected results/PAGE or a family")
-    return _of_page(path.read_text(encoding="utf-8"), keys)
+    return _page_value(path.read_text(encoding="utf-8"), keys)
 
 
 def _metrics(root: Path, family: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(Places(family, root).metrics.read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(FamilyPaths(family, root).metrics.read_text(encoding="utf-8"))
     return content
 
 
-def _of_metrics(metrics: Mapping[str, Any], keys: Sequence[str]) -> Value:
+def _metrics_value(metrics: Mapping[str, Any], keys: Sequence[str]) -> Value:
     value: Any = metrics
     for key in (metrics["champion"] if key == "{champion}" else key for key in keys):
         if not isinstance(value, Mapping) or key not in value:
@@ -255,21 +255,21 @@ def _of_metrics(metrics: Mapping[str, Any], keys: Sequence[str]) -> Value:
     return Value(Decimal(str(value)), percent=False, digits=None)
 
 
-def _of_page(page: str, keys: Sequence[str]) -> Value:
+def _page_value(page: str, keys: Sequence[str]) -> Value:
     *keys, last = keys
     if last.startswith("#"):
         lines = [line for line in page.splitlines() if all(key in line for key in keys)]
-        numbers = [*_NUMBER.finditer(_only(lines))]
+        numbers = [*_NUMBER.finditer(_single_match(lines))]
         if len(numbers) < int(last[1:]):
             raise InputError(f"only {len(numbers)} numbers in that line")
         number = numbers[int(last[1:]) - 1]
-        return _read(_only(lines)[number.start() :])
-    return _read(_only(_cells(page, keys, last)))
+        return _parse_value(_single_match(lines)[number.start() :])
+    return _parse_value(_single_match(_column_cells(page, keys, last)))
 
 
-def _cells(page: str, keys: Sequence[str], column: str) -> list[str]:
+def _column_cells(page: str, keys: Sequence[str], column: str) -> list[str]:
     """Return a column's cells in the rows that match all keys, preferring keys that equal a whole cell."""
-    found: list[tuple[int, str]] = []
+    matches: list[tuple[int, str]] = []
     title, headings = "", list[str]()
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
@@ -278,18 +278,18 @@ def _cells(page: str, keys: Sequence[str], column: str) -> list[str]:
         if not cells or not headings:
             headings = cells
         elif column in headings and set(cells) != {"---"} and all(key in title + line for key in keys):
-            found.append((sum(key in cells for key in keys), cells[headings.index(column)]))
-    most = max((equal for equal, _ in found), default=0)
-    return [cell for equal, cell in found if equal == most]
+            matches.append((sum(key in cells for key in keys), cells[headings.index(column)]))
+    most_equal = max((equal for equal, _ in matches), default=0)
+    return [cell for equal, cell in matches if equal == most_equal]
 
 
-def _only(found: Sequence[str]) -> str:
-    if len(found) != 1:
-        raise InputError(f"{len(found)} places have that, not one")
-    return found[0]
+def _single_match(matches: Sequence[str]) -> str:
+    if len(matches) != 1:
+        raise InputError(f"{len(matches)} places have that, not one")
+    return matches[0]
 
 
-def _read(cell: str) -> Value:
+def _parse_value(cell: str) -> Value:
     match = _NUMBER.match(cell.strip())
     if match is None:
         raise InputError(f"{cell!r} is no number")
@@ -302,7 +302,7 @@ def _read(cell: str) -> Value:
 INDEX = RESULTS / "index.md"
 
 
-def documents(root: Path = Path()) -> list[Path]:
+def document_paths(root: Path = Path()) -> list[Path]:
     """Return the paths, relative to `root`, of all documents but the cards and the pages of results."""
     docs = [path.relative_to(root) for path in sorted((root / "docs").rglob("*.md"))]
     quoting = [path for path in docs if path != CARDS and (path == INDEX or path.parent != RESULTS)]
@@ -313,8 +313,8 @@ def write_documents(root: Path = Path()) -> list[Path]:
     """Write every document with the figures of its sources, and return those that changed."""
     problems, changed = [], []
     written: dict[Path, Callable[[], str]] = {
-        path: partial(filled, (root / path).read_text(encoding="utf-8"), root, str(path))
-        for path in documents(root)
+        path: partial(fill_figures, (root / path).read_text(encoding="utf-8"), root, str(path))
+        for path in document_paths(root)
     }
     written[CARDS] = partial(cards, root)
     for path, content in written.items():
@@ -344,24 +344,24 @@ def _accuracy(scores: Mapping[str, float]) -> tuple[str, str]:
     return _percent(scores["within_tolerance"], 1), _percent(scores["mape"], 2)
 
 
-def _printed(root: Path) -> str:
+def _pipeline_output(root: Path) -> str:
     """Return the table printed last by the promote stage of comparisons on a fresh clone."""
-    from training.evaluation.figures import show
+    from training.evaluation.figures import print_results
 
     metrics = _metrics(root, "comparisons")
     outcome = f"regression-comparison v1 ({metrics['champion']}) is champion: it is the first one"
     with redirect_stdout(StringIO()) as output:
-        show(metrics, outcome)
+        print_results(metrics, outcome)
     return "".join(f"    {line.rstrip()}\n" for line in output.getvalue().splitlines())
 
 
-def _summaries(root: Path) -> str:
+def _dvc_output(root: Path) -> str:
     """Return the output of ``dvc metrics show``."""
-    paths = {family: Places(family, root).metrics.with_name("summary.json") for family in FAMILIES}
-    found = {family: json.loads(path.read_text(encoding="utf-8")) for family, path in paths.items()}
-    names = sorted({name for summary in found.values() for name in summary})
+    paths = {family: FamilyPaths(family, root).metrics.with_name("summary.json") for family in FAMILIES}
+    summaries = {family: json.loads(path.read_text(encoding="utf-8")) for family, path in paths.items()}
+    names = sorted({name for summary in summaries.values() for name in summary})
     rows = [["Path", *names]]
-    for family, summary in found.items():
+    for family, summary in summaries.items():
         path = str(paths[family].relative_to(root))
         rows.append([path, *(str(summary.get(name, "-")) for name in names)])
     # as in tabulate, which dvc calls: a heading has two more spaces
@@ -370,7 +370,7 @@ def _summaries(root: Path) -> str:
     return "".join(f"    {line.rstrip()}\n" for line in lines)
 
 
-def _coruns(root: Path) -> str:
+def _corun_table(root: Path) -> str:
     """Return the accuracy of the static co-run champion by split, and the measurement's repeatability."""
     metrics = _metrics(root, "corun")
     splits = {
@@ -383,19 +383,20 @@ def _coruns(root: Path) -> str:
         scores = metrics["splits"][split]["entries"][metrics["champion"]]
         digits = {"within_tolerance": 1, "mape": 2, "coverage": 1}
         rows.append([held_out, *(_percent(scores[name]["pooled"], count) for name, count in digits.items())])
-    again = metrics["repeatability"]
-    rows.append(["nothing: measured once more", *_accuracy(again), ""])
+    repeated = metrics["repeatability"]
+    rows.append(["nothing: measured once more", *_accuracy(repeated), ""])
     return _markdown(["held out", "within 3 %", "mean error", "interval of 90 % holds"], rows)
 
 
-def _online(root: Path) -> str:
+def _online_table(root: Path) -> str:
     """Return the accuracy of the online co-run champion by seconds of measurement."""
     online = _metrics(root, "corun")["online"]
     designs = {"random": "co-runs at random", "tasks": "tasks"}
-    entries = [one for one in online["entries"] if one["model"] == online["champion"]]
-    order = sorted(entries, key=lambda one: (one["seconds"], list(designs).index(one["design"])))
+    entries = [entry for entry in online["entries"] if entry["model"] == online["champion"]]
+    order = sorted(entries, key=lambda entry: (entry["seconds"], list(designs).index(entry["design"])))
     rows = [
-        [f"{one['seconds']:g}", designs[one["design"]], *_accuracy(one), f"{one['r2']:.2f}"] for one in order
+        [f"{entry['seconds']:g}", designs[entry["design"]], *_accuracy(entry), f"{entry['r2']:.2f}"]
+        for entry in order
     ]
     return _markdown(["seconds", "held out", "within 3 %", "mean error", "R²"], rows)
 
@@ -403,29 +404,32 @@ def _online(root: Path) -> str:
 def _public_coruns(root: Path) -> str:
     """Return the mean errors of docs/results/corun-accuracy.md, a column per model."""
     page = (root / RESULTS / "corun-accuracy.md").read_text(encoding="utf-8")
-    columns = [_cells(page, (), name) for name in ("data", "held out", "seed", "model", "mean error")]
-    found = {tuple(key): error.replace("%", " %") for *key, error in zip(*columns, strict=True)}
+    columns = [_column_cells(page, (), name) for name in ("data", "held out", "seed", "model", "mean error")]
+    errors = {tuple(key): error.replace("%", " %") for *key, error in zip(*columns, strict=True)}
     models = {"contention": "ours", "xgboost": "plain XGBoost", "random-forest": "plain forest"}
     rows = [
-        [data, held_out, seed, *(found.get((data, held_out, seed, model), "") for model in models)]
-        for data, held_out, seed in dict.fromkeys(key[:3] for key in found)
+        [data, held_out, seed, *(errors.get((data, held_out, seed, model), "") for model in models)]
+        for data, held_out, seed in dict.fromkeys(key[:3] for key in errors)
     ]
     return _markdown(["data", "held out", "seed", *models.values()], rows)
 
 
-def _progress(root: Path) -> str:
+def _progress_table(root: Path) -> str:
     """Return the rows of docs/results/progress.md about 10 s of simulated programs."""
     page = (root / RESULTS / "progress.md").read_text(encoding="utf-8")
     columns = ("within 5 %", "mean error", "interval of 90 % holds", "its width")
     rows = []
     for phases in ("phases come again and again", "phases come once"):
         for alone in ("whole", "its beginning"):
-            cells = (_only(_cells(page, (phases, alone, "10", "progress"), name)) for name in columns)
+            cells = (
+                _single_match(_column_cells(page, (phases, alone, "10", "progress"), name))
+                for name in columns
+            )
             rows.append([phases, alone, *(cell.replace("%", " %") for cell in cells)])
     return _markdown(["programs", "the run alone", *columns], rows)
 
 
-def _index(root: Path) -> str:
+def _index_sections(root: Path) -> str:
     """Return the sections of docs/results/index.md: a line and a figure per page."""
     parts = []
     for section in dict.fromkeys(page.section for page in PAGES):
@@ -445,16 +449,16 @@ def _index(root: Path) -> str:
 
 def _headline(page: ResultPage, root: Path) -> str:
     *keys, column = page.figure_source.split(" / ")
-    return _only(_cells(page.path(root).read_text(encoding="utf-8"), keys, column))
+    return _single_match(_column_cells(page.path(root).read_text(encoding="utf-8"), keys, column))
 
 
 #: Functions that write the tables between two marks, by name.
 TABLES: Mapping[str, Callable[[Path], str]] = {
-    "printed-by-the-pipeline": _printed,
-    "dvc-metrics-show": _summaries,
-    "co-runs": _coruns,
-    "online-co-runs": _online,
+    "printed-by-the-pipeline": _pipeline_output,
+    "dvc-metrics-show": _dvc_output,
+    "co-runs": _corun_table,
+    "online-co-runs": _online_table,
     "public-co-runs": _public_coruns,
-    "progress": _progress,
-    "pages-of-results": _index,
+    "progress": _progress_table,
+    "pages-of-results": _index_sections,
 }

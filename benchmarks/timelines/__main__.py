@@ -11,12 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.table import PERFJUDGE, Table, busy, load, spent
+from benchmarks.table import PERFJUDGE, Table, load_average, load_note, run_measured
 from benchmarks.timelines import RULES, DrawnResults
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
-from data.comparisons.timelines.selection import MeasuredVersions, chosen, measured
+from data.comparisons.timelines.selection import MeasuredVersions, choose_runs, gather_measurements
 from data.tables.problems import Problems
 
 #: Number of charts that Matplotlib draws; the time for all charts is extrapolated from them.
@@ -28,25 +28,27 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def drawn(results: Path, root: Path) -> float:
+def matplotlib_seconds(results: Path, root: Path) -> float:
     """Return the estimated seconds for Matplotlib to draw the boxes of every operation and configuration."""
     from matplotlib.figure import Figure
 
     runs = read_folder(results, Measure(better="higher")).runs
-    found: MeasuredVersions = measured(chosen(runs, rules.read(root / "rules.xml")[0])[0], Problems())
+    versions: MeasuredVersions = gather_measurements(
+        choose_runs(runs, rules.read_rule_sets(root / "rules.xml")[0])[0], Problems()
+    )
     start = time.perf_counter()
-    for row in found.five[:_DRAWN]:
+    for row in versions.five[:_DRAWN]:
         figure = Figure(figsize=(12, 4))
         names = ("whislo", "q1", "med", "q3", "whishi")
         boxes = [dict(zip(names, five.tolist(), strict=True)) for five in row]
         figure.add_subplot().bxp(boxes, showfliers=False)
         figure.savefig(root / "boxes.svg")
-    return (time.perf_counter() - start) / _DRAWN * len(found.five)
+    return (time.perf_counter() - start) / _DRAWN * len(versions.five)
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    before, rows, whole = load(), [], DrawnResults()
+    before, rows, whole = load_average(), [], DrawnResults()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         (root / "rules.xml").write_text(RULES)
@@ -56,17 +58,17 @@ def main() -> None:
             for jobs in (2, 1):
                 out = root / f"out {jobs}"
                 command = (PERFJUDGE, "timelines", root / "rules.xml", root / what, "-o", out, "--jobs", jobs)
-                quickest = min((spent(*command) for _ in range(rounds)), key=lambda run: run.seconds)
+                quickest = min((run_measured(*command) for _ in range(rounds)), key=lambda run: run.seconds)
                 pages = sum(path.stat().st_size for path in out.glob("*.html")) / 1e6
                 rows.append((what, f"{jobs}", read, quickest.seconds, pages, quickest.memory / 2**30))
-        slow = drawn(root / "samples (figure 4.1)", root)
+        slow = matplotlib_seconds(root / "samples (figure 4.1)", root)
     rows.append(("only drawn by Matplotlib", "1", None, slow, None, None))
     Table(
         "Timelines of 200 versions, 500 operations and 4 numbers of threads",
         COLUMNS,
         rows,
         [
-            busy(before),
+            load_note(before),
             f"`perfjudge timelines` in a process of its own, its start included; the best of {rounds}.",
             "5 samples a version, or their five numbers; 199,000 comparisons are judged.",
             "Matplotlib draws the boxes of 200 versions as SVG, and neither reads nor judges.",

@@ -21,19 +21,19 @@ from data.comparisons.params import LabelRules
 from data.comparisons.sides import Ints
 from data.comparisons.timelines.rules import RuleSet, TimelineRule
 from data.comparisons.timelines.runs import of_results
-from data.comparisons.timelines.selection import chosen
+from data.comparisons.timelines.selection import choose_runs
 from data.tables.problems import Problems
-from serving.comparisons.timelines.assembled import TimelineOperation, assembled
-from serving.comparisons.timelines.generate import judges
+from serving.comparisons.timelines.assembled import TimelineOperation, assemble_report
+from serving.comparisons.timelines.generate import choose_judge
 
 #: Most versions between a change and its mark; a change farther than the second from any mark is unmarked.
-WITHIN, CLEAR = 5, 12
+MATCH_WINDOW, EXCLUSION_WINDOW = 5, 12
 _FAIL = 3
 _RULES = RuleSet("marked", (TimelineRule("baseline", "Kernel", ".*"), TimelineRule("target", "Kernel", ".*")))
 
 
 @dataclass(frozen=True)
-class Marked:
+class EngineerMarks:
     """Engineers' marks in a series: agreed changes to worse, all marks, and the versions looked at."""
 
     worse: Ints
@@ -45,59 +45,67 @@ class Marked:
 class Tally:
     """Counts of the changes detected in one way."""
 
-    found: int = 0
-    told: int = 0
+    marks_found: int = 0
+    detected: int = 0
     beside_marks: int = 0
     clear: int = 0
 
-    def add(self, marked: Marked, spans: Iterable[tuple[int, int]]) -> None:
+    def add(self, marked: EngineerMarks, spans: Iterable[tuple[int, int]]) -> None:
         """Count the detected changes of one series, given as first and last version each."""
-        own = [span for span in spans if span[0] < marked.looked]
-        self.found += sum(any(_near(span, [one], WITHIN) for span in own) for one in marked.worse)
-        self.told += len(own)
-        self.beside_marks += sum(_near(span, marked.any, WITHIN) for span in own)
-        self.clear += sum(not _near(span, marked.any, CLEAR) for span in own)
+        reviewed_spans = [span for span in spans if span[0] < marked.looked]
+        self.marks_found += sum(
+            any(_is_near(span, [mark], MATCH_WINDOW) for span in reviewed_spans) for mark in marked.worse
+        )
+        self.detected += len(reviewed_spans)
+        self.beside_marks += sum(_is_near(span, marked.any, MATCH_WINDOW) for span in reviewed_spans)
+        self.clear += sum(not _is_near(span, marked.any, EXCLUSION_WINDOW) for span in reviewed_spans)
 
 
-def _near(span: tuple[int, int], versions: Iterable[int], within: int) -> bool:
-    return any(span[0] - within <= one <= span[1] + within for one in versions)
+def _is_near(span: tuple[int, int], versions: Iterable[int], within: int) -> bool:
+    return any(span[0] - within <= version <= span[1] + within for version in versions)
 
 
-def marked_of(labels: pd.DataFrame, source: Path) -> Iterator[tuple[str, Marked]]:
+def marks_by_series(labels: pd.DataFrame, source: Path) -> Iterator[tuple[str, EngineerMarks]]:
     """Yield the name and the engineers' marks of every series."""
     fails = labels[labels["status"] == "fail"].groupby("operation")["target_from"].apply(np.array)
     for number, splits in annotations_of(source / "annotations.json").items():
-        everywhere = [split.first + one for split in splits for own in split.marks.values() for one in own]
+        everywhere = [
+            split.first + entry for split in splits for marks in split.marks.values() for entry in marks
+        ]
         whole = any(split.versions is None for split in splits)
         looked = np.iinfo(np.int64).max if whole else SECOND_SPLIT
-        name = next((one for one in labels["operation"].unique() if one.lstrip("0") == number), None)
+        name = next((entry for entry in labels["operation"].unique() if entry.lstrip("0") == number), None)
         if name is not None:
             worse = fails.get(name, np.zeros(0, np.int64))
-            yield name, Marked(worse, np.unique(everywhere).astype(np.int64), int(looked))
+            yield name, EngineerMarks(worse, np.unique(everywhere).astype(np.int64), int(looked))
 
 
-def steps(one: TimelineOperation) -> list[tuple[int, int]]:
+def lasting_changes(operation: TimelineOperation) -> list[tuple[int, int]]:
     """Return first and last version of each lasting change to worse."""
-    return [(change.first, change.last) for change in one.changes if change.kind != "gain"]
+    return [(change.first, change.last) for change in operation.changes if change.kind != "gain"]
 
 
-def fails(one: TimelineOperation) -> list[tuple[int, int]]:
+def failing_versions(operation: TimelineOperation) -> list[tuple[int, int]]:
     """Return the versions that fail in comparison with those before them, as pairs of equal numbers."""
-    return [(at, at) for at in np.flatnonzero(one.against_before == _FAIL).tolist()]
+    return [(at, at) for at in np.flatnonzero(operation.against_before == _FAIL).tolist()]
 
 
 def main() -> None:
     source = Path(sys.argv[1])
-    tables = next(sap_hana.read(source, Problems(keep_going=True), LabelRules()))
+    tables = next(sap_hana.read_data_set(source, Problems(keep_going=True), LabelRules()))
     labels = tables.labels[tables.labels["annotator"].isna()].merge(tables.comparisons, on="comparison_id")
     by_series = dict(tuple(tables.results.groupby("operation", sort=False)))
     tallies = {"lasting changes": Tally(), "fails beside the versions before": Tally(), "either": Tally()}
-    people = dict(marked_of(labels, source))
+    people = dict(marks_by_series(labels, source))
     for name, marked in people.items():
-        (one,) = chosen(list(of_results(by_series[name], "results")), _RULES)
-        report = assembled(one, source, "", judges(None, None), problems=Problems())
+        (entry,) = choose_runs(list(of_results(by_series[name], "results")), _RULES)
+        report = assemble_report(entry, source, "", choose_judge(None, None), problems=Problems())
         (operation,) = report.operations
-        ways = steps(operation), fails(operation), [*steps(operation), *fails(operation)]
+        ways = (
+            lasting_changes(operation),
+            failing_versions(operation),
+            [*lasting_changes(operation), *failing_versions(operation)],
+        )
         for tally, spans in zip(tallies.values(), ways, strict=True):
             tally.add(marked, spans)
     all_of_them = sum(len(marked.worse) for marked in people.values())
@@ -108,16 +116,23 @@ def main() -> None:
             f"found of {all_of_them}": "d",
             "found": ".1%",
             "told": "d",
-            f"of these within {WITHIN} versions of anybody's mark": "d",
-            f"more than {CLEAR} from any": "d",
+            f"of these within {MATCH_WINDOW} versions of anybody's mark": "d",
+            f"more than {EXCLUSION_WINDOW} from any": "d",
         },
         [
-            (what, one.found, one.found / all_of_them, one.told, one.beside_marks, one.clear)
-            for what, one in tallies.items()
+            (
+                what,
+                entry.marks_found,
+                entry.marks_found / all_of_them,
+                entry.detected,
+                entry.beside_marks,
+                entry.clear,
+            )
+            for what, entry in tallies.items()
         ],
         [
             f"{len(people)} series of SAP's public set that engineers looked at.",
-            f"A change to worse counts that at least 3 of them mark; within {WITHIN} versions it is found.",
+            (f"A change to worse counts that 3 of them mark; within {MATCH_WINDOW} versions it is found."),
             "Only what lies where they looked is counted.",
             "Where versions have fewer than 3 samples, 10 before and up to 5 from it on stand for one.",
         ],

@@ -1,8 +1,8 @@
 """Data of the model family ``comparisons``: baseline and target measurements of an operation."""
 
-from data.families import DataSupply
+from data.families import DataPlugin
 
-SUPPLY = DataSupply(
+PLUGIN = DataPlugin(
     "data.comparisons.stages:ingest_stage",
     "data.comparisons.stages:validate_stage",
     "comparisons",

@@ -39,7 +39,7 @@ class BuildRun:
     unchanged: tuple[float, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, str, int, int]:
+    def journal_key(self) -> tuple[str, str, str, int, int]:
         """The fields that identify a run."""
         return self.operation, self.change, self.purpose, self.number, self.threads
 
@@ -62,9 +62,9 @@ class Trial:
 
 
 #: Slowdowns from here on are regressions that an engineer would act on.
-FAIL = 0.03
+FAIL_FROM = 0.03
 #: Slowdowns up to here are not regressions; those between `PASS_UP_TO` and `FAIL_FROM` get no label.
-PASS = 0.02
+PASS_UP_TO = 0.02
 CONFIDENCE = 0.95
 
 
@@ -81,7 +81,7 @@ class Slowdown:
     pairs: int
 
     @classmethod
-    def of(cls, unchanged: ArrayLike, changed: ArrayLike, better: str) -> Slowdown:
+    def from_samples(cls, unchanged: ArrayLike, changed: ArrayLike, better: str) -> Slowdown:
         """Estimate the slowdown: the median of the Walsh averages of log ratios (Hodges and Lehmann, 1963).
 
         The interval is that of Wilcoxon's signed-rank test, which does not assume normal noise and is robust
@@ -99,9 +99,9 @@ class Slowdown:
     @property
     def status(self) -> str | None:
         """The label that follows from the interval; None where the interval is too wide for one."""
-        if self.low >= FAIL:
+        if self.low >= FAIL_FROM:
             return "fail"
-        return "pass" if self.high <= PASS else None
+        return "pass" if self.high <= PASS_UP_TO else None
 
 
 def _ranks_outside(pairs: int) -> int:
@@ -133,7 +133,7 @@ class Workshop:
         self._memory = memory if os.access(memory, os.W_OK) else self._disk
         self._disk.mkdir(parents=True, exist_ok=True)
 
-    def sample(self, variant: Variant, work: int, threads: int) -> float:
+    def measure_sample(self, variant: Variant, work: int, threads: int) -> float:
         """Run a build once and return the value of the operation's metric.
 
         It does `work` units, those of a build with injected work ``work * (1 + variant.extra)``. InputError
@@ -156,11 +156,11 @@ class Workshop:
         values["out"] = self._built_program(operation, values)
         command = _fill_template(operation.command, values, place)
         same, more = (operation.name, work, threads), 1 + max(0.0, variant.extra)
-        limit = self._limits.seconds(same) * more
-        done = execute(command, place, self._disk, limit, environment=_environment(values))
-        done.require(place)
+        limit = self._limits.limit_for(same) * more
+        done = execute(command, place, self._disk, limit, environment=_environment_variables(values))
+        done.require_success(place)
         real, user, kernel = done.seconds
-        self._limits.learn(same, real / more)
+        self._limits.record_duration(same, real / more)
         if operation.metric == "real":
             return real
         if operation.metric == "cpu":
@@ -172,36 +172,36 @@ class Workshop:
         except (ValueError, IndexError, ZeroDivisionError) as exc:
             raise InputError(f"{done.last_line!r} is not a value of {operation.metric}", place=place) from exc
 
-    def trial(self, operation: SuiteOperation) -> Trial:
+    def choose_work_per_sample(self, operation: SuiteOperation) -> Trial:
         """Choose the work per sample and the samples per run of an operation by trying it out."""
-        build, (fewest, largest) = operation.unchanged, self._suite.samples
+        build, (fewest, largest) = operation.unchanged_build, self._suite.samples
         try:
             work = operation.work or self._choose_work(build, self._suite.seconds)
-            noise = self._noise(build, work)
+            noise = self._estimate_noise(build, work)
             if noise > SCATTERED and operation.work is None:
                 work *= 2
-                noise = self._noise(build, work)
+                noise = self._estimate_noise(build, work)
         except InputError as exc:
             return Trial(operation.name, "", 0, 0, 0.0, str(exc))
         samples = next(number for limit, number in ENOUGH if noise <= limit)
         return Trial(operation.name, "", work, min(largest, max(fewest, samples)), noise, "")
 
     def _choose_work(self, build: Variant, seconds: float) -> int:
-        self._seconds(build, 1)  # warm the caches
-        work, took = 1, self._seconds(build, 1)
+        self._sample_seconds(build, 1)  # warm the caches
+        work, took = 1, self._sample_seconds(build, 1)
         while took < seconds / 2 and work < 10**9:
             work = round(work * min(50.0, max(2.0, seconds / max(took, 1e-5))))
-            took = self._seconds(build, work)
-        took = min(took, self._seconds(build, work))
+            took = self._sample_seconds(build, work)
+        took = min(took, self._sample_seconds(build, work))
         return max(1, round(work * seconds / took))
 
-    def _seconds(self, build: Variant, work: int) -> float:
-        value = self.sample(build, work, build.operation.threads[0])
+    def _sample_seconds(self, build: Variant, work: int) -> float:
+        value = self.measure_sample(build, work, build.operation.threads[0])
         return work / value if build.operation.metric == "rate" else value
 
-    def _noise(self, build: Variant, work: int) -> float:
+    def _estimate_noise(self, build: Variant, work: int) -> float:
         """Return the relative standard deviation of samples, estimated from six samples' median deviation."""
-        values = np.array([self.sample(build, work, build.operation.threads[0]) for _ in range(6)])
+        values = np.array([self.measure_sample(build, work, build.operation.threads[0]) for _ in range(6)])
         middle = np.median(values)
         return float(1.4826 * np.median(abs(values - middle)) / middle)
 
@@ -211,9 +211,9 @@ class Workshop:
         if operation.build and not out.exists():
             place, fresh = f'operation "{operation.name}"', out.with_suffix(".new")
             command = _fill_template(operation.build, {**values, "out": fresh}, place)
-            limit, environment = self._limits.seconds(("build", place)), _environment(values)
+            limit, environment = self._limits.limit_for(("build", place)), _environment_variables(values)
             try:
-                execute(command, place, self._disk, limit, environment=environment).require(place)
+                execute(command, place, self._disk, limit, environment=environment).require_success(place)
             except TimedOutError as exc:
                 # an InputError, because no run of this build can be measured
                 raise InputError(f"the build {exc.problem}", place=place) from exc
@@ -228,5 +228,5 @@ def _fill_template(template: str, values: Mapping[str, object], place: str) -> l
         raise InputError(f"{exc.args[0]!r} is not a setting", place=place) from exc
 
 
-def _environment(values: Mapping[str, object]) -> dict[str, str]:
+def _environment_variables(values: Mapping[str, object]) -> dict[str, str]:
     return {"LC_ALL": "C"} | {name: str(value) for name, value in values.items() if name.isupper()}

@@ -13,11 +13,11 @@ import pandas as pd
 
 from data.comparisons import suite as suites
 from data.comparisons.builds import BuildRun, Slowdown, Trial, Workshop
-from data.comparisons.suite import METRICS, PlannedBuildRun, Suite, SuiteOperation, Variant, plan
+from data.comparisons.suite import METRICS, PlannedBuildRun, Suite, SuiteOperation, Variant, plan_runs
 from data.comparisons.tables import ComparisonTables, LabelRow, Series
 from data.errors import InputError
 from data.measure.child import TimedOutError
-from data.measure.machine import Disturbance, Pinned, name
+from data.measure.machine import Disturbance, Pinned, machine_name
 from data.measure.session import Journal, Screen, Session
 from data.tables.files import replacing
 
@@ -47,12 +47,12 @@ class Pairing:
     slowdowns: dict[int, Slowdown]
 
     @property
-    def source(self) -> str:
+    def label_source(self) -> str:
         """Source of the true label."""
         return "reference measurement" if self.variant.change else "the same build"
 
     @property
-    def worst(self) -> Slowdown:
+    def largest_slowdown(self) -> Slowdown:
         """The largest slowdown of any configuration; zeros where the builds are the same."""
         slowdowns = self.slowdowns.values()
         return max(slowdowns, key=lambda slowdown: slowdown.share, default=Slowdown(0.0, 0.0, 0.0, 0))
@@ -66,7 +66,7 @@ class Pairing:
         return None if None in statuses else "pass"
 
 
-def tables(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, pd.DataFrame]:
+def tables_of_journal(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, pd.DataFrame]:
     """Return the tables of a measurement, and a table of reference slowdowns with the columns `REFERENCE`.
 
     The order of an unchanged run is the number of its pass. Runs of changed builds have higher orders, so
@@ -80,14 +80,14 @@ def tables(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, 
     results: list[dict[str, object]] = []
     pairings: list[Pairing] = []
     for operation in suite.operations:
-        orders = _orders(operation, suite, by_operation[operation.name])
-        results += _results(operation, orders, by_operation[operation.name])
-        pairings += _pairings(operation, suite, orders, by_operation[operation.name])
+        orders = _run_orders(operation, suite, by_operation[operation.name])
+        results += _result_rows(operation, orders, by_operation[operation.name])
+        pairings += _iterate_pairings(operation, suite, orders, by_operation[operation.name])
     trials = {note.operation: note for note in journal.notes if not note.change}
-    comparisons = [_comparison(pairing, trials) for pairing in pairings]
+    comparisons = [_comparison_row(pairing, trials) for pairing in pairings]
     now = datetime.now(UTC)
     labels = [
-        LabelRow(pairing.comparison_id, pairing.status, pairing.source, labelled_at=now)._asdict()
+        LabelRow(pairing.comparison_id, pairing.status, pairing.label_source, labelled_at=now)._asdict()
         for pairing in pairings
         if pairing.status is not None
     ]
@@ -97,10 +97,10 @@ def tables(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, 
         for threads, slowdown in pairing.slowdowns.items()
     ]
     reference = pd.DataFrame(references, columns=REFERENCE)
-    return ComparisonTables.of_rows(results, comparisons, labels), reference
+    return ComparisonTables.from_rows(results, comparisons, labels), reference
 
 
-def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]) -> dict[RunKey, int]:
+def _run_orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]) -> dict[RunKey, int]:
     runs: dict[RunKey, list[BuildRun]] = defaultdict(list)
     for entry in entries:
         if entry.purpose == "run":
@@ -111,10 +111,10 @@ def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]
     return unchanged | {key: suite.passes + place for place, key in enumerate(changed)}
 
 
-def _results(
+def _result_rows(
     operation: SuiteOperation, orders: dict[RunKey, int], entries: Sequence[BuildRun]
 ) -> Iterator[dict[str, object]]:
-    names = (operation.group, BENCHMARK, operation.name, name(), *METRICS[operation.metric])
+    names = (operation.group, BENCHMARK, operation.name, machine_name(), *METRICS[operation.metric])
     for entry in entries:
         key = entry.change, entry.number
         if entry.purpose == "run" and key in orders:
@@ -128,7 +128,7 @@ def _results(
                 yield {**series._asdict(), **run, "value": value}
 
 
-def _pairings(
+def _iterate_pairings(
     operation: SuiteOperation, suite: Suite, orders: dict[RunKey, int], entries: Sequence[BuildRun]
 ) -> Iterator[Pairing]:
     begun = {(entry.change, entry.number): entry.at for entry in reversed(entries) if entry.purpose == "run"}
@@ -136,12 +136,12 @@ def _pairings(
     generator = random.Random(f"{suite.seed} {operation.name}")
     for before, target in _pairs_of_passes(passes, generator)[: suite.same]:
         identifier = f"{operation.name}/pass {before[1] + 1} and {target[0] + 1}"
-        yield Pairing(identifier, operation.unchanged, before, target, {})
-    for variant in suite.changed(operation):
+        yield Pairing(identifier, operation.unchanged_build, before, target, {})
+    for variant in suite.changed_builds(operation):
         runs = sorted(key for key in orders if key[0] == variant.change)
         better = METRICS[operation.metric][1]
         slowdowns = {
-            entry.threads: Slowdown.of(entry.unchanged, entry.values, better)
+            entry.threads: Slowdown.from_samples(entry.unchanged, entry.values, better)
             for entry in entries
             if (entry.change, entry.purpose) == (variant.change, "reference")
         }
@@ -170,13 +170,13 @@ def _last_passes(passes: Sequence[int], length: int) -> tuple[int, int]:
     return passes[max(0, len(passes) - length)], passes[-1]
 
 
-def _comparison(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, object]:
-    worst, operation = pairing.worst, pairing.variant.operation
+def _comparison_row(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, object]:
+    worst, operation = pairing.largest_slowdown, pairing.variant.operation
     return {
         "comparison_id": pairing.comparison_id,
         "benchmark": BENCHMARK,
         "operation": operation.name,
-        "machine": name(),
+        "machine": machine_name(),
         "baseline_from": pairing.baseline[0],
         "baseline_to": pairing.baseline[1],
         "target_from": pairing.target[0],
@@ -184,7 +184,7 @@ def _comparison(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, obje
         "injected_change": "work" if pairing.variant.extra else pairing.variant.change or "none",
         "injected_size": pairing.variant.extra,
         "usual_noise": trials[operation.name].noise,
-        "truth_source": pairing.source,
+        "truth_source": pairing.label_source,
         "truth_slowdown": worst.share,
         "truth_low": worst.low,
         "truth_high": worst.high,
@@ -204,15 +204,15 @@ class MeasurementSession:
     journal: Journal[BuildRun]
     screen: Screen
 
-    def trial(self, operation: SuiteOperation) -> Trial:
+    def load_or_run_trial(self, operation: SuiteOperation) -> Trial:
         """Return the trial of an operation; run it if the journal has none."""
         notes: list[Trial] = self.journal.notes
         for note in notes:
             if (note.operation, note.change) == (operation.name, ""):
                 return note
-        return self._noted(self.workshop.trial(operation))
+        return self._note_trial(self.workshop.choose_work_per_sample(operation))
 
-    def lacks(self, variant: Variant) -> bool:
+    def cannot_measure(self, variant: Variant) -> bool:
         """Return whether an earlier problem shows that this machine cannot measure the build."""
         operation = variant.operation.name
         return any(
@@ -220,67 +220,70 @@ class MeasurementSession:
             for note in self.journal.notes
         )
 
-    def measure(self, tasks: Sequence[PlannedBuildRun]) -> tuple[list[BuildRun], float]:
+    def measure_tasks(self, tasks: Sequence[PlannedBuildRun]) -> tuple[list[BuildRun], float]:
         """Measure `tasks`; return their runs and the largest share of the processor that others used."""
-        entries = [entry for task in tasks for entry in self._measured(task)]
+        entries = [entry for task in tasks for entry in self._measure_task(task)]
         return entries, max((entry.foreign for entry in entries), default=0.0)
 
-    def _measured(self, task: PlannedBuildRun) -> list[BuildRun]:
-        trial = self.trial(task.variant.operation)
-        if self.lacks(task.variant):
+    def _measure_task(self, task: PlannedBuildRun) -> list[BuildRun]:
+        trial = self.load_or_run_trial(task.variant.operation)
+        if self.cannot_measure(task.variant):
             return []
         at, watch = datetime.now(UTC).isoformat(), Disturbance(processor=self.suite.processor)
         unchanged: list[float] = []
         try:
             if task.purpose == "reference":
-                unchanged, values = self._pairs(task, trial.work)
+                unchanged, values = self._measure_pairs(task, trial.work)
             else:
-                samples = range(task.samples(self.suite, trial.samples))
-                values = [self.workshop.sample(task.variant, trial.work, task.threads) for _ in samples]
+                samples = range(task.draw_sample_count(self.suite, trial.samples))
+                values = [
+                    self.workshop.measure_sample(task.variant, trial.work, task.threads) for _ in samples
+                ]
         except TimedOutError:
             raise
         except InputError as exc:
-            self._noted(Trial(task.variant.operation.name, task.variant.change, 0, 0, 0.0, str(exc)))
+            self._note_trial(Trial(task.variant.operation.name, task.variant.change, 0, 0, 0.0, str(exc)))
             return []
-        return [BuildRun(*task.key, at, watch.share(), tuple(values), tuple(unchanged))]
+        return [BuildRun(*task.journal_key, at, watch.foreign_share(), tuple(values), tuple(unchanged))]
 
-    def _pairs(self, task: PlannedBuildRun, work: int) -> tuple[list[float], list[float]]:
+    def _measure_pairs(self, task: PlannedBuildRun, work: int) -> tuple[list[float], list[float]]:
         fewest, largest = self.suite.pairs
         better = METRICS[task.variant.operation.metric][1]
-        builds = [task.variant.operation.unchanged, task.variant]
+        builds = [task.variant.operation.unchanged_build, task.variant]
         values: tuple[list[float], list[float]] = ([], [])
-        shuffle = random.Random(str(task.key))
+        shuffle = random.Random(str(task.journal_key))
         while len(values[0]) < fewest or (
-            len(values[0]) < largest and Slowdown.of(*values, better).status is None
+            len(values[0]) < largest and Slowdown.from_samples(*values, better).status is None
         ):
             for _ in range(fewest if not values[0] else MORE_PAIRS):
                 for side in shuffle.sample((0, 1), 2):
-                    values[side].append(self.workshop.sample(builds[side], work, task.threads))
+                    values[side].append(self.workshop.measure_sample(builds[side], work, task.threads))
         return values
 
-    def _noted(self, trial: Trial) -> Trial:
-        self.journal.note(trial)
+    def _note_trial(self, trial: Trial) -> Trial:
+        self.journal.add_note(trial)
         if trial.problem:
             build = f"build {trial.change!r} of " if trial.change else ""
-            self.screen.say(f'leaving out {build}operation "{trial.operation}": {trial.problem}')
+            self.screen.print_note(f'leaving out {build}operation "{trial.operation}": {trial.problem}')
         return trial
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite and write the tables of its complete runs; signature of `data.collect.collect`."""
-    suite = suites.load(path)
-    session = Session.begin(directory, suite, screen, "runs", BuildRun, note=Trial)
-    laboratory = MeasurementSession(
+    """Measure a suite and write the tables of its complete runs; see `data.collect.collect_suite`."""
+    suite = suites.load_suite(path)
+    session = Session.begin_or_resume(directory, suite, screen, "runs", BuildRun, note=Trial)
+    measurement = MeasurementSession(
         suite, Workshop(suite, directory, session.limits), session.journal, screen
     )
     with Pinned(suite.processor, suite.nice) as pinned, session:
         for setting, value in pinned.settings.items():
-            screen.say(f"{setting}: {value}")
-        session.measure(
-            [task for task in plan(suite) if not laboratory.lacks(task.variant)], laboratory.measure
+            screen.print_note(f"{setting}: {value}")
+        session.measure_missing(
+            [task for task in plan_runs(suite) if not measurement.cannot_measure(task.variant)],
+            measurement.measure_tasks,
         )
-    measured, reference = tables(suite, session.journal)
+    measured, reference = tables_of_journal(suite, session.journal)
     with replacing(directory / "reference.parquet") as temporary:
         reference.to_parquet(temporary, index=False, compression="zstd")
     left_out = sorted({note.problem for note in session.journal.notes} - {""})
-    return session.end(suite, measured, pinned=pinned.settings, left_out=left_out)
+    return session.write_results(suite, measured, pinned=pinned.settings, left_out=left_out)

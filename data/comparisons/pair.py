@@ -13,15 +13,15 @@ from typing import Literal
 import pandas as pd
 
 from data.comparisons.tables import OPERATION, ComparisonTables
-from data.comparisons.units import UNKNOWN, factor, is_told
+from data.comparisons.units import UNKNOWN, conversion_factor, is_known_unit
 from data.errors import InputError
-from data.tables.problems import unknown
+from data.tables.problems import unknown_message
 
 Side = Literal["baseline", "target"]
 SIDES: tuple[Side, Side] = ("baseline", "target")
 CONFIGURATION = [*OPERATION, "threads"]
 #: Maximum number of names in one line.
-NAMED = 10
+MAX_NAMES = 10
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Missing:
     threads: int | None = None
 
     @property
-    def kind(self) -> Literal["machine", "operation", "configuration"]:
+    def part_kind(self) -> Literal["machine", "operation", "configuration"]:
         """The kind of the part that only one side has."""
         if self.operation is None:
             return "machine"
@@ -44,10 +44,10 @@ class Missing:
     def __str__(self) -> str:
         names = (self.benchmark, self.operation, self.machine)
         text = "/".join(name for name in names if name is not None)
-        return text if self.threads is None else f"{text} with {counted(self.threads, 'thread')}"
+        return text if self.threads is None else f"{text} with {number_with_noun(self.threads, 'thread')}"
 
 
-def missing(results: pd.DataFrame) -> tuple[Missing, ...]:
+def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
     """Return machines, then operations, then configurations that only one run has, the baseline's first.
 
     Parts of a missing machine or operation are not listed again. `results` are those of both runs; the order
@@ -63,7 +63,7 @@ def missing(results: pd.DataFrame) -> tuple[Missing, ...]:
     return tuple(parts)
 
 
-def comparable(results: pd.DataFrame) -> pd.DataFrame:
+def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
     """Return the results of the operations, and of their configurations, that both runs have.
 
     An operation without a common configuration keeps all of them, so that it can be reported as invalid.
@@ -73,23 +73,23 @@ def comparable(results: pd.DataFrame) -> pd.DataFrame:
     return results[common | ~common.groupby([results[name] for name in OPERATION]).transform("any")]
 
 
-def told(parts: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
+def describe_missing(parts: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
     """Yield a line per kind of missing part and side; `names` are the names of baseline and target."""
     name_of_side = dict(zip(SIDES, names, strict=True))
-    for (kind, side), group in groupby(parts, key=lambda part: (part.kind, part.only_in)):
+    for (kind, side), group in groupby(parts, key=lambda part: (part.part_kind, part.only_in)):
         texts = list(map(str, group))
-        yield f"{counted(len(texts), kind)} only in {name_of_side[side]}: {listed(texts)}"
+        yield f"{number_with_noun(len(texts), kind)} only in {name_of_side[side]}: {list_names(texts)}"
 
 
-def counted(number: int, noun: str) -> str:
+def number_with_noun(number: int, noun: str) -> str:
     """Return a number and its noun, such as "2 operations"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Return the first `MAX_NAMES` names, and the number of the others."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more}"
 
 
 def _in_both(results: pd.DataFrame, keys: list[str]) -> pd.Series[bool]:
@@ -116,7 +116,7 @@ class TwoRuns:
     notes: tuple[str, ...]
 
 
-def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] = SIDES) -> TwoRuns:
+def pair_results(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] = SIDES) -> TwoRuns:
     """Compare every operation that both runs measured, over the configurations that both measured.
 
     Parameters
@@ -133,9 +133,9 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
     """
     results = pd.concat([baseline.assign(order=0), target.assign(order=1)], ignore_index=True)
     results[OPERATION] = results[OPERATION].fillna("unknown")
-    parts = missing(results)
-    notes = tuple(told(parts, names))
-    results = comparable(results)
+    parts = missing_parts(results)
+    notes = tuple(describe_missing(parts, names))
+    results = comparable_results(results)
     if results.empty:
         reasons = "; ".join(filter(None, [*notes, _match_hint(baseline, target)]))
         problem = f"have no operation of one benchmark and machine in common: {reasons}"
@@ -145,7 +145,7 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
     common = results.loc[results["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
     orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
     comparisons = common.assign(comparison_id=common.agg("/".join, axis=1), **orders, source="")
-    return TwoRuns(ComparisonTables.of_rows(results, comparisons), parts, (*notes, *converted))
+    return TwoRuns(ComparisonTables.from_rows(results, comparisons), parts, (*notes, *converted))
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def matched_operations(
     InputError
         If a side has no such operation, or several, or if an operation is matched twice.
     """
-    sides = [_operations(results) for results in (baseline, target)]
+    sides = [_distinct_operations(results) for results in (baseline, target)]
     renamed: dict[NamedOperation, NamedOperation] = {}
     for text in wanted:
         before, after = _resolve_match(text, sides, names)
@@ -230,7 +230,7 @@ def _resolve_match(
         at = max(range(len(splits)), key=lambda at: sum(map(bool, candidates[at])))
         side = candidates[at].index([])
         name = splits[at][side]
-        problem = f'operation "{name}" of {names[side]} {unknown(name, _unique_names(sides[side]))}'
+        problem = f'operation "{name}" of {names[side]} {unknown_message(name, _unique_names(sides[side]))}'
         raise InputError(problem, place=option)
     ambiguous = [operation for operations in complete[0] if len(operations) > 1 for operation in operations]
     if len(complete) > 1 or ambiguous:
@@ -243,7 +243,7 @@ def _match_option(text: str) -> str:
     return f"--match {shlex.quote(text)}"
 
 
-def _operations(results: pd.DataFrame) -> list[NamedOperation]:
+def _distinct_operations(results: pd.DataFrame) -> list[NamedOperation]:
     return list(results[_NAMED].fillna(UNKNOWN).drop_duplicates().itertuples(index=False, name=None))
 
 
@@ -267,7 +267,7 @@ def _match_hint(baseline: pd.DataFrame, target: pd.DataFrame) -> str:
     machines = [set(results["machine"].fillna(UNKNOWN)) for results in (baseline, target)]
     if not machines[0] & machines[1]:
         return ""
-    operations = [_operations(results)[:_ALIKE] for results in (baseline, target)]
+    operations = [_distinct_operations(results)[:_ALIKE] for results in (baseline, target)]
     sides = [list(_unique_names(side)) for side in operations]
     if not {*sides[0]}.isdisjoint(sides[1]):
         # the benchmarks differ
@@ -292,7 +292,7 @@ def paired_runs(
     first = len(past) + len(baseline)
     # the baseline comes first, because its order and units are used
     before = pd.concat([*_with_run_numbers(baseline, len(past)), *_with_run_numbers(past, 0)])
-    pair = paired(before, pd.concat(_with_run_numbers(target, first)), names)
+    pair = pair_results(before, pd.concat(_with_run_numbers(target, first)), names)
     results, comparisons = pair.tables.results, pair.tables.comparisons
     orders = {"baseline_from": len(past), "baseline_to": first - 1}
     orders |= {"target_from": first, "target_to": first + len(target) - 1}
@@ -315,7 +315,7 @@ def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None
     if len(wrong):
         row = wrong.iloc[0]
         expected = f'"{row["first"]}" as in {names[0]}' if row["first"] in _BETTER else '"lower" or "higher"'
-        raise _error(f'better="{row["better"]}" is not {expected}', row, names)
+        raise _operation_error(f'better="{row["better"]}" is not {expected}', row, names)
 
 
 def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
@@ -324,21 +324,23 @@ def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataF
     Returns the results, and notes on conversions and on missing units. InputError if two units of an
     operation measure different quantities.
     """
-    units = results["unit"].where(results["unit"].map(is_told))
+    units = results["unit"].where(results["unit"].map(is_known_unit))
     first = _first_of_operation(results, units)
     results = results.assign(unit=first.fillna(UNKNOWN))
     others = results.assign(given=units)[first.notna() & (units != first)]
     notes = []
     for (order, unit, into), rows in others.groupby(["order", "given", "unit"], dropna=False):
-        scale = Fraction(1) if pd.isna(unit) else factor(unit, into)
+        scale = Fraction(1) if pd.isna(unit) else conversion_factor(unit, into)
         if scale is None:
             problem = f'unit "{unit}" cannot be converted to "{into}" of {names[0]}'
-            raise _error(problem, rows.iloc[0], names)
+            raise _operation_error(problem, rows.iloc[0], names)
         results.loc[rows.index, "value"] = rows["value"] * scale.numerator / scale.denominator
         how = "no unit, taken to be" if pd.isna(unit) else f"{unit}, multiplied by {float(scale):.10g} to"
         operations = rows[OPERATION].drop_duplicates().agg("/".join, axis=1).tolist()
         if scale != 1 or pd.isna(unit):
-            text = f"{counted(len(operations), 'operation')} in {how} {into}: {listed(operations)}"
+            text = (
+                f"{number_with_noun(len(operations), 'operation')} in {how} {into}: {list_names(operations)}"
+            )
             notes.append(f"{names[order]}: {text}")
     return results, notes
 
@@ -347,5 +349,5 @@ def _first_of_operation(results: pd.DataFrame, column: pd.Series) -> pd.Series:
     return column.groupby([results[name] for name in OPERATION]).transform("first")
 
 
-def _error(problem: str, row: pd.Series, names: tuple[str, str]) -> InputError:
+def _operation_error(problem: str, row: pd.Series, names: tuple[str, str]) -> InputError:
     return InputError(problem, file=names[row["order"]], place=f'operation "{row["operation"]}"')

@@ -15,18 +15,19 @@ class LabelRules(Section):
 
     The baseline is ``versions_before`` versions before a boundary, the target ``versions_after`` after it;
     ``versions_later`` more versions are kept for models that judge in hindsight. The other rules are
-    explained at `data.comparisons.formats.sap_hana.find_boundaries`. With ``doubtful``, changes that fewer
-    than ``annotators`` people marked are included, with the labels of these people but without a consensus.
+    explained at `data.comparisons.formats.sap_hana.find_boundaries`. With ``include_ambiguous``, changes that
+    fewer than ``min_annotators`` people marked are included, with the labels of these people but without a
+    consensus.
     """
 
     versions_before: Count = 10
     versions_after: Count = 5
     versions_later: Annotated[int, Field(ge=0)] = 40
     clean_every: Count = 10
-    annotators: Count = 3
-    within: Count = 5
-    clear_of: Count = 12
-    doubtful: bool = False
+    min_annotators: Count = 3
+    match_window: Count = 5
+    exclusion_window: Count = 12
+    include_ambiguous: bool = False
 
 
 class Measure(Section):
@@ -64,21 +65,21 @@ class FeaturizeComparisons(Section):
     on the training data of the shipped champion.
     """
 
-    set: FeatureSet = "extended"
-    start_from: Literal["nothing", "champion"] = "nothing"
+    feature_set: FeatureSet = "extended"
+    extra_training_data: Literal["nothing", "champion"] = "nothing"
 
 
 class Tune(Section):
     """The hyperparameter search within each training set.
 
-    ``rows`` is the maximum number of comparisons in a search: all fails, and passes drawn at random.
+    ``max_rows`` is the maximum number of comparisons in a search: all fails, and passes drawn at random.
     ``unlabelled: pass`` counts unlabelled comparisons as passes where the threshold is chosen, for data where
     people labelled the most suspicious comparisons first, so that too many of the labels are fails.
     """
 
-    trials: Count = 20
-    folds: Annotated[int, Field(ge=2)] = 3
-    rows: Count = 4000
+    n_trials: Count = 20
+    n_folds: Annotated[int, Field(ge=2)] = 3
+    max_rows: Count = 4000
     unlabelled: Literal["ignored", "pass"] = "ignored"
     models: tuple[str, ...]
 
@@ -86,48 +87,53 @@ class Tune(Section):
 class Evaluate(Section):
     """Numbers of folds of the two splits.
 
-    One has ``repeats`` times ``folds`` random folds (seed 000), the other ``grouped_folds`` of whole
+    One has ``n_repeats`` times ``n_folds`` random folds (seed 000), the other ``n_grouped_folds`` of whole
     operations.
     """
 
-    folds: Annotated[int, Field(ge=2)] = 4
-    repeats: Count = 2
-    grouped_folds: Annotated[int, Field(ge=2)] = 5
+    n_folds: Annotated[int, Field(ge=2)] = 4
+    n_repeats: Count = 2
+    n_grouped_folds: Annotated[int, Field(ge=2)] = 5
 
 
 class CostsOfVerdicts(Section):
     """The costs of a missed regression, a false alarm and a review by a person, in the same unit."""
 
-    miss: Annotated[float, Field(gt=0)]
-    false_alarm: Annotated[float, Field(gt=0)]
-    look: Annotated[float, Field(gt=0)]
+    false_negative: Annotated[float, Field(gt=0)]
+    false_positive: Annotated[float, Field(gt=0)]
+    review: Annotated[float, Field(gt=0)]
 
 
 class Decide(Section):
     """How probabilities become verdicts.
 
-    ``floor`` is the smallest change of a median that may be called a regression, as a share of the baseline's
-    median; with null or 0, any change may.
+    ``min_effect_size`` is the smallest change of a median that may be called a regression, as a share of the
+    baseline's median; with null or 0, any change may.
 
-    The verdict ``fail`` begins at the threshold with the best balanced accuracy or, with ``false_alarms``,
-    where at most this share of the passes fails. The verdict ``unsure`` begins, with ``missed``, where at
-    most this share of the fails passes; then comparisons below the floor may be unsure, too. With ``looks``,
-    at most this share of the comparisons is unsure, those most worth a review. Without both, none is.
-    ``costs`` replace these parameters. All limits hold with ``confidence``.
+    The verdict ``fail`` begins at the threshold with the best balanced accuracy or, with
+    ``max_false_positive_rate``, where at most this share of the passes fails. The verdict ``unsure`` begins,
+    with ``max_false_negative_rate``, where at most this share of the fails passes; then comparisons below the
+    minimum effect size may be unsure, too. With ``max_review_rate``, at most this share of the comparisons is
+    unsure, those most worth a review. Without both, none is. ``costs`` replace these parameters. All limits
+    hold with ``confidence``.
     """
 
-    floor: Annotated[float, Field(ge=0, lt=1)] | None = 0.005
-    missed: Share | None = None
-    false_alarms: Share | None = None
-    looks: Share | None = None
+    min_effect_size: Annotated[float, Field(ge=0, lt=1)] | None = 0.005
+    max_false_negative_rate: Share | None = None
+    max_false_positive_rate: Share | None = None
+    max_review_rate: Share | None = None
     costs: CostsOfVerdicts | None = None
     confidence: Share = 0.9
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if self.missed is not None and self.looks is not None:
+        if self.max_false_negative_rate is not None and self.max_review_rate is not None:
             raise ValueError("missed and looks both say where unsure begins; expected one of them")
-        if self.costs is not None and {self.missed, self.false_alarms, self.looks} != {None}:
+        if self.costs is not None and {
+            self.max_false_negative_rate,
+            self.max_false_positive_rate,
+            self.max_review_rate,
+        } != {None}:
             raise ValueError("costs say where unsure and fail begin; expected no missed, false_alarms, looks")
         return self
 
@@ -145,11 +151,11 @@ class Comparisons(FamilySection):
     promote: Promote = Promote(name="regression-comparison")
 
     @property
-    def registered(self) -> str:
+    def registered_name(self) -> str:
         """The name of the registered model that training creates."""
-        return self.retrospective if self.featurize.set == "retrospective" else self.promote.name
+        return self.retrospective_name if self.featurize.feature_set == "retrospective" else self.promote.name
 
     @property
-    def retrospective(self) -> str:
+    def retrospective_name(self) -> str:
         """The name of models that use versions after the target, so that no user gets one by accident."""
         return f"{self.promote.name}-retrospective"

@@ -28,7 +28,9 @@ def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
         [comparison.comparison_id for comparison in comparisons],
         [comparison.benchmark for comparison in comparisons],
         [comparison.operation for comparison in comparisons],
-        _SampleLists(comparisons).sides(stated_of([comparison.siblings_worse for comparison in comparisons])),
+        _SampleLists(comparisons).build_sides(
+            stated_of([comparison.siblings_worse for comparison in comparisons])
+        ),
         lambda: [comparison.unit for comparison in comparisons],
     )
 
@@ -83,7 +85,7 @@ class _SampleLists:
             self.values.extend(samples)
             self.versions.extend((order, len(samples)))
 
-    def sides(self, siblings_worse: np.ndarray[Any, Any] | None) -> Sides:
+    def build_sides(self, siblings_worse: np.ndarray[Any, Any] | None) -> Sides:
         versions = np.array(self.versions, np.int64).reshape(-1, 2)
         values, orders = np.array(self.values, np.float64), versions[:, 0].repeat(versions[:, 1])
         configurations = np.array(self.configurations, np.int64).reshape(-1, 6)
@@ -91,7 +93,7 @@ class _SampleLists:
         starts = stops - configurations[:, 2:]
         lists = (Samples(values, orders, starts[:, at], stops[:, at]) for at in range(4))
         history, baseline, target, later = lists
-        five = five_numbers(baseline.followed(target)).reshape(2, -1, len(FIVE_NUMBERS))
+        five = five_numbers(baseline.followed_by(target)).reshape(2, -1, len(FIVE_NUMBERS))
         for side, configuration, numbers in self.summaries:
             five[side, configuration] = numbers
         return Sides(

@@ -138,15 +138,15 @@ EXAMPLE: JsonDict = {"comparisons": [_ONE]}
 
 
 _Cost = Annotated[FiniteFloat, Field(gt=0)]
-Wished = Annotated[FiniteFloat, Field(gt=0, lt=1)]
+ErrorLimit = Annotated[FiniteFloat, Field(gt=0, lt=1)]
 
 
-class AskedCosts(RequestPart):
+class RequestCosts(RequestPart):
     """Costs of a missed regression, a false alarm and a review by a person, in the same unit."""
 
-    miss: _Cost
-    false_alarm: _Cost
-    look: _Cost
+    false_negative: _Cost
+    false_positive: _Cost
+    review: _Cost
 
 
 class JudgeRequest(RequestPart):
@@ -155,11 +155,13 @@ class JudgeRequest(RequestPart):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     comparisons: Annotated[list[Annotated[Comparison, AsGiven]], Field(min_length=1)]
-    missed: Wished | None = Field(default=None, description="Maximum share of the regressions that pass.")
-    false_alarms: Wished | None = Field(
+    max_false_negative_rate: ErrorLimit | None = Field(
+        default=None, description="Maximum share of the regressions that pass."
+    )
+    max_false_positive_rate: ErrorLimit | None = Field(
         default=None, description="Maximum share of the other comparisons that fail."
     )
-    costs: AskedCosts | None = Field(default=None, description="Costs of errors, instead of both limits.")
+    costs: RequestCosts | None = Field(default=None, description="Costs of errors, instead of both limits.")
 
 
 Part = TypeVar("Part", bound=BaseModel)
@@ -174,7 +176,7 @@ def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[
     """
     decoder = msgspec.json.Decoder(_quick_type(model, left_out))
 
-    def decode(content: bytes) -> Part | None:
+    def decode_or_none(content: bytes) -> Part | None:
         try:
             decoded = decoder.decode(content)
             require_unique_keys(content)
@@ -182,13 +184,13 @@ def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[
             return None
         return cast(Part, decoded)
 
-    return decode
+    return decode_or_none
 
 
 def _quick_type(kind: Any, left_out: Collection[str]) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _bounded(_quick_type(arguments[0], left_out), arguments[1:])
+        return _with_bounds(_quick_type(arguments[0], left_out), arguments[1:])
     if origin is list:
         return list[_quick_type(arguments[0], left_out)]  # type: ignore[misc] # a computed type
     if origin in {Union, UnionType}:
@@ -200,20 +202,20 @@ def _quick_type(kind: Any, left_out: Collection[str]) -> Any:
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
         return kind
     fields = [
-        (name, _bounded(_quick_type(field.annotation, left_out), field.metadata), _default(field))
+        (name, _with_bounds(_quick_type(field.annotation, left_out), field.metadata), _default_value(field))
         for name, field in kind.model_fields.items()
         if name not in left_out
     ]
     return msgspec.defstruct(kind.__name__, fields, kw_only=True, gc=False, forbid_unknown_fields=True)
 
 
-def _bounded(kind: Any, metadata: Sequence[Any]) -> Any:
+def _with_bounds(kind: Any, metadata: Sequence[Any]) -> Any:
     parts = [part for item in metadata for part in (item.metadata if isinstance(item, FieldInfo) else [item])]
     bounds = {name: getattr(part, name) for part in parts for name in _BOUNDS if hasattr(part, name)}
     return Annotated[kind, msgspec.Meta(**bounds)] if bounds else kind
 
 
-def _default(field: FieldInfo) -> Any:
+def _default_value(field: FieldInfo) -> Any:
     if field.default_factory is not None:
         return msgspec.field(default_factory=cast(Callable[[], Any], field.default_factory))
     return msgspec.NODEFAULT if field.is_required() else field.default

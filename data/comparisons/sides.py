@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables, units
+from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables, comparison_units
 
 #: Bounds of absolute values whose squares can be added up and divided without overflow.
 _LEAST_SQUARABLE, _MOST_SQUARABLE = 2.0**-256, 2.0**256
@@ -26,7 +26,7 @@ def are_squarable(values: Floats) -> bool:
     return bool(least >= _LEAST_SQUARABLE and largest <= _MOST_SQUARABLE)
 
 
-def scaled(values: Floats, exponents: Ints) -> Floats:
+def divide_by_powers(values: Floats, exponents: Ints) -> Floats:
     """Return `values` divided by 2**exponents, clipped to numbers that can be squared."""
     with np.errstate(over="ignore", under="ignore"):
         return np.clip(np.ldexp(values, -exponents), -_MOST_SQUARABLE, _MOST_SQUARABLE)
@@ -55,7 +55,9 @@ class Versions:
     lower: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, results: pd.DataFrame, ordered: _OrderedSamples, operation: Ints) -> Versions | None:
+    def from_results(
+        cls, results: pd.DataFrame, ordered: _OrderedSamples, operation: Ints
+    ) -> Versions | None:
         """Gather the versions of results without summaries; None if no version has a name."""
         if "version" not in results or not results["version"].notna().any():
             return None
@@ -72,7 +74,7 @@ class Versions:
             np.asarray(head["better"] == "lower"),
         )
 
-    def siblings(self, comparison: Ints, targets: Samples, n_comparisons: int) -> Siblings:
+    def locate_targets(self, comparison: Ints, targets: Samples, n_comparisons: int) -> Siblings:
         """Locate the target of each comparison: the one of its first configuration with samples."""
         rows = np.flatnonzero(targets.lengths > 0)
         owner, at = np.unique(comparison[rows], return_index=True)
@@ -90,12 +92,12 @@ class Siblings:
     first: Ints
     stop: Ints
 
-    def of(self, rows: Ints) -> Siblings:
+    def select_rows(self, rows: Ints) -> Siblings:
         """Return the positions of the comparisons `rows`, in that order."""
         return Siblings(self.versions, self.first[rows], self.stop[rows])
 
     @cached_property
-    def normalized(self) -> Siblings:
+    def overflow_safe(self) -> Siblings:
         """A copy with every series divided by a power of two, or itself if all numbers can be squared."""
         versions = self.versions
         if are_squarable(versions.values):
@@ -104,7 +106,7 @@ class Siblings:
         largest = np.maximum.reduceat(versions.values, versions.starts[begins])
         per_version = np.repeat(exponents_of(largest), np.diff(np.append(begins, len(versions.series))))
         per_sample = np.repeat(per_version, np.diff(versions.starts))
-        return replace(self, versions=replace(versions, values=scaled(versions.values, per_sample)))
+        return replace(self, versions=replace(versions, values=divide_by_powers(versions.values, per_sample)))
 
 
 Floats = NDArray[np.float64]
@@ -129,21 +131,21 @@ class Samples:
     starts: Ints
     stops: Ints
 
-    def of(self, rows: NDArray[np.bool_] | Ints) -> Samples:
+    def select_rows(self, rows: NDArray[np.bool_] | Ints) -> Samples:
         """Return the lists of the configurations `rows`, a mask or indices; values are not copied."""
         return Samples(self.values, self.orders, self.starts[rows], self.stops[rows])
 
-    def followed(self, by: Samples) -> Samples:
+    def followed_by(self, other: Samples) -> Samples:
         """Return these lists followed by those of `other`; arrays are copied only if they differ."""
-        if self.shares(by):
+        if self.shares_values(other):
             values, orders, behind = self.values, self.orders, 0
         else:
-            values, orders = np.append(self.values, by.values), np.append(self.orders, by.orders)
+            values, orders = np.append(self.values, other.values), np.append(self.orders, other.orders)
             behind = len(self.values)
-        starts, stops = (self.starts, by.starts + behind), (self.stops, by.stops + behind)
+        starts, stops = (self.starts, other.starts + behind), (self.stops, other.stops + behind)
         return Samples(values, orders, np.concatenate(starts), np.concatenate(stops))
 
-    def shares(self, other: Samples) -> bool:
+    def shares_values(self, other: Samples) -> bool:
         """Return whether `other` has the same array of values."""
         return self.values is other.values  # noqa: PD011 - a field, not pandas'
 
@@ -152,33 +154,33 @@ class Samples:
         """Number of samples of each list, shape (n_configurations,)."""
         return self.stops - self.starts
 
-    def divided(self, exponents: Ints) -> Samples:
+    def divided_by_powers(self, exponents: Ints) -> Samples:
         """Return a copy with lists divided by 2**exponents, one exponent per list."""
         owner = np.repeat(np.arange(len(self.starts)), self.lengths)
         stops = np.cumsum(self.lengths)
         starts = stops - self.lengths
         place = np.arange(len(owner)) + (self.starts - starts)[owner]
-        values = scaled(self.values[place], exponents[owner])
+        values = divide_by_powers(self.values[place], exponents[owner])
         return Samples(values, self.orders[place], starts, stops)
 
-    def at(self, row: int) -> Floats:
+    def samples_of_row(self, row: int) -> Floats:
         """Return the samples of one list."""
         return self.values[self.starts[row] : self.stops[row]]
 
-    def versions(self, row: int) -> Iterator[tuple[int, Floats]]:
+    def iterate_versions(self, row: int) -> Iterator[tuple[int, Floats]]:
         """Yield the versions of one list: order and samples."""
         orders = self.orders[self.starts[row] : self.stops[row]]
         edges = np.flatnonzero(np.diff(orders, prepend=orders[:1] - 1))
         for first, last in pairwise([*edges, len(orders)]):
-            yield int(orders[first]), self.at(row)[first:last]
+            yield int(orders[first]), self.samples_of_row(row)[first:last]
 
-    def matrices(self) -> Iterator[tuple[Ints, Floats]]:
+    def iterate_matrices(self) -> Iterator[tuple[Ints, Floats]]:
         """Yield groups of non-empty lists of equal length: rows, and samples of shape (n_rows, length)."""
-        for rows, index in self.indices:
+        for rows, index in self.matrix_indices:
             yield rows, self.values[index]
 
     @cached_property
-    def indices(self) -> Sequence[tuple[Ints, Ints]]:
+    def matrix_indices(self) -> Sequence[tuple[Ints, Ints]]:
         """Like `iterate_matrices`, but with positions in `values` and `orders` instead of samples."""
         lengths, groups = self.lengths, []
         for length in sorted(set(lengths.tolist()) - {0}):
@@ -187,7 +189,7 @@ class Samples:
         return groups
 
     @cached_property
-    def levels(self) -> Samples:
+    def version_medians(self) -> Samples:
         """The medians of the versions of every list, as lists of one value per version.
 
         Medians are robust to single outliers. They are computed once per version, even if lists share it; no
@@ -205,15 +207,15 @@ class Samples:
         starts = edge[:-1].nonzero()[0]
         versions = Samples(values, orders, starts, np.append(starts[1:], len(values)))
         medians = np.empty(len(starts))
-        for rows, ordered in versions.ordered:
-            medians[rows] = _medians(ordered)
+        for rows, ordered in versions.sorted_matrices:
+            medians[rows] = _row_medians(ordered)
         before = np.append(np.cumsum(edge[:-1]) - edge[:-1], len(starts))
         return Samples(medians, orders[starts], before[self.starts], before[self.stops])
 
     @cached_property
-    def ordered(self) -> Sequence[tuple[Ints, Floats]]:
+    def sorted_matrices(self) -> Sequence[tuple[Ints, Floats]]:
         """Like `iterate_matrices`, but with the samples of every list sorted in ascending order."""
-        groups = list(self.matrices())
+        groups = list(self.iterate_matrices())
         for _, matrix in groups:
             matrix.sort(axis=1)
         return groups
@@ -256,23 +258,23 @@ class Sides:
     siblings_worse: Floats | None = None
 
     @classmethod
-    def of(cls, tables: ComparisonTables) -> Sides:
+    def from_tables(cls, tables: ComparisonTables) -> Sides:
         """Gather the sides of all comparisons of `tables`."""
         results, comparisons = tables.results, tables.comparisons
         result_key, comparison_key = _operation_keys(tables)
         result_series = result_key * _THREADS + results["threads"].to_numpy(np.int64)
         summary = results["stat"].notna().to_numpy()
         sampled = results[~summary]
-        raw = _OrderedSamples.of(sampled, result_series[~summary])
-        named = Versions.of(sampled, raw, raw.series // _THREADS)
-        comparison, series = _configurations(np.unique(result_series), comparison_key)
+        raw = _OrderedSamples.from_results(sampled, result_series[~summary])
+        named = Versions.from_results(sampled, raw, raw.series // _THREADS)
+        comparison, series = _match_configurations(np.unique(result_series), comparison_key)
         first, last, begin, end = (
             comparisons[name].to_numpy(np.int64)[comparison]
             for name in ("baseline_from", "baseline_to", "target_from", "target_to")
         )
         last_later = comparisons["later_to"].fillna(comparisons["target_to"]).to_numpy(np.int64)[comparison]
-        samples = raw.between(series, first, last), raw.between(series, begin, end)
-        around = raw.before(series, first), raw.after(series, end, last_later)
+        samples = raw.samples_between(series, first, last), raw.samples_between(series, begin, end)
+        around = raw.samples_before(series, first), raw.samples_after(series, end, last_later)
         baseline, target = map(five_numbers, samples)
         if summary.any():
             rows = results[summary].assign(series=result_series[summary])
@@ -289,13 +291,13 @@ class Sides:
             len(comparisons),
             series[present] % _THREADS,
             sign[present],
-            samples[0].of(present),
-            samples[1].of(present),
-            around[0].of(present),
-            around[1].of(present),
+            samples[0].select_rows(present),
+            samples[1].select_rows(present),
+            around[0].select_rows(present),
+            around[1].select_rows(present),
             baseline[present],
             target[present],
-            None if named is None else named.siblings(comparison, samples[1], len(comparisons)),
+            None if named is None else named.locate_targets(comparison, samples[1], len(comparisons)),
             stated_of(comparisons["siblings_worse"]) if "siblings_worse" in comparisons else None,
         )
 
@@ -305,12 +307,12 @@ class Sides:
         return np.bincount(self.comparison, minlength=self.n_comparisons)
 
     @cached_property
-    def pooled(self) -> Samples:
+    def pooled_samples(self) -> Samples:
         """The lists of the baselines followed by those of the targets."""
-        return self.baseline.followed(self.target)
+        return self.baseline.followed_by(self.target)
 
     @cached_property
-    def normalized(self) -> Sides:
+    def overflow_safe(self) -> Sides:
         """The sides, rescaled so that all numbers can be squared.
 
         If any number requires it, every configuration is divided by the power of two above its baseline's
@@ -318,7 +320,7 @@ class Sides:
         """
         lists = (self.baseline, self.target, self.history, self.later)
         arrays = {id(samples.values): samples.values for samples in lists}.values()  # noqa: PD011 - a field
-        siblings = None if self.siblings is None else self.siblings.normalized
+        siblings = None if self.siblings is None else self.siblings.overflow_safe
         if siblings is self.siblings and all(
             map(are_squarable, (*arrays, self.baseline_five, self.target_five))
         ):
@@ -326,17 +328,17 @@ class Sides:
         exponents = exponents_of(self.baseline_five[:, 2])
         return replace(
             self,
-            baseline=self.baseline.divided(exponents),
-            target=self.target.divided(exponents),
-            history=self.history.divided(exponents),
-            later=self.later.divided(exponents),
-            baseline_five=scaled(self.baseline_five, exponents[:, None]),
-            target_five=scaled(self.target_five, exponents[:, None]),
+            baseline=self.baseline.divided_by_powers(exponents),
+            target=self.target.divided_by_powers(exponents),
+            history=self.history.divided_by_powers(exponents),
+            later=self.later.divided_by_powers(exponents),
+            baseline_five=divide_by_powers(self.baseline_five, exponents[:, None]),
+            target_five=divide_by_powers(self.target_five, exponents[:, None]),
             siblings=siblings,
         )
 
     @property
-    def both(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
+    def both_sides(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
         """Name, samples and five numbers of the two sides."""
         return (("baseline", self.baseline, self.baseline_five), ("target", self.target, self.target_five))
 
@@ -352,12 +354,14 @@ class NamedSides:
     units: Callable[[], Sequence[str]]
 
     @classmethod
-    def of(cls, tables: ComparisonTables) -> NamedSides:
+    def from_tables(cls, tables: ComparisonTables) -> NamedSides:
         """Return the names and sides of the comparisons of `tables`."""
         identifiers, benchmarks, operations = (
             tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
         )
-        return cls(identifiers, benchmarks, operations, Sides.of(tables), partial(units, tables))
+        return cls(
+            identifiers, benchmarks, operations, Sides.from_tables(tables), partial(comparison_units, tables)
+        )
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
@@ -366,7 +370,7 @@ def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
     return None if np.isnan(stated).all() else stated
 
 
-def _medians(ordered: Floats) -> Floats:
+def _row_medians(ordered: Floats) -> Floats:
     low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
     # halving first is exact and avoids overflow
     middle = low / 2 + high / 2 if ordered.shape[1] % 2 == 0 else low
@@ -378,14 +382,14 @@ def five_numbers(samples: Samples) -> Floats:
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
     # data.comparisons.validity reports infinite numbers and overflow
     with np.errstate(invalid="ignore", over="ignore"):
-        for rows, matrix in samples.ordered:
-            five[rows] = _quartiles(matrix)
+        for rows, matrix in samples.sorted_matrices:
+            five[rows] = _row_five_numbers(matrix)
     return five
 
 
-def _quartiles(ordered: Floats) -> Floats:
+def _row_five_numbers(ordered: Floats) -> Floats:
     """Return the five numbers of ascending rows; faster than ``numpy.quantile``, with the same results."""
-    low, high, weight, rest, near = _between(ordered.shape[1])
+    low, high, weight, rest, near = _quantile_positions(ordered.shape[1])
     below, above = ordered[:, low], ordered[:, high]
     step = above - below
     five = np.where(near, above - step * rest, below + step * weight)
@@ -396,7 +400,7 @@ def _quartiles(ordered: Floats) -> Floats:
 
 
 @lru_cache(256)
-def _between(length: int) -> tuple[Ints, Ints, Floats, Floats, NDArray[np.bool_]]:
+def _quantile_positions(length: int) -> tuple[Ints, Ints, Floats, Floats, NDArray[np.bool_]]:
     """Return the two positions that each of the five numbers is between, and its interpolation weights."""
     place: Floats = (length - 1) * np.array([0.0, 0.25, 0.5, 0.75, 1.0])
     low = place.astype(np.int64)
@@ -428,52 +432,55 @@ class _OrderedSamples:
     place: Ints
 
     @classmethod
-    def of(cls, results: pd.DataFrame, series: Ints) -> _OrderedSamples:
+    def from_results(cls, results: pd.DataFrame, series: Ints) -> _OrderedSamples:
         orders = results["order"].to_numpy(np.int64)
         place = np.lexsort((orders, series))
         return cls(results["value"].to_numpy(np.float64)[place], orders[place], series[place], place)
 
-    def _position(self, series: Ints, order: Ints) -> Ints:
+    def _first_position(self, series: Ints, order: Ints) -> Ints:
         """Return the position of each series' first sample at `order` or later."""
         if not len(self.series):
             return np.zeros(len(series), np.int64)
-        distinct, low, span, rank = self._ranked
+        distinct, low, span, rank = self._series_ranks
         place = np.searchsorted(distinct, series)
         nearest = np.clip(place, 0, len(distinct) - 1)
         at = np.searchsorted(rank, nearest * span + np.clip(order - low, 0, span - 1))
         return np.where(distinct[nearest] == series, at, 0)
 
     @cached_property
-    def _ranked(self) -> tuple[Ints, int, int, Ints]:
+    def _series_ranks(self) -> tuple[Ints, int, int, Ints]:
         """Distinct series, lowest order, range of orders, and each sample's rank by series and order."""
         low, span = int(self.orders.min()), int(np.ptp(self.orders)) + 2
         begins = np.diff(self.series, prepend=-1) != 0
         return self.series[begins], low, span, (np.cumsum(begins) - 1) * span + (self.orders - low)
 
-    def between(self, series: Ints, first: Ints, last: Ints) -> Samples:
+    def samples_between(self, series: Ints, first: Ints, last: Ints) -> Samples:
         return Samples(
-            self.values, self.orders, self._position(series, first), self._position(series, last + 1)
+            self.values,
+            self.orders,
+            self._first_position(series, first),
+            self._first_position(series, last + 1),
         )
 
-    def before(self, series: Ints, first: Ints) -> Samples:
+    def samples_before(self, series: Ints, first: Ints) -> Samples:
         """Return the samples of the last `HISTORY_VERSIONS` versions before `first`."""
-        stops = self._position(series, first)
-        starts = self._position(series, np.full(len(series), np.iinfo(np.int32).min, np.int64))
+        stops = self._first_position(series, first)
+        starts = self._first_position(series, np.full(len(series), np.iinfo(np.int32).min, np.int64))
         if len(self.series):
-            newest = self._version[np.maximum(stops - 1, 0)]
-            starts = np.maximum(starts, np.searchsorted(self._version, newest - HISTORY_VERSIONS + 1))
+            newest = self._version_numbers[np.maximum(stops - 1, 0)]
+            starts = np.maximum(starts, np.searchsorted(self._version_numbers, newest - HISTORY_VERSIONS + 1))
         return Samples(self.values, self.orders, np.minimum(starts, stops), stops)
 
-    def after(self, series: Ints, last: Ints, end: Ints) -> Samples:
+    def samples_after(self, series: Ints, last: Ints, end: Ints) -> Samples:
         """Return the samples of the first `LATER_VERSIONS` versions after `last`, but none after `end`."""
-        starts, stops = self._position(series, last + 1), self._position(series, end + 1)
+        starts, stops = self._first_position(series, last + 1), self._first_position(series, end + 1)
         if len(self.series):
-            oldest = self._version[np.minimum(starts, len(self.series) - 1)]
-            stops = np.minimum(stops, np.searchsorted(self._version, oldest + LATER_VERSIONS))
+            oldest = self._version_numbers[np.minimum(starts, len(self.series) - 1)]
+            stops = np.minimum(stops, np.searchsorted(self._version_numbers, oldest + LATER_VERSIONS))
         return Samples(self.values, self.orders, starts, np.maximum(starts, stops))
 
     @cached_property
-    def _version(self) -> Ints:
+    def _version_numbers(self) -> Ints:
         """Consecutive number of each sample's version over all series, shape (n_samples,)."""
         begins = (np.diff(self.orders, prepend=0) != 0) | (np.diff(self.series, prepend=-1) != 0)
         return np.cumsum(begins)
@@ -484,7 +491,7 @@ def _with_stated(five: Floats, stated: pd.DataFrame, series: Ints, order: Ints) 
     return np.where(np.isnan(five), numbers, five)
 
 
-def _configurations(series: Ints, comparison_key: Ints) -> tuple[Ints, Ints]:
+def _match_configurations(series: Ints, comparison_key: Ints) -> tuple[Ints, Ints]:
     """Return, for every configuration, its comparison's row and its series."""
     first = np.searchsorted(series, comparison_key * _THREADS)
     counts = np.searchsorted(series, (comparison_key + 1) * _THREADS) - first

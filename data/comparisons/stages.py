@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from data import stages
 from data.comparisons import formats
-from data.comparisons.labels.consensus import Rule, consensus
+from data.comparisons.labels.consensus import Rule, consensus_status
 from data.comparisons.params import Comparisons, LabelRules, Measure
 from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
-from data.comparisons.validity import CONTENT, REPEATED, check, error, unusable
+from data.comparisons.validity import CONTENT, REPEATED, comparison_error, find_errors, unusable_reasons
 from data.errors import InputError
 from data.tables.files import replacing
 from data.tables.formats import Reading
@@ -70,18 +70,20 @@ def import_tables(
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
-    piece = None if name == "result-xml" else CHUNK_ROWS
-    pieces = formats.stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=piece)
-    with _writers(directory) as writers:
-        for tables in pieces:
-            for problem in [*check(tables), *earlier.repeated(tables.comparisons)]:
+    chunk_rows = None if name == "result-xml" else CHUNK_ROWS
+    chunks = formats.stream_tables(
+        name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=chunk_rows
+    )
+    with _open_writers(directory) as writers:
+        for tables in chunks:
+            for problem in [*find_errors(tables), *earlier.find_repeated(tables.comparisons)]:
                 problems.add(problem)
             for table, writer in writers.items():
-                writer.write(getattr(tables, table), paths[0])
+                writer.write_chunk(getattr(tables, table), paths[0])
         for writer in writers.values():
-            writer.wait()
+            writer.wait_for_write()
         counts = {table: writer.rows for table, writer in writers.items()}
-        formats.refuse_nothing(
+        formats.require_content(
             name, paths, problems, results=counts["results"], comparisons=counts["comparisons"]
         )
     return Imported(**counts, skipped=tuple(problems.skipped), notes=tuple(problems.notes))
@@ -95,14 +97,14 @@ class _Earlier:
             name: np.zeros(0, np.uint64) for name in ("identifier", "content")
         }
 
-    def repeated(self, comparisons: pd.DataFrame) -> Iterator[InputError]:
+    def find_repeated(self, comparisons: pd.DataFrame) -> Iterator[InputError]:
         keys = {
             "identifier": pd.util.hash_array(comparisons["comparison_id"].to_numpy(object)),
             "content": pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64),
         }
         is_repeated = [np.isin(hashes, self._seen[name]) for name, hashes in keys.items()]
         for comparison in comparisons[np.logical_or(*is_repeated)].itertuples():
-            yield error(REPEATED, comparison)
+            yield comparison_error(REPEATED, comparison)
         for name, hashes in keys.items():
             self._seen[name] = np.concatenate([self._seen[name], hashes])
 
@@ -118,27 +120,27 @@ class _Writer:
         self._parquet: pq.ParquetWriter | None = None
         self._last: Future[None] | None = None
 
-    def write(self, frame: pd.DataFrame, source: Path) -> None:
+    def write_chunk(self, frame: pd.DataFrame, source: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         if self._parquet is None:
-            self._parquet = pq.ParquetWriter(self._path, _schema(frame), compression="zstd")
+            self._parquet = pq.ParquetWriter(self._path, _arrow_schema(frame), compression="zstd")
         schema = self._parquet.schema
         new = sorted(set(frame.columns) - set(schema.names))
         if new:
             raise InputError(f"has the column {new[0]!r}, which earlier sources do not have", file=source)
         try:
-            table = _arrow(frame.reindex(columns=schema.names)).cast(schema)
+            table = _arrow_table(frame.reindex(columns=schema.names)).cast(schema)
         except pa.ArrowException as exc:
             raise InputError(
                 f"has a column of another type than earlier sources ({exc})", file=source
             ) from exc
-        self.wait()
+        self.wait_for_write()
         self._last = self._executor.submit(self._parquet.write_table, table)
         self.rows += len(frame)
 
-    def wait(self) -> None:
+    def wait_for_write(self) -> None:
         if self._last is not None:
             self._last.result()
 
@@ -147,7 +149,7 @@ class _Writer:
             self._parquet.close()
 
 
-def _arrow(frame: pd.DataFrame) -> pa.Table:
+def _arrow_table(frame: pd.DataFrame) -> pa.Table:
     import pyarrow as pa
     from pandas.errors import Pandas4Warning
 
@@ -157,11 +159,11 @@ def _arrow(frame: pd.DataFrame) -> pa.Table:
         return pa.Table.from_pandas(frame, preserve_index=False)
 
 
-def _schema(frame: pd.DataFrame) -> pa.Schema:
+def _arrow_schema(frame: pd.DataFrame) -> pa.Schema:
     """Return the schema of a table; columns without values are taken to be text."""
     import pyarrow as pa
 
-    schema = _arrow(frame).schema
+    schema = _arrow_table(frame).schema
     for index, field in enumerate(schema):
         if pa.types.is_null(field.type) or pa.types.is_string(field.type):
             schema = schema.set(index, field.with_type(pa.large_string()))
@@ -169,7 +171,7 @@ def _schema(frame: pd.DataFrame) -> pa.Schema:
 
 
 @contextmanager
-def _writers(directory: Path) -> Iterator[dict[str, _Writer]]:
+def _open_writers(directory: Path) -> Iterator[dict[str, _Writer]]:
     """Provide a writer per table; the files replace existing ones only if the block succeeds."""
     with ExitStack() as files, ExitStack() as open_files, ThreadPoolExecutor(1) as executor:
         writers = {}
@@ -193,16 +195,16 @@ class Valid(Tables):
 
     comparisons: pd.DataFrame
 
-    def counted(self) -> str:
+    def describe_counts(self) -> str:
         """Return a text with the numbers of valid and of labelled comparisons."""
         valid, labelled = self.comparisons["valid"], self.comparisons["status"].notna()
         return f"{valid.sum()} of {len(valid)} are valid, {labelled.sum()} labelled"
 
 
-def ingest(section: Comparisons) -> Reading[ComparisonTables]:
+def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
     """Read the source of comparisons in params.yaml."""
     source = section.ingest
-    return formats.read(
+    return formats.read_tables(
         source.format,
         [source.path],
         label_rules=source.label_rules,
@@ -211,22 +213,22 @@ def ingest(section: Comparisons) -> Reading[ComparisonTables]:
     )
 
 
-def validate(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
+def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
     """Return for each comparison whether models can train on it, and its training label.
 
     `rule` is how several annotators' labels are aggregated. InputError if a table violates its schema.
     """
     tables.without_flaws(Problems())
-    reasons = pd.Series(unusable(tables), dtype="str")
+    reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]
     valid = pd.DataFrame({"comparison_id": names, "valid": reasons == "", "reason": reasons})
-    return Valid(valid.join(consensus(tables.labels, rule), on="comparison_id"))
+    return Valid(valid.join(consensus_status(tables.labels, rule), on="comparison_id"))
 
 
-ingest_stage = partial(stages.ingest, Comparisons, ingest)
+ingest_stage = partial(stages.ingest, Comparisons, ingest_comparisons)
 validate_stage = partial(
-    stages.validate,
+    stages.run_validate,
     Comparisons,
     ComparisonTables,
-    lambda tables, section: validate(tables, section.checks.consensus),
+    lambda tables, section: validate_comparisons(tables, section.checks.consensus),
 )

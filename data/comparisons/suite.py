@@ -11,7 +11,7 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.measure import session as measured
-from data.measure.session import Count, typed, unique
+from data.measure.session import Count, require_unique, validate_suite
 from data.tables.documents import Section
 from data.tables.files import yaml_content
 
@@ -62,7 +62,7 @@ class SuiteOperation(Section):
     also: tuple[str, ...] = ()
 
     @property
-    def unchanged(self) -> Variant:
+    def unchanged_build(self) -> Variant:
         """The unchanged build, which all others are compared with."""
         return Variant(self, "", self.settings)
 
@@ -97,11 +97,11 @@ class Suite(measured.Suite):
     operations: tuple[SuiteOperation, ...]
 
     @property
-    def patience(self) -> tuple[float, float]:
+    def disturbance_limits(self) -> tuple[float, float]:
         """Maximum share of the processor for other processes, and maximum number of attempts of a run."""
         return self.foreign, self.attempts
 
-    def changed(self, operation: SuiteOperation) -> tuple[Variant, ...]:
+    def changed_builds(self, operation: SuiteOperation) -> tuple[Variant, ...]:
         """Return the changed builds of an operation; injected work is drawn with the suite's seed."""
         changes = operation.changes | {name: self.shared[name] for name in operation.also}
         builds = [
@@ -116,10 +116,10 @@ class Suite(measured.Suite):
         return tuple(builds)
 
 
-def load(path: Path) -> Suite:
+def load_suite(path: Path) -> Suite:
     """Read and validate a suite; an InputError names file, key and value."""
-    suite = typed(Suite, yaml_content(path), path)
-    unique([operation.name for operation in suite.operations], "operation", path)
+    suite = validate_suite(Suite, yaml_content(path), path)
+    require_unique([operation.name for operation in suite.operations], "operation", path)
     for operation in suite.operations:
         for name in operation.also:
             if name not in suite.shared:
@@ -146,31 +146,31 @@ class PlannedBuildRun:
     threads: int
 
     @property
-    def key(self) -> tuple[str, str, str, int, int]:
+    def journal_key(self) -> tuple[str, str, str, int, int]:
         """The key of its journal entry."""
         return self.variant.operation.name, self.variant.change, self.purpose, self.number, self.threads
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """A text for people that names the build and the purpose."""
         return f"{self.variant.operation.name} {self.variant.change or 'unchanged'} ({self.purpose})"
 
-    def samples(self, suite: Suite, usual: int) -> int:
+    def draw_sample_count(self, suite: Suite, usual: int) -> int:
         """Return the number of samples: a drawn multiple of `usual`, within ``suite.samples``."""
         fewest, largest = suite.samples
-        share = random.Random(f"{suite.seed} {self.key[:-1]}").choice(SHARES)
+        share = random.Random(f"{suite.seed} {self.journal_key[:-1]}").choice(SHARES)
         return min(largest, max(fewest, round(usual * share)))
 
 
-def plan(suite: Suite) -> list[PlannedBuildRun]:
+def plan_runs(suite: Suite) -> list[PlannedBuildRun]:
     """Return all runs in the order of measurement.
 
     References are spread over the first passes, runs of changed builds over the later ones. Thus history
     covers the whole time, and every changed run follows a recent unchanged one.
     """
     shuffle = random.Random(suite.seed)
-    unchanged = [operation.unchanged for operation in suite.operations]
-    changed = [variant for operation in suite.operations for variant in suite.changed(operation)]
+    unchanged = [operation.unchanged_build for operation in suite.operations]
+    changed = [variant for operation in suite.operations for variant in suite.changed_builds(operation)]
     references = [(variant, "reference", 0) for variant in changed]
     runs = [
         (variant, "run", number)

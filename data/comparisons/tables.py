@@ -15,7 +15,7 @@ import pyarrow as pa
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
 from data.tables.problems import Problems
-from data.tables.specs import Rule, Spec, Tables, one_of, typed
+from data.tables.specs import Rule, Spec, Tables, one_of, with_dtypes
 
 RESULT_DTYPES = {
     "series_id": "str",
@@ -64,7 +64,7 @@ FIVE_NUMBERS = STATS[:5]
 MAX_ORDER = 2**31 - 2
 
 
-def _between(column: str, low: int, high: int, *, gaps: bool = False) -> Rule:
+def _between_rule(column: str, low: int, high: int, *, gaps: bool = False) -> Rule:
     return Rule(column, f"between {low} and {high}", lambda values: values.between(low, high), gaps)
 
 
@@ -93,7 +93,7 @@ class ComparisonTables(Tables):
                 one_of("better", "lower", "higher"),
                 Rule("threads", "1 or more", lambda threads: threads >= 1),
                 Rule("threads", f"at most {MAX_THREADS}", lambda threads: threads <= MAX_THREADS),
-                _between("order", -MAX_ORDER, MAX_ORDER),
+                _between_rule("order", -MAX_ORDER, MAX_ORDER),
                 Rule("value"),
                 one_of("stat", *STATS, gaps=True),
             ),
@@ -106,10 +106,10 @@ class ComparisonTables(Tables):
                 Rule("benchmark"),
                 Rule("operation"),
                 *(
-                    _between(column, -MAX_ORDER, MAX_ORDER, gaps=column == "later_to")
+                    _between_rule(column, -MAX_ORDER, MAX_ORDER, gaps=column == "later_to")
                     for column in ("baseline_from", "baseline_to", "target_from", "target_to", "later_to")
                 ),
-                _between("siblings_worse", 0, 1, gaps=True),
+                _between_rule("siblings_worse", 0, 1, gaps=True),
             ),
         ),
         "labels": Spec(
@@ -139,12 +139,12 @@ class ComparisonTables(Tables):
             problems.add(InputError(rule, place=f"comparisons row {row}"))
         return replace(tables, comparisons=comparisons[ordered].reset_index(drop=True))
 
-    def counted(self) -> str:
+    def describe_counts(self) -> str:
         """Return a text with the numbers of comparisons and labels."""
         return f"{len(self.comparisons)} comparisons, {len(self.labels)} labels"
 
 
-def units(tables: ComparisonTables) -> list[str]:
+def comparison_units(tables: ComparisonTables) -> list[str]:
     """Return the unit of every comparison; empty where it is unknown."""
     distinct = tables.results["unit"].dropna().unique()
     if len(distinct) == 1 and tables.results["unit"].notna().all():
@@ -154,7 +154,7 @@ def units(tables: ComparisonTables) -> list[str]:
     return merged["unit"].fillna("").tolist()
 
 
-def versions(tables: ComparisonTables) -> list[str]:
+def version_ranges(tables: ComparisonTables) -> list[str]:
     """Return the versions of every comparison, such as ``v1 -> v2`` or ``v1..v3 -> v4``.
 
     A version without a name in the results is represented by its order.
@@ -206,8 +206,8 @@ class LabelRow(NamedTuple):
 class Results:
     """Compact rows of the results under construction; `extra_columns` names additional columns of numbers."""
 
-    def __init__(self, further: Sequence[str] = ()) -> None:
-        self._further = tuple(further)
+    def __init__(self, extra_columns: Sequence[str] = ()) -> None:
+        self._extra_columns = tuple(extra_columns)
         self.clear()
 
     def clear(self) -> None:
@@ -217,29 +217,31 @@ class Results:
         self._lists = array("q")
         self._values = array("d")
         self._stats = array("b")
-        self._columns = {name: array("d") for name in self._further}
+        self._columns = {name: array("d") for name in self._extra_columns}
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def samples(
+    def add_samples(
         self,
         series: Series,
         order: int,
         version: str | None,
         values: Sequence[float],
-        *further: Sequence[float],
+        *extra_values: Sequence[float],
     ) -> None:
         """Add the samples of one series at one version, with the values of the `extra_columns`."""
         length = len(values)
         self._values.extend(values)
         self._stats.frombytes(_RAW * length)
-        if further or self._columns:
-            for column, numbers in zip(self._columns.values(), further, strict=True):
+        if extra_values or self._columns:
+            for column, numbers in zip(self._columns.values(), extra_values, strict=True):
                 column.extend(numbers)
         self._add_list(series, order, version, length)
 
-    def summary(self, series: Series, order: int, version: str | None, numbers: Mapping[str, float]) -> None:
+    def add_summary(
+        self, series: Series, order: int, version: str | None, numbers: Mapping[str, float]
+    ) -> None:
         """Add summary statistics of one series at one version, by names of `STATS`."""
         self._values.extend(numbers.values())
         self._stats.extend(map(STATS.index, numbers))
@@ -247,20 +249,20 @@ class Results:
             column.extend((np.nan,) * len(numbers))
         self._add_list(series, order, version, len(numbers))
 
-    def frame(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """Return the table of results."""
         *lists, length = np.array(self._lists, np.int64).reshape(-1, 4).T
         series, order, version = (np.repeat(numbers, length) for numbers in lists)
         columns = series_columns(self._series, series)
-        columns["version"] = strings(self._versions, version)
+        columns["version"] = text_array(self._versions, version)
         columns["order"] = order
         columns["measured_at"] = np.full(len(order), np.datetime64("NaT"), "datetime64[us]")
         columns["value"] = np.array(self._values, np.float64)
-        columns["stat"] = strings(STATS, np.asarray(self._stats, np.int64))
+        columns["stat"] = text_array(STATS, np.asarray(self._stats, np.int64))
         columns |= {name: np.array(numbers, np.float64) for name, numbers in self._columns.items()}
         frame = pd.DataFrame(columns)
         frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
-        return frame[[*RESULT_DTYPES, *self._further]]
+        return frame[[*RESULT_DTYPES, *self._extra_columns]]
 
     def _add_list(self, series: Series, order: int, version: str | None, length: int) -> None:
         series_code = self._series.setdefault(series, len(self._series))
@@ -276,28 +278,28 @@ class Builder:
 
     def __init__(
         self,
-        piece: int | None = None,
+        chunk_rows: int | None = None,
         *,
-        further_results: Sequence[str] = (),
-        further_comparisons: Sequence[str] = (),
+        extra_result_columns: Sequence[str] = (),
+        extra_comparison_columns: Sequence[str] = (),
     ) -> None:
-        self._piece = piece
-        self._names = (*COMPARISON_DTYPES, *further_comparisons)
-        self.results = Results(further_results)
+        self._chunk_rows = chunk_rows
+        self._names = (*COMPARISON_DTYPES, *extra_comparison_columns)
+        self.results = Results(extra_result_columns)
         self.comparisons: list[tuple[Any, ...]] = []
         self.labels: list[LabelRow] = []
 
     @property
     def is_full(self) -> bool:
         """Whether there are enough results for a chunk."""
-        return self._piece is not None and len(self.results) >= self._piece
+        return self._chunk_rows is not None and len(self.results) >= self._chunk_rows
 
-    def take(self) -> ComparisonTables:
+    def take_tables(self) -> ComparisonTables:
         """Return the rows so far as tables, and remove them."""
         tables = ComparisonTables(
-            self.results.frame(),
-            typed(pd.DataFrame(self.comparisons, columns=self._names), COMPARISON_DTYPES),
-            typed(pd.DataFrame(self.labels, columns=LabelRow._fields), LABEL_DTYPES),
+            self.results.to_frame(),
+            with_dtypes(pd.DataFrame(self.comparisons, columns=self._names), COMPARISON_DTYPES),
+            with_dtypes(pd.DataFrame(self.labels, columns=LabelRow._fields), LABEL_DTYPES),
         )
         for rows in (self.results, self.comparisons, self.labels):
             rows.clear()
@@ -308,12 +310,12 @@ def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
     """Return the columns of ``series[codes]`` by name."""
     fields = zip(*series, strict=True) if series else ((),) * len(Series._fields)
     return {
-        name: np.asarray(values, np.int64)[codes] if name == "threads" else strings(values, codes)
+        name: np.asarray(values, np.int64)[codes] if name == "threads" else text_array(values, codes)
         for name, values in zip(Series._fields, fields, strict=True)
     }
 
 
-def strings(levels: Iterable[str], codes: Any) -> Any:
+def text_array(levels: Iterable[str], codes: Any) -> Any:
     """Return the array ``levels[codes]``; the code -1 becomes a missing value."""
     array, codes = pd.array(list(levels), dtype="str"), np.asarray(codes)
     if not len(array):

@@ -53,7 +53,7 @@ class Unit:
     size: Fraction
 
     @classmethod
-    def of(cls, text: str) -> Unit:
+    def from_text(cls, text: str) -> Unit:
         """Parse a unit such as ``ms``, ``GB/s`` or ``ns/op``."""
         text = " ".join(text.split())
         parts = (part.strip() for part in _RATES.get(text, text.replace(" per ", "/")).split("/"))
@@ -63,20 +63,20 @@ class Unit:
         return cls(kind, Fraction(first[1], prod(size for _, size in rest)))
 
 
-def is_told(text: object) -> bool:
+def is_known_unit(text: object) -> bool:
     """Return whether `text` names a unit: neither missing, nor empty, nor `UNKNOWN`."""
     return isinstance(text, str) and text.strip() not in {"", UNKNOWN}
 
 
-def factor(unit: str, wanted: str) -> Fraction | None:
+def conversion_factor(unit: str, wanted: str) -> Fraction | None:
     """Return the number of `wanted` in one `unit`: 1000 for ("s", "ms"), None for ("ms", "MB/s")."""
-    source, target = Unit.of(unit), Unit.of(wanted)
+    source, target = Unit.from_text(unit), Unit.from_text(wanted)
     return source.size / target.size if source.kind == target.kind else None
 
 
 def scale_to(unit: str, wanted: str) -> float | None:
     """Return `conversion_factor` as a float; 1.0 if either unit is unknown."""
-    if unit == wanted or not (is_told(unit) and is_told(wanted)):
+    if unit == wanted or not (is_known_unit(unit) and is_known_unit(wanted)):
         return 1.0
-    scale = factor(unit, wanted)
+    scale = conversion_factor(unit, wanted)
     return None if scale is None else float(scale)

@@ -19,7 +19,7 @@ CONTENT = [name for name in COMPARISON_DTYPES if name not in _NO_CONTENT]
 REPEATED = "repeats an earlier comparison"
 
 
-def reasons(sides: Sides) -> NDArray[np.object_]:
+def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     """Return the reason why each comparison cannot be judged, as text; empty where it can.
 
     The first of these counts: no measurement, or none of one side with some number of threads; a repeated
@@ -31,24 +31,26 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
         return reasons
     reasons[sides.per_comparison == 0] = "has no measurement"
     _note_one_sided(reasons, sides)
-    _note(reasons, sides, _repeats_threads(sides), "configuration appears twice")
-    for name, samples, five in sides.both:
+    _note_wrong(reasons, sides, _repeats_threads(sides), "configuration appears twice")
+    for name, samples, five in sides.both_sides:
         wrong = ~np.isfinite(five).all(axis=1) | _has_any(samples, ~np.isfinite(samples.values))
-        _note(reasons, sides, wrong, f"{name} holds a value that is not finite")
-    for name, samples, _ in sides.both:
-        _note(reasons, sides, samples.lengths == 1, f"{name} has one repetition only")
-    lowest = {name: five.min(axis=1) for name, _, five in sides.both} | {"history": _lowest(sides.history)}
+        _note_wrong(reasons, sides, wrong, f"{name} holds a value that is not finite")
+    for name, samples, _ in sides.both_sides:
+        _note_wrong(reasons, sides, samples.lengths == 1, f"{name} has one repetition only")
+    lowest = {name: five.min(axis=1) for name, _, five in sides.both_sides} | {
+        "history": _lowest_nonpositive(sides.history)
+    }
     for name, values in lowest.items():
-        _note(reasons, sides, values <= 0, f"{name} holds a value that is not above 0", values)
-    for name, samples, five in sides.both:
+        _note_wrong(reasons, sides, values <= 0, f"{name} holds a value that is not above 0", values)
+    for name, samples, five in sides.both_sides:
         descends = (samples.lengths == 0) & (five[:, 1:] < five[:, :-1]).any(axis=1)
-        _note(reasons, sides, descends, f"{name} has five numbers that don't ascend from min to max")
+        _note_wrong(reasons, sides, descends, f"{name} has five numbers that don't ascend from min to max")
     return reasons
 
 
 def _are_all_usable(sides: Sides) -> bool:
     """Return True if a fast test shows that all comparisons can be judged; False requires the full test."""
-    history, lengths = sides.history, sides.pooled.lengths
+    history, lengths = sides.history, sides.pooled_samples.lengths
     five = np.concatenate((sides.baseline_five, sides.target_five))
     summaries = five[lengths == 0]
     return bool(
@@ -57,8 +59,8 @@ def _are_all_usable(sides: Sides) -> bool:
         and (lengths != 1).all()
         and _are_positive(five)
         and (summaries[:, 1:] >= summaries[:, :-1]).all()
-        and history.shares(sides.baseline)
-        and history.shares(sides.target)
+        and history.shares_values(sides.baseline)
+        and history.shares_values(sides.target)
         and _are_positive(history.values)  # the values of all lists
     )
 
@@ -73,24 +75,30 @@ def _are_positive(values: Floats) -> bool:
     return bool(values.min(initial=1.0) > 0 and values.max(initial=1.0) < np.inf)
 
 
-def unusable(tables: ComparisonTables) -> NDArray[np.object_]:
+def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
     """Return the reason why each comparison cannot be used: as `invalid_reasons`, or that it is repeated.
 
     A comparison is repeated if an earlier one in the table has its identifier or its content.
     """
-    why, comparisons = reasons(Sides.of(tables)), tables.comparisons
+    reasons_found, comparisons = invalid_reasons(Sides.from_tables(tables)), tables.comparisons
     repeated = comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)
-    why[repeated.to_numpy(bool)] = REPEATED
-    return why
+    reasons_found[repeated.to_numpy(bool)] = REPEATED
+    return reasons_found
 
 
-def check(tables: ComparisonTables) -> list[InputError]:
+def find_errors(tables: ComparisonTables) -> list[InputError]:
     """Return an error for every comparison that cannot be used, with its place."""
-    why = unusable(tables)
-    return list(map(error, why[why != ""], tables.comparisons[why != ""].itertuples()))
+    reasons = unusable_reasons(tables)
+    return list(
+        map(
+            comparison_error,
+            reasons[reasons != ""],
+            tables.comparisons[reasons != ""].itertuples(),
+        )
+    )
 
 
-def error(reason: str, comparison: Any) -> InputError:
+def comparison_error(reason: str, comparison: Any) -> InputError:
     """Return an error with a reason and the place of a comparison, which is a row of the table."""
     name = f'comparison "{comparison.comparison_id}"'
     return InputError(reason, place=name if pd.isna(comparison.source) else comparison.source)
@@ -101,17 +109,17 @@ def _has_any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return counts[samples.stops] > counts[samples.starts]
 
 
-def _lowest(samples: Samples) -> Floats:
+def _lowest_nonpositive(samples: Samples) -> Floats:
     """Return the smallest value of each list that has one of at most 0; NaN for the others."""
     lowest = np.full(len(samples.starts), np.nan)
     # values is a field, not pandas'
     for row in np.flatnonzero(_has_any(samples, samples.values <= 0)).tolist():  # noqa: PD011
-        lowest[row] = np.nanmin(samples.at(row))
+        lowest[row] = np.nanmin(samples.samples_of_row(row))
     return lowest
 
 
 def _note_one_sided(reasons: NDArray[np.object_], sides: Sides) -> None:
-    has = [(samples.lengths > 0) | ~np.isnan(five).all(axis=1) for _, samples, five in sides.both]
+    has = [(samples.lengths > 0) | ~np.isnan(five).all(axis=1) for _, samples, five in sides.both_sides]
     rows = np.flatnonzero(has[0] != has[1])
     comparison, threads, in_baseline = sides.comparison[rows], sides.threads[rows], has[0][rows]
     edges = np.flatnonzero(np.diff(comparison, prepend=-1, append=-1))
@@ -125,7 +133,7 @@ def _note_one_sided(reasons: NDArray[np.object_], sides: Sides) -> None:
         reasons[comparison[first]] = "; ".join(texts)
 
 
-def _note(
+def _note_wrong(
     reasons: NDArray[np.object_],
     sides: Sides,
     wrong: NDArray[np.bool_],

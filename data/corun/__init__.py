@@ -1,8 +1,8 @@
 """The family ``corun`` in the data package."""
 
-from data.families import DataSupply
+from data.families import DataPlugin
 
-SUPPLY = DataSupply(
+PLUGIN = DataPlugin(
     "data.corun.validity:ingest_stage",
     "data.corun.validity:validate_stage",
     "corun",

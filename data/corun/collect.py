@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from data.corun import run as corun_suite
-from data.corun.run import CorunSuite, Counters, TaskRun, beside, together
+from data.corun.run import CorunSuite, Counters, TaskRun, other_tasks, run_together
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
 from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
 from data.measure.groups import why_no_groups
-from data.measure.session import Screen, Session, quietest, shuffled
+from data.measure.session import Screen, Session, repeat_while_disturbed, shuffle_blocks
 from data.tables.files import replacing, write_json
-from data.tables.specs import typed
+from data.tables.specs import with_dtypes
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class PlannedCorun:
     repetition: int
 
     @property
-    def key(self) -> tuple[tuple[str, ...], int]:
+    def journal_key(self) -> tuple[tuple[str, ...], int]:
         """The key of the journal entry."""
         return self.tasks, self.repetition
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The tasks, for display."""
         return AND.join(self.tasks)
 
@@ -58,12 +58,12 @@ class MeasuredCorun:
     runs: tuple[TaskRun, ...]
 
     @property
-    def key(self) -> tuple[tuple[str, ...], int]:
+    def journal_key(self) -> tuple[tuple[str, ...], int]:
         """The key of the planned measurement."""
-        return self.planned.key
+        return self.planned.journal_key
 
 
-def plan(suite: CorunSuite) -> list[PlannedCorun]:
+def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
     """Return the measurements, in ``suite.solo`` blocks, each with one solo run of every task.
 
     The combinations are spread over the blocks at random, in random order and on random processors; a
@@ -80,17 +80,17 @@ def plan(suite: CorunSuite) -> list[PlannedCorun]:
             block = number + (repetition - 1) * (suite.solo // 2)
             tasks = tuple(shuffle.sample(combination, len(combination)))
             blocks[block % suite.solo].append(PlannedCorun(tasks, repetition))
-    return shuffled(blocks, shuffle)
+    return shuffle_blocks(blocks, shuffle)
 
 
-def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
+def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
     """Return the tables of measured runs; `host` is the row of the machine."""
     tasks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
     measured: Counter[tuple[str, ...]] = Counter()
     for entry in sorted(entries, key=lambda entry: (sorted(entry.planned.tasks), entry.planned.repetition)):
-        for run, others in zip(entry.runs, beside(entry.planned.tasks), strict=True):
+        for run, others in zip(entry.runs, other_tasks(entry.planned.tasks), strict=True):
             measured[run.task, *others] += 1
             repetition = measured[run.task, *others]
             common = {"task": run.task, "machine": host["machine"], "repetition": repetition}
@@ -103,10 +103,10 @@ def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTable
             fields = {**common, "corunners": AND.join(others), "phase": "corun" if others else "solo"}
             columns = ["t_seconds", *run.events]
             samples += [{**fields, **dict(zip(columns, counts, strict=True))} for counts in run.samples]
-    return CorunTables.of_rows(tasks, pairs, samples, [host])
+    return CorunTables.from_rows(tasks, pairs, samples, [host])
 
 
-def measure(
+def measure_coruns(
     session: Session[MeasuredCorun],
     suite: CorunSuite,
     run: Callable[[PlannedCorun], tuple[list[TaskRun], float]],
@@ -116,62 +116,66 @@ def measure(
     `run` returns the runs of one measurement, and the share of the machine that others used.
     """
 
-    def made(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
+    def measure_batch(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
         at = datetime.now(UTC).isoformat()
         runs, foreign = run(now[0])
         return [MeasuredCorun(now[0], at, foreign, tuple(runs))], foreign
 
-    session.measure(plan(suite), made)
+    session.measure_missing(plan_coruns(suite), measure_batch)
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite; see `data.collect.collect`."""
-    suite = corun_suite.load(path)
-    cpus = processors(suite.together, path)
-    means = counting(suite, path)
-    session = Session.begin(directory, suite, screen, "measurements", MeasuredCorun)
+    """Measure a suite; see `data.collect.collect_suite`."""
+    suite = corun_suite.load_suite(path)
+    cpus = available_processors(suite.together, path)
+    means = available_counters(suite, path)
+    session = Session.begin_or_resume(directory, suite, screen, "measurements", MeasuredCorun)
     if means.lacking:
-        screen.say(f"perf cannot count {', '.join(means.lacking)}")
+        screen.print_note(f"perf cannot count {', '.join(means.lacking)}")
     if means.ungrouped:
-        screen.say(means.ungrouped)
+        screen.print_note(means.ungrouped)
     by_name = {task.name: task for task in suite.tasks}
 
-    def run(planned: PlannedCorun) -> tuple[list[TaskRun], float]:
+    def run_planned(planned: PlannedCorun) -> tuple[list[TaskRun], float]:
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
-        places = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
-        return together([by_name[name] for name in planned.tasks], places, means, session.limits)
+        assigned_cpus = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
+        return run_together([by_name[name] for name in planned.tasks], assigned_cpus, means, session.limits)
 
     with session:
-        measure(session, suite, run)
-    described, topology, entries = machine.settings(), machine.topology(), session.journal.entries
+        measure_coruns(session, suite, run_planned)
+    described, topology, entries = (
+        machine.describe_machine(),
+        machine.read_topology(),
+        session.journal.entries,
+    )
     notes = [
         f"suite {suite.name}",
         f"perf counts {len(means.events)} of {len(suite.events)} events here",
         *([f"not {', '.join(means.lacking)}"] if means.lacking else []),
         "the others are counts of the kernel (/proc, control groups)",
         *([means.ungrouped] if means.ungrouped else []),
-        topology.told,
+        topology.description,
     ]
     host = {
-        "machine": machine.name(),
-        "device": machine.name(),
+        "machine": machine.machine_name(),
+        "device": machine.machine_name(),
         "engine": f"Linux {described['kernel']}",
         "note": "; ".join(notes),
         "processors": float(described["processors"]),
         "threads_per_core": float(topology.threads_per_core),
         "shared_cache_mib": topology.shared_cache_mib,
     }
-    return session.end(
+    return session.write_results(
         suite,
-        tables(entries, host),
+        build_tables(entries, host),
         topology=asdict(topology),
         lacking=means.lacking,
         foreign=sorted(entry.foreign for entry in entries),
     )
 
 
-def processors(number: int, path: Path) -> list[int]:
+def available_processors(number: int, path: Path) -> list[int]:
     """Return the processors to run on; InputError if there are fewer than the suite at `path` needs."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < number:
@@ -179,9 +183,9 @@ def processors(number: int, path: Path) -> list[int]:
     return cpus
 
 
-def counting(suite: CorunSuite, path: Path) -> Counters:
+def available_counters(suite: CorunSuite, path: Path) -> Counters:
     """Return the available counters; InputError if perf is missing or counts none of the suite's events."""
-    problems = perf_stat.uncountable(suite.events)
+    problems = perf_stat.uncountable_events(suite.events)
     events = [event for event in suite.events if event not in problems]
     if not events:
         event, problem = next(iter(problems.items()))
@@ -227,7 +231,7 @@ def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int
         ]
         for repetition in range(1, repetitions + 1)
     ]
-    return shuffled(blocks, shuffle)
+    return shuffle_blocks(blocks, shuffle)
 
 
 def collect_placements(
@@ -244,40 +248,52 @@ def collect_placements(
         If the suite is invalid or has not all tasks, a program is missing or fails, or the machine has too
         few processors.
     """
-    suite = corun_suite.load(path)
+    suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}
     sets = [group for _, groups in placements for group in groups]
     for task in (task for group in sets for task in group):
         if task not in by_name:
             raise InputError("is not in the suite", file=path, place=f'task "{task}"')
-    most = max(map(len, sets), default=0)
-    if not most:
+    largest_group = max(map(len, sets), default=0)
+    if not largest_group:
         raise InputError("no placement to run")
-    cpus, planned = processors(most, path), plan_placements(placements, repetitions, suite.seed)
-    means, limits, rows = counting(suite, path), TimeLimits(suite.timeout), list[tuple[object, ...]]()
+    cpus, planned = (
+        available_processors(largest_group, path),
+        plan_placements(placements, repetitions, suite.seed),
+    )
+    means, limits, rows = (
+        available_counters(suite, path),
+        TimeLimits(suite.timeout),
+        list[tuple[object, ...]](),
+    )
     for number, group in enumerate(planned):
         description = f"{group.placement}: {AND.join(group.tasks)}"
-        progress = partial(screen.advance, number, len(planned))
+        progress = partial(screen.show_progress, number, len(planned))
         progress(description)
         tasks = [by_name[name] for name in group.tasks]
-        run = partial(together, tasks, cpus[: len(tasks)], means, limits)
+        run = partial(run_together, tasks, cpus[: len(tasks)], means, limits)
         try:
-            runs, foreign = quietest(run, *suite.patience, progress)
+            runs, foreign = repeat_while_disturbed(run, *suite.disturbance_limits, progress)
         except TimedOutError as exc:
-            screen.say(f"invalid: {description}: {exc}")
+            screen.print_note(f"invalid: {description}: {exc}")
             continue
         rows += [
-            (*group[:3], run.task, AND.join(others), machine.name(), round(run.seconds, 5), foreign)
-            for run, others in zip(runs, beside(group.tasks), strict=True)
+            (*group[:3], run.task, AND.join(others), machine.machine_name(), round(run.seconds, 5), foreign)
+            for run, others in zip(runs, other_tasks(group.tasks), strict=True)
         ]
-    screen.advance(len(planned), len(planned), "done")
-    table = typed(pd.DataFrame(rows, columns=list(PLACEMENT_DTYPES)), PLACEMENT_DTYPES)
+    screen.show_progress(len(planned), len(planned), "done")
+    table = with_dtypes(pd.DataFrame(rows, columns=list(PLACEMENT_DTYPES)), PLACEMENT_DTYPES)
     measured = table.sort_values(["placement", "repetition", "group"], kind="stable", ignore_index=True)
     with replacing(directory / PLACEMENTS_FILE) as target:
         measured.to_parquet(target, index=False)
     write_json(
         directory / "settings.json",
-        {"machine": machine.settings(), "suite": suite.name, "seed": suite.seed, "repetitions": repetitions},
+        {
+            "machine": machine.describe_machine(),
+            "suite": suite.name,
+            "seed": suite.seed,
+            "repetitions": repetitions,
+        },
     )
 
 

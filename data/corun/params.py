@@ -25,15 +25,15 @@ class ValidateCorun(Section):
     An event or solo run with a larger share is left out.
     """
 
-    missing: Share = 0.2
+    max_missing_fraction: Share = 0.2
 
 
 class TuneImpact(Section):
-    """The search inside each training part, on at most ``rows`` rows, drawn at random."""
+    """The search inside each training part, on at most ``max_rows`` rows, drawn at random."""
 
-    trials: Count = 6
-    folds: Annotated[int, Field(ge=2)] = 3
-    rows: Count = 2000
+    n_trials: Count = 6
+    n_folds: Annotated[int, Field(ge=2)] = 3
+    max_rows: Count = 2000
     models: tuple[str, ...] = (
         "linear",
         "svm",
@@ -56,7 +56,7 @@ class EvaluateImpact(Section):
     """
 
     designs: tuple[Design, ...] = get_args(Design)
-    folds: Annotated[int, Field(ge=2)] = 5
+    n_folds: Annotated[int, Field(ge=2)] = 5
     tolerance: Share = 0.03
     confidence: Share = 0.9
 

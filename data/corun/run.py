@@ -26,7 +26,7 @@ from data.measure.groups import Group
 from data.measure.kernel_counts import CPU_TIMES, ProcessTree
 from data.measure.machine import Disturbance
 from data.measure.perf_stat import Counting
-from data.measure.session import WORKLOADS, Count, CountedSuite, typed, unique
+from data.measure.session import WORKLOADS, Count, CountedSuite, require_unique, validate_suite
 from data.tables.documents import Section
 from data.tables.files import yaml_content
 
@@ -54,10 +54,10 @@ def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dic
         for kind, by_name in counts.items()
         for name, count in by_name.items()
     }
-    processor = kernel_counts.processor_counts(cpu) | kernel_counts.interrupts(cpu)
+    processor = kernel_counts.processor_counts(cpu) | kernel_counts.interrupt_counts(cpu)
     # the programs may run with a niceness
     processor["cpu.user"] += processor.pop("cpu.nice")
-    memory = kernel_counts.vmstat()
+    memory = kernel_counts.memory_numbers()
     allocated = sum(count for name, count in memory.items() if name.startswith("vmstat.pgalloc_"))
     for by_name in (processor, {"vmstat.pgalloc": allocated} | memory):
         events |= {EVENTS[name]: count for name, count in by_name.items() if name in EVENTS}
@@ -83,7 +83,7 @@ class CorunTask(Section):
     work: Count = 1
     command: tuple[str, ...] = ()
 
-    def words(self, report: Path) -> list[str]:
+    def command_words(self, report: Path) -> list[str]:
         """Return the command; stress-ng writes its metrics to `report` and temporary files to its folder."""
         if self.command:
             return list(self.command)
@@ -114,17 +114,17 @@ class CorunSuite(CountedSuite):
     tasks: Annotated[tuple[CorunTask, ...], Field(min_length=1)]
 
 
-def load(path: Path) -> CorunSuite:
+def load_suite(path: Path) -> CorunSuite:
     """Read and validate a suite; InputError with file, key and value."""
-    suite = typed(CorunSuite, yaml_content(path), path)
+    suite = validate_suite(CorunSuite, yaml_content(path), path)
     for task in suite.tasks:
         place = f'task "{task.name}"'
         if sum(bool(kind) for kind in (task.stressor, task.workload, task.command)) != 1:
             raise InputError("names a stressor, a workload or a command, one of them", file=path, place=place)
         if AND in task.name:
             raise InputError(f'must be without "{AND}", which joins names', file=path, place=place)
-    unique([task.name for task in suite.tasks], "task", path)
-    unique(suite.events, "event", path)
+    require_unique([task.name for task in suite.tasks], "task", path)
+    require_unique(suite.events, "event", path)
     return suite
 
 
@@ -163,12 +163,12 @@ class Counters:
     ungrouped: str = ""
 
 
-def beside(tasks: Sequence[str]) -> list[list[str]]:
+def other_tasks(tasks: Sequence[str]) -> list[list[str]]:
     """Return for each of `tasks` the others, in alphabetical order."""
     return [sorted([*tasks[:place], *tasks[place + 1 :]]) for place in range(len(tasks))]
 
 
-def together(
+def run_together(
     tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters, limits: TimeLimits | None = None
 ) -> tuple[list[TaskRun], float]:
     """Run `tasks` at the same time, each on its processor, restarting them until each has ended once.
@@ -183,21 +183,23 @@ def together(
             place.mkdir()
             program = _Program(task, cpu, place)
             stack.callback(program.end)
-            watched = _Watched(program, means, limits.seconds(task.name))
+            watched = _Watched(program, means, limits.limit_for(task.name))
             stack.callback(watched.close)
             measured.append(watched)
         for watched in measured:
-            watched.counting.ready()
+            watched.counting.wait_until_ready()
         for watched in measured:
-            watched.counting.enable()
+            watched.counting.start_counting()
         watch = Disturbance()
         for watched in measured:
-            watched.begin()
+            watched.start_counting()
         restarted = _wait_for_ends(measured, means.interval, stack)
-        foreign = watch.share(sum(ProcessTree(program.pid).seconds() for program in restarted))
-    runs = [watched.run() for watched in measured]
+        foreign = watch.foreign_share(
+            sum(ProcessTree(program.pid).processor_seconds() for program in restarted)
+        )
+    runs = [watched.task_run() for watched in measured]
     for run in runs:
-        limits.learn(run.task, run.seconds)
+        limits.record_duration(run.task, run.seconds)
     return runs, round(foreign, 4)
 
 
@@ -215,22 +217,22 @@ def _wait_for_ends(measured: list[_Watched], interval: float, stack: ExitStack) 
         for ended, _ in ready:
             poll.unregister(ended)
             if ended in first:
-                first.pop(ended).end(now)
+                first.pop(ended).stop_counting(now)
         for ended, _ in ready:
             program = running.pop(ended)
-            program.require()
+            program.require_success()
             if first:
                 restarted = _Program(program.task, program.cpu, program.scratch)
                 stack.callback(restarted.end)
-                restarted.send(signal.SIGCONT)
+                restarted.send_signal(signal.SIGCONT)
                 running[restarted.ended] = restarted
                 poll.register(restarted.ended, select.POLLIN)
         if now >= begin + tick * interval:
             tick = int((now - begin) / interval) + 1
             for watched in first.values():
                 if now - watched.start > watched.limit:
-                    raise TimedOutError.after(watched.limit, f'task "{watched.program.task.name}"')
-                watched.look(time.perf_counter())
+                    raise TimedOutError.from_limit(watched.limit, f'task "{watched.program.task.name}"')
+                watched.record_counts(time.perf_counter())
     return list(running.values())
 
 
@@ -239,7 +241,7 @@ class _Program(Child):
 
     def __init__(self, task: CorunTask, cpu: int, scratch: Path) -> None:
         self.task, self.cpu, self.scratch = task, cpu, scratch
-        command = [*STOPPED, *task.words(scratch / "report.yaml")]
+        command = [*STOPPED, *task.command_words(scratch / "report.yaml")]
         super().__init__(command, f'task "{task.name}"', scratch, cpu=cpu)
         os.waitpid(self.pid, os.WUNTRACED)
 
@@ -253,7 +255,7 @@ class _Watched:
     limit: float
     start: float = 0.0
     _resident: float = 0.0
-    _looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    _snapshots: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         pid = self.program.pid
@@ -263,31 +265,31 @@ class _Watched:
         output = self.program.scratch / "perf.csv"
         self.counting = Counting([pid], self.means.events, self.means.interval, output)
 
-    def begin(self) -> None:
-        self.look(0.0)
+    def start_counting(self) -> None:
+        self.record_counts(0.0)
         self.start = time.perf_counter()
-        self.program.send(signal.SIGCONT)
+        self.program.send_signal(signal.SIGCONT)
 
-    def look(self, now: float) -> None:
+    def record_counts(self, now: float) -> None:
         seconds = now - self.start
         counts = kernel_event_counts(self._tree, self.program.cpu, self._group)
-        if self._looks:
-            self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
-        self._looks.append((seconds, counts | {RESIDENT: self._resident}))
+        if self._snapshots:
+            self._resident += (seconds - self._snapshots[-1][0]) * self._tree.resident_mebibytes
+        self._snapshots.append((seconds, counts | {RESIDENT: self._resident}))
 
-    def end(self, now: float) -> None:
+    def stop_counting(self, now: float) -> None:
         """Count for the last time, before the program is reaped."""
-        self.look(now)
-        self._perf = self.counting.stop()
+        self.record_counts(now)
+        self._perf = self.counting.stop_counting()
 
     def close(self) -> None:
         self.counting.close()
         self.program.end()
 
-    def run(self) -> TaskRun:
+    def task_run(self) -> TaskRun:
         """Return the counted run."""
-        ends, counts = zip(*self._looks, strict=True)
-        within = intervals(pd.DataFrame(counts, index=ends), self._perf)
+        ends, counts = zip(*self._snapshots, strict=True)
+        within = interval_counts(pd.DataFrame(counts, index=ends), self._perf)
         total, *samples = (
             # whole counts; clocks in milliseconds to 10 us
             [None if np.isnan(value) else round(float(value), 5) for value in row]
@@ -297,14 +299,15 @@ class _Watched:
         return TaskRun(task, cpu, ends[-1], list(within.columns), total, samples)
 
 
-def intervals(looks: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
-    """Return the counts within the intervals between `looks`, indexed by their ends.
+def interval_counts(snapshots: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
+    """Return the counts within the intervals between `snapshots`, indexed by their ends.
 
-    looks: counts so far, indexed by seconds since the start. Apparent drops are transient: a child's counts
-    are missing until it is reaped, so the running maximum is used. perf: as `data.measure.perf_stat.read`
+    snapshots: counts so far, indexed by seconds since the start. Apparent drops are transient: a child's
+    counts are missing until it is reaped, so the running maximum is used. perf: as
+    `data.measure.perf_stat.read_intervals`
     returns it; each of its intervals is assigned to the one with the nearest end.
     """
-    within = looks.cummax().diff().iloc[1:]
+    within = snapshots.cummax().diff().iloc[1:]
     ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()
     nearest = ends[np.abs(times[:, None] - ends[None, :]).argmin(axis=1)]
     return within.join(perf.drop(columns="t_seconds").groupby(nearest).sum(min_count=1))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.tables.problems import nearest
+from data.tables.problems import nearest_name
 
 _LINES = Path(__file__).with_name("events.txt").read_text(encoding="utf-8").splitlines()
 #: Other names of each event, by the name that perf lists first; raw codes only where a kernel has no name.
@@ -23,11 +23,11 @@ _MODES = re.compile(r"(?P<event>.+?)(?::(?P<modes>[a-zA-Z]+))?")
 _PRIVILEGES = "ukh"
 
 
-def _normalized(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.casefold().replace("_", "-")
 
 
-_KNOWN = {_normalized(other): name for name, others in SYNONYMS.items() for other in (name, *others)}
+_KNOWN = {_normalize_name(other): name for name, others in SYNONYMS.items() for other in (name, *others)}
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class EventName:
     privileges: str
 
     @classmethod
-    def of(cls, written: str) -> EventName:
+    def from_text(cls, written: str) -> EventName:
         """Parse the name of an event."""
         within = _WITHIN.fullmatch(written) or _MODES.fullmatch(written)
         if within is None:
             return cls(written, "", "")
         parts = within.groupdict()
         levels = "".join(sorted({*(parts["modes"] or "")} & {*_PRIVILEGES}))
-        event = _KNOWN.get(_normalized(parts["event"]), parts["event"])
+        event = _KNOWN.get(_normalize_name(parts["event"]), parts["event"])
         return cls(event, parts.get("pmu") or "", "" if "u" in levels and "k" in levels else levels)
 
 
@@ -62,7 +62,7 @@ class Canonical:
     privileges: dict[str, str]
 
 
-def canonical(table: pd.DataFrame, time: str, kept: Collection[str] = ()) -> Canonical:
+def canonical_samples(table: pd.DataFrame, time: str, unchanged_names: Collection[str] = ()) -> Canonical:
     """Return samples with one column per event, under its canonical name.
 
     The counts of all kinds of processor of a machine are summed up, and those of user and kernel mode if the
@@ -72,12 +72,12 @@ def canonical(table: pd.DataFrame, time: str, kept: Collection[str] = ()) -> Can
     ----------
     time : str
         The column of times.
-    kept : collection of str
+    unchanged_names : collection of str
         Names that are not changed.
     """
     by_event: dict[str, dict[str, dict[str, str]]] = {}
     for name in map(str, table.columns.drop(time)):
-        parsed = EventName(name, "", "") if name in kept else EventName.of(name)
+        parsed = EventName(name, "", "") if name in unchanged_names else EventName.from_text(name)
         by_event.setdefault(parsed.event, {}).setdefault(parsed.privileges, {}).setdefault(parsed.pmu, name)
     columns, privileges = {time: table[time]}, {}
     for event, by_privilege in by_event.items():
@@ -89,8 +89,8 @@ def canonical(table: pd.DataFrame, time: str, kept: Collection[str] = ()) -> Can
     return Canonical(pd.DataFrame(columns), privileges)
 
 
-def unknown(names: Iterable[str], further: Collection[str] = ()) -> dict[str, str | None]:
-    """Return the events in neither `SYNONYMS` nor `further`, each with the most similar name or None."""
-    events = {*SYNONYMS, *further}
+def unknown_events(names: Iterable[str], extra_events: Collection[str] = ()) -> dict[str, str | None]:
+    """Return the events in neither `SYNONYMS` nor `extra_events`, each with the most similar name or None."""
+    events = {*SYNONYMS, *extra_events}
     candidates = events | {other for others in SYNONYMS.values() for other in others}
-    return {name: nearest(name, candidates) for name in names if name not in events}
+    return {name: nearest_name(name, candidates) for name in names if name not in events}

@@ -11,15 +11,18 @@ import numpy as np
 import pandas as pd
 
 from data.tables.documents import UNCOUNTED
-from data.tables.specs import Rule, Spec, Tables, named, one_of, positive, text, typed
+from data.tables.specs import Rule, Spec, Tables, name_rules, one_of, positive_rule, text_dtypes, with_dtypes
 
-TASK_DTYPES = text("task", "family", "machine") | {"solo_seconds": "float64", "repetition": "int64"}
-PAIR_DTYPES = text("task", "corunner_1", "machine") | {"corun_seconds": "float64", "repetition": "int64"}
-SAMPLE_DTYPES = text("task", "corunners", "machine", "phase") | {
+TASK_DTYPES = text_dtypes("task", "family", "machine") | {"solo_seconds": "float64", "repetition": "int64"}
+PAIR_DTYPES = text_dtypes("task", "corunner_1", "machine") | {
+    "corun_seconds": "float64",
+    "repetition": "int64",
+}
+SAMPLE_DTYPES = text_dtypes("task", "corunners", "machine", "phase") | {
     "repetition": "int64",
     "t_seconds": "float64",
 }
-HOST_DTYPES = text("machine", "device", "engine", "note")
+HOST_DTYPES = text_dtypes("machine", "device", "engine", "note")
 CORUNNER = "corunner_"
 #: Separator of the names of co-runners in samples.
 AND = "+"
@@ -28,7 +31,7 @@ _spec = partial(
     # a task without a family is its own family, a machine without a device its own device
     optional=("family", "device", "engine", "note"),
     # all further columns are counts, except the names of co-runners
-    further=lambda column: "str" if column.startswith(CORUNNER) else "float64",
+    other_dtype=lambda column: "str" if column.startswith(CORUNNER) else "float64",
     blank=UNCOUNTED,
     words={"corunner_1": "beside", "corunners": "beside"},
 )
@@ -56,9 +59,9 @@ class CorunTables(Tables):
         are two rows with different repetitions.
     samples : DataFrame
         One row per interval of a run: the columns of `SAMPLE_DTYPES`, then one per event, its count within
-        the interval. ``corunners`` are the names joined by ``+``, empty for a solo run; ``phase`` is "solo"
-        or "corun"; ``t_seconds`` is the end of the interval since the start of the run. Task, co-runners,
-        machine and repetition identify the row of ``tasks`` or ``pairs``. May be empty.
+        the interval. ``corunner_fields`` are the names joined by ``+``, empty for a solo run; ``phase`` is
+        "solo" or "corun"; ``t_seconds`` is the end of the interval since the start of the run. Task,
+        co-runners, machine and repetition identify the row of ``tasks`` or ``pairs``. May be empty.
     hosts : DataFrame
         One row per machine: the columns of `HOST_DTYPES`, then numbers that describe it. Machines of one
         ``device`` are held out together; ``engine`` runs the tasks, ``note`` is for people.
@@ -68,25 +71,27 @@ class CorunTables(Tables):
         "tasks": _spec(
             TASK_DTYPES,
             unique=("machine", "task", "repetition"),
-            rules=(*named("task", "machine", "family"), positive("solo_seconds")),
+            rules=(*name_rules("task", "machine", "family"), positive_rule("solo_seconds")),
         ),
         "pairs": _spec(
             PAIR_DTYPES,
             unique=("machine", "task", "corunner_1", "repetition"),
-            rules=(*named("task", "corunner_1", "machine"), positive("corun_seconds")),
+            rules=(*name_rules("task", "corunner_1", "machine"), positive_rule("corun_seconds")),
         ),
         "samples": _spec(
             SAMPLE_DTYPES,
             unique=("machine", "task", "corunners", "repetition", "t_seconds"),
             rules=(
                 _WITHOUT_SEPARATOR,
-                *named("machine"),
+                *name_rules("machine"),
                 one_of("phase", "solo", "corun"),
-                positive("t_seconds"),
+                positive_rule("t_seconds"),
             ),
             may_lack=True,
         ),
-        "hosts": _spec(HOST_DTYPES, unique=("machine",), rules=named("machine", "device"), may_lack=True),
+        "hosts": _spec(
+            HOST_DTYPES, unique=("machine",), rules=name_rules("machine", "device"), may_lack=True
+        ),
     }
 
     tasks: pd.DataFrame
@@ -100,15 +105,15 @@ class CorunTables(Tables):
         return [column for column in self.tasks.columns if column not in TASK_DTYPES]
 
     @property
-    def corunners(self) -> list[str]:
+    def corunner_fields(self) -> list[str]:
         """The columns of co-runners in ``pairs``."""
         return corunner_columns(self.pairs)
 
-    def spec(self, name: str) -> Spec:
+    def table_spec(self, name: str) -> Spec:
         """Return the spec of a table, with a rule per event: known counts are 0 or more and finite."""
         spec, table = self.SPECS[name], getattr(self, name)
         if name == "pairs":
-            spec = replace(spec, unique=("machine", "task", *self.corunners, "repetition"))
+            spec = replace(spec, unique=("machine", "task", *self.corunner_fields, "repetition"))
         if name == "hosts":
             return spec
         others = {*spec.dtypes, *corunner_columns(table)}
@@ -119,7 +124,7 @@ class CorunTables(Tables):
         ]
         return replace(spec, rules=(*spec.rules, *counts))
 
-    def counted(self) -> str:
+    def describe_counts(self) -> str:
         """Return a text with the numbers of machines, tasks, events and runs."""
         machines, tasks = self.tasks["machine"].nunique(), self.tasks["task"].nunique()
         return (
@@ -128,7 +133,7 @@ class CorunTables(Tables):
         )
 
     @classmethod
-    def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
+    def from_frames(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
         """Return the tables with families, devices and hosts filled in, and ordered columns of co-runners."""
         tasks, pairs, hosts = frames["tasks"], frames["pairs"], frames["hosts"]
         corunners = corunner_columns(pairs)
@@ -137,7 +142,7 @@ class CorunTables(Tables):
         unknown = tasks.loc[~tasks["machine"].isin(hosts["machine"]), ["machine"]].dropna().drop_duplicates()
         if len(unknown):
             frames_of_hosts = [hosts, unknown] if len(hosts) else [unknown]
-            hosts = typed(pd.concat(frames_of_hosts, ignore_index=True), HOST_DTYPES)
+            hosts = with_dtypes(pd.concat(frames_of_hosts, ignore_index=True), HOST_DTYPES)
         return cls(
             tasks.assign(family=tasks["family"].fillna(tasks["task"])),
             pairs,

@@ -15,10 +15,19 @@ from data.corun.formats import SOURCES
 from data.corun.params import Corun
 from data.corun.tables import AND, CorunTables, corunner_columns
 from data.errors import InputError
-from data.stages import KEPT, WARNINGS, Decisions, by, column_counts, lacking, reasons, said
+from data.stages import (
+    KEPT,
+    WARNINGS,
+    Decisions,
+    column_counts,
+    messages_where,
+    missing_value_reasons,
+    reason_table,
+    useless_column_reasons,
+)
 from data.tables.formats import Reading
 from data.tables.problems import Problems
-from data.tables.specs import Spec, text
+from data.tables.specs import Spec, text_dtypes
 
 #: Least number of co-runs to learn from.
 ENOUGH = 5
@@ -26,9 +35,9 @@ ENOUGH = 5
 TOLERANCE = 0.03
 #: An interval of samples longer than this multiple of the median interval has a gap before its end.
 GAP = 2.5
-TASK_KEYS = text("task", "machine") | {"repetition": "int64"}
-PAIR_KEYS = text("task", "corunners", "machine") | {"repetition": "int64"}
-RUN_KEYS = text("task", "corunners", "machine", "phase") | {"repetition": "int64"}
+TASK_KEYS = text_dtypes("task", "machine") | {"repetition": "int64"}
+PAIR_KEYS = text_dtypes("task", "corunners", "machine") | {"repetition": "int64"}
+RUN_KEYS = text_dtypes("task", "corunners", "machine", "phase") | {"repetition": "int64"}
 RUN = list(RUN_KEYS)
 
 
@@ -55,7 +64,7 @@ class CorunDecisions(Decisions):
     events: pd.DataFrame
     samples: pd.DataFrame
 
-    def kept(self, tables: CorunTables) -> CorunTables:
+    def select_kept(self, tables: CorunTables) -> CorunTables:
         """Return the kept rows and events of `tables`; missing counts stay missing."""
         events = self.events.loc[~self.events["kept"], "event"]
         runs = self.samples.loc[self.samples["kept"], RUN]
@@ -68,7 +77,7 @@ class CorunDecisions(Decisions):
         return CorunTables(tasks, pairs, samples, tables.hosts)
 
 
-def decide(tables: CorunTables, missing: float) -> CorunDecisions:
+def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
     """Decide which rows can be learned from.
 
     Rejected are, in this order: events without a count in more than `missing` of the solo runs, or with one
@@ -77,11 +86,11 @@ def decide(tables: CorunTables, missing: float) -> CorunDecisions:
     or rejected runs. InputError if no event, or fewer than `ENOUGH` co-runs, remain.
     """
     counts = tables.tasks[tables.events]
-    events = reasons(column_counts(counts), missing, "solo runs", "counted", "count")
+    events = useless_column_reasons(column_counts(counts), missing, "solo runs", "counted", "count")
     if not (events == "").any():
         first = f'; "{events.index[0]}" {events.iloc[0]}' if len(events) else ""
         raise InputError(f"no event was counted that differs between solo runs{first}", place="tasks")
-    tasks = lacking(counts.loc[:, (events == "").to_numpy()], missing, "the events, such as")
+    tasks = missing_value_reasons(counts.loc[:, (events == "").to_numpy()], missing, "the events, such as")
     solo = tables.tasks[(tasks == "").to_numpy()]
     reason = _without_solo_run(tables.pairs, solo)
     rejected = reason[reason != ""]
@@ -99,11 +108,11 @@ def decide(tables: CorunTables, missing: float) -> CorunDecisions:
     runs = tables.pairs[list(TASK_KEYS)]
     names = _joined_corunners(tables.pairs)
     pairs = runs.assign(corunners=names, kept=reason == "", reason=reason, flag=flags)
-    return CorunDecisions.told(
-        _warnings(pairs, impacts, noise),
+    return CorunDecisions.from_reasons(
+        _decision_warnings(pairs, impacts, noise),
         pairs=pairs,
         tasks=tables.tasks[list(TASK_KEYS)].assign(reason=tasks),
-        events=by("event", events),
+        events=reason_table("event", events),
         samples=_decide_samples(tables, pairs),
     )
 
@@ -125,10 +134,10 @@ def _joined_corunners(pairs: pd.DataFrame) -> pd.Series:
     joined = pairs[first]
     for column in others:
         joined = joined + (AND + pairs[column]).fillna("")
-    return _unordered(joined)
+    return _sort_corunners(joined)
 
 
-def _unordered(names: pd.Series) -> pd.Series:
+def _sort_corunners(names: pd.Series) -> pd.Series:
     """Return joined names with the co-runners in alphabetical order."""
     return names.map({joined: AND.join(sorted(joined.split(AND))) for joined in names.unique()})
 
@@ -145,15 +154,15 @@ def _decide_samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
         f"has a gap of {gap:.1f} s before {end:.1f} s, where intervals last {usual:.1f} s"
         for gap, end in zip(longest["seconds"], longest["t_seconds"], strict=True)
     ]
-    table = by(RUN, said(gaps, longest["seconds"] > GAP * usual))
+    table = reason_table(RUN, messages_where(gaps, longest["seconds"] > GAP * usual))
     solo = tables.tasks[list(TASK_KEYS)].assign(corunners="", phase="solo")[RUN]
     runs = pd.MultiIndex.from_frame(pd.concat([solo, pairs.assign(phase="corun")[RUN]]))
-    sampled = pd.MultiIndex.from_frame(table[RUN].assign(corunners=_unordered(table["corunners"])))
+    sampled = pd.MultiIndex.from_frame(table[RUN].assign(corunners=_sort_corunners(table["corunners"])))
     table["reason"] = table["reason"].where(sampled.isin(runs), "belong to no run")
     return table.sort_values(RUN, ignore_index=True)
 
 
-def _warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) -> Iterator[str]:
+def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) -> Iterator[str]:
     flagged = pairs["kept"] & (pairs["flag"] != "")
     if flagged.any():
         worst = pairs.loc[impacts[flagged].idxmin()]
@@ -164,31 +173,33 @@ def _warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) -> Iterator
         )
 
 
-def ingest(section: Corun) -> Reading[CorunTables]:
+def read_coruns(section: Corun) -> Reading[CorunTables]:
     """Read the co-runs of the source in params.yaml."""
-    reading = stages.named(SOURCES, section.ingest)
-    return replace(reading, tables=of_engines(reading.tables, section.ingest.engines))
+    reading = stages.read_source(SOURCES, section.ingest)
+    return replace(reading, tables=select_engines(reading.tables, section.ingest.engines))
 
 
-def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
+def select_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
     """Return the tables with the co-runs on machines of `engines`, or unchanged if that is empty."""
     if not engines:
         return tables
     hosts, place = tables.hosts, "params.yaml: corun.engines"
     for engine in engines:
         if not hosts["engine"].eq(engine).any():
-            known = ", ".join(sorted(filter(None, hosts["engine"].dropna().unique()))) or "none"
-            raise InputError(f'no machine has the engine "{engine}"; there are {known}', place=place)
+            engine_names = ", ".join(sorted(filter(None, hosts["engine"].dropna().unique()))) or "none"
+            raise InputError(f'no machine has the engine "{engine}"; there are {engine_names}', place=place)
     ours = hosts.loc[hosts["engine"].isin(list(engines)), "machine"]
     names = ("pairs", "samples")
     chosen = {name: getattr(tables, name)[lambda rows: rows["machine"].isin(ours)] for name in names}
     return replace(tables, **{name: rows.reset_index(drop=True) for name, rows in chosen.items()})
 
 
-ingest_stage = partial(stages.ingest, Corun, ingest)
+ingest_stage = partial(stages.ingest, Corun, read_coruns)
 validate_stage = partial(
-    stages.validate,
+    stages.run_validate,
     Corun,
     CorunTables,
-    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
+    lambda tables, section: decide_validity(
+        tables.without_flaws(Problems()), section.checks.max_missing_fraction
+    ),
 )

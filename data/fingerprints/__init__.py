@@ -1,8 +1,8 @@
 """The family ``fingerprints`` in the data package."""
 
-from data.families import DataSupply
+from data.families import DataPlugin
 
-SUPPLY = DataSupply(
+PLUGIN = DataPlugin(
     "data.fingerprints.validity:ingest_stage",
     "data.fingerprints.validity:validate_stage",
     "fingerprint",

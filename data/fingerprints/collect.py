@@ -26,9 +26,9 @@ from data.errors import InputError
 from data.fingerprints.constraints import Constraint, Wrap, confined
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.measure import machine
-from data.measure.child import Finished, TimedOutError, TimeLimits, execute, shortened
+from data.measure.child import Finished, TimedOutError, TimeLimits, execute, shorten_line
 from data.measure.machine import Disturbance, Pinned
-from data.measure.session import Count, Screen, Session, Suite, shuffled, typed, unique
+from data.measure.session import Count, Screen, Session, Suite, require_unique, shuffle_blocks, validate_suite
 from data.tables.documents import Section
 from data.tables.files import yaml_content
 
@@ -75,18 +75,18 @@ class FingerprintSuite(Suite):
     programs: tuple[TimedProgram, ...] = ()
 
     @property
-    def pinned(self) -> int | None:
+    def pinned_processor(self) -> int | None:
         """The processor of all runs; None without constraints."""
         return self.processor if self.constraints else None
 
 
-def load(path: Path) -> FingerprintSuite:
+def load_suite(path: Path) -> FingerprintSuite:
     """Read and validate a suite; InputError with file, key and value."""
-    suite = typed(FingerprintSuite, yaml_content(path), path)
-    unique(suite.stressors, "stressor", path)
-    unique(suite.threads, "threads", path)
-    unique([constraint.name for constraint in suite.constraints], "constraint", path)
-    unique([program.name for program in suite.programs], "program", path)
+    suite = validate_suite(FingerprintSuite, yaml_content(path), path)
+    require_unique(suite.stressors, "stressor", path)
+    require_unique(suite.threads, "threads", path)
+    require_unique([constraint.name for constraint in suite.constraints], "constraint", path)
+    require_unique([program.name for program in suite.programs], "program", path)
     if suite.programs and not suite.constraints:
         raise InputError("programs need constraints to run under", file=path)
     if suite.constraints and suite.threads != ("one",):
@@ -105,12 +105,12 @@ class PlannedRun:
     repetition: int
 
     @property
-    def key(self) -> tuple[str, str, str, int, int]:
+    def journal_key(self) -> tuple[str, str, str, int, int]:
         """The identity of the run."""
         return self.constraint, self.kind, self.name, self.threads, self.repetition
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The description that is shown while it runs."""
         return f"{self.name} ({self.constraint})" if self.constraint else self.name
 
@@ -128,7 +128,7 @@ class MeasuredRun(PlannedRun):
     foreign: float
 
 
-def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
+def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
     """Return all runs, one repetition after the other: constraints in random order, and so the runs of each.
 
     stressors: those of the installed stress-ng.
@@ -138,60 +138,70 @@ def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]
     units = [(STRESSOR, name, THREADS[threads]) for name in available for threads in suite.threads]
     units += [(PROGRAM, program.name, 1) for program in suite.programs]
     names = [constraint.name for constraint in suite.constraints] or [""]
-    order = [(name, number + 1) for number in range(suite.repetitions) for name in shuffled([names], shuffle)]
-    return shuffled(([PlannedRun(name, *unit, number) for unit in units] for name, number in order), shuffle)
+    order = [
+        (name, number + 1) for number in range(suite.repetitions) for name in shuffle_blocks([names], shuffle)
+    ]
+    return shuffle_blocks(
+        ([PlannedRun(name, *unit, number) for unit in units] for name, number in order), shuffle
+    )
 
 
-def measure(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
+def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
     """Do the runs that have no journal entry; each is written at once, or all runs under a constraint."""
-    planned = plan(suite, stressors)
+    planned = plan_runs(suite, stressors)
     constraints = {constraint.name: constraint for constraint in suite.constraints}
     neighbour_cpu = 0 if suite.processor else 1
 
-    def made(runs: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
+    def measure_batch(runs: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
         measured: list[MeasuredRun] = []
         for name in dict.fromkeys(run.constraint for run in runs):
             with ExitStack() as stack:
                 wrap: Wrap = stack.enter_context(confined(constraints[name], neighbour_cpu)) if name else list
-                measured += [_run(run, suite, wrap, session.limits) for run in runs if run.constraint == name]
+                measured += [
+                    _measure_run(run, suite, wrap, session.limits) for run in runs if run.constraint == name
+                ]
         return measured, max(run.foreign for run in measured)
 
     batch = len(planned) // (len(constraints) * suite.repetitions) if constraints else 1
-    session.measure(planned, made, batch=batch)
+    session.measure_missing(planned, measure_batch, batch=batch)
 
 
-def _run(run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, limits: TimeLimits) -> MeasuredRun:
+def _measure_run(run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, limits: TimeLimits) -> MeasuredRun:
     """Run a stressor or a program; without a value if it does nothing, fails or hangs."""
-    at, watch = datetime.now(UTC).isoformat(), Disturbance(processor=suite.pinned)
+    at, watch = datetime.now(UTC).isoformat(), Disturbance(processor=suite.pinned_processor)
     # constraints may apply to the disk of the working directory
     folder = Path.cwd() if suite.constraints else None
     with tempfile.TemporaryDirectory(prefix="perfjudge-", dir=folder) as scratch:
         try:
             if run.kind == STRESSOR:
-                value, problem = _rate(run, suite, wrap, Path(scratch))
+                value, problem = _measure_rate(run, suite, wrap, Path(scratch))
             else:
-                value, problem = _seconds(run, suite, wrap, Path(scratch), limits)
+                value, problem = _measure_seconds(run, suite, wrap, Path(scratch), limits)
         except TimedOutError as exc:
             value, problem = None, exc.problem
-    return MeasuredRun(**asdict(run), at=at, value=value, problem=problem, foreign=round(watch.share(), 4))
+    return MeasuredRun(
+        **asdict(run), at=at, value=value, problem=problem, foreign=round(watch.foreign_share(), 4)
+    )
 
 
-def _rate(run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
+def _measure_rate(
+    run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, scratch: Path
+) -> tuple[float | None, str]:
     report, limit = scratch / "report.yaml", suite.timeout or suite.seconds + PATIENCE
-    done = execute(wrap(command(run, suite.seconds, report)), "fingerprint", scratch, limit)
+    done = execute(wrap(stressor_command(run, suite.seconds, report)), "fingerprint", scratch, limit)
     rate = reported(report)
     if rate is None or done.code:
         return None, why_no_rate(run.name, done)
     return rate, ""
 
 
-def _seconds(
+def _measure_seconds(
     run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, scratch: Path, limits: TimeLimits
 ) -> tuple[float | None, str]:
     program = next(program for program in suite.programs if program.name == run.name)
-    limit = limits.seconds(run.name)
-    done = execute(wrap(words(program, scratch)), f'program "{run.name}"', scratch, limit)
-    limits.learn(run.name, done.seconds[0])
+    limit = limits.limit_for(run.name)
+    done = execute(wrap(program_command(program, scratch)), f'program "{run.name}"', scratch, limit)
+    limits.record_duration(run.name, done.seconds[0])
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
     try:
@@ -203,11 +213,11 @@ def _seconds(
 def available() -> frozenset[str]:
     """Return the stressors of the installed stress-ng; InputError if it is not installed."""
     done = execute(["stress-ng", "--stressors"], "stressors")
-    done.require("stress-ng --stressors")
+    done.require_success("stress-ng --stressors")
     return frozenset(done.output.split())
 
 
-def command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
+def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
     """Return the command of a stressor; 0 threads also means all for stress-ng."""
     return [
         *("stress-ng", f"--{run.name}", str(run.threads), "--timeout", str(seconds)),
@@ -233,11 +243,11 @@ def why_no_rate(stressor: str, done: Finished) -> str:
         return "did nothing"
     lines = [_PREFIX.sub("", line) for line in done.output.strip().splitlines()]
     messages = (line for line in lines if stressor in line and not line.startswith("dispatching"))
-    reason = shortened(next(messages, _PREFIX.sub("", done.last_line)))
+    reason = shorten_line(next(messages, _PREFIX.sub("", done.last_line)))
     return f"ended with exit code {done.code} ({reason})"
 
 
-def words(program: TimedProgram, scratch: Path) -> list[str]:
+def program_command(program: TimedProgram, scratch: Path) -> list[str]:
     """Return the command of a program; InputError if it has an unknown placeholder."""
     runner = f"{sys.executable} -S {PROGRAMS / 'runner.py'}"
     site = f"env PYTHONPATH={sysconfig.get_path('purelib')} {runner}"
@@ -248,12 +258,13 @@ def words(program: TimedProgram, scratch: Path) -> list[str]:
         raise InputError(problem, place=f'program "{program.name}"') from exc
 
 
-def tables(
+def build_tables(
     suite: FingerprintSuite, runs: Sequence[MeasuredRun], described: dict[str, str]
 ) -> FingerprintTables:
     """Return the tables of the runs; a value is missing where a stressor or program failed.
 
-    Each constraint is a machine, and its kind a CPU model. described: as `data.measure.machine.settings`.
+    Each constraint is a machine, and its kind a CPU model. described: as
+    `data.measure.machine.describe_machine`.
     """
     processor, source = described["processor"], f"suite {suite.name}"
     here = f"{described['hostname']} {processor} x{described['processors']}"
@@ -283,33 +294,33 @@ def tables(
         else:
             time = {"application": run.name, "metric": "seconds", "better": "lower", "value": run.value}
             applications.append(common | time)
-    return FingerprintTables.of_rows(machines, applications, hosts)
+    return FingerprintTables.from_rows(machines, applications, hosts)
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite; see `data.collect.collect`."""
-    suite, stressors = load(path), available()
+    """Measure a suite; see `data.collect.collect_suite`."""
+    suite, stressors = load_suite(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]
     if lacking:
-        screen.say(f"leaving out what this stress-ng lacks: {', '.join(lacking)}")
+        screen.print_note(f"leaving out what this stress-ng lacks: {', '.join(lacking)}")
     unit, without = ("runs", "without_value") if suite.constraints else ("rates", "without_rate")
-    session = Session.begin(directory, suite, screen, unit, MeasuredRun)
-    with session, Pinned(suite.pinned, None):
-        measure(session, suite, stressors)
+    session = Session.begin_or_resume(directory, suite, screen, unit, MeasuredRun)
+    with session, Pinned(suite.pinned_processor, None):
+        measure_runs(session, suite, stressors)
     runs = session.journal.entries
-    failures = problems(runs)
+    failures = failure_lines(runs)
     for problem in failures:
-        screen.say(f"no {without.removeprefix('without_')} of {problem}")
-    return session.end(
+        screen.print_note(f"no {without.removeprefix('without_')} of {problem}")
+    return session.write_results(
         suite,
-        tables(suite, runs, machine.settings()),
+        build_tables(suite, runs, machine.describe_machine()),
         lacking=lacking,
         foreign=sorted(run.foreign for run in runs),
         **{without: failures},
     )
 
 
-def problems(runs: Sequence[MeasuredRun]) -> list[str]:
+def failure_lines(runs: Sequence[MeasuredRun]) -> list[str]:
     """Return a line for each stressor or program without a value, with the reason, once per constraint."""
     first = {(run.name, run.constraint): run.problem for run in reversed(runs) if run.problem}
     return [

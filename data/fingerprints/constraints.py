@@ -47,7 +47,7 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
     """Yield a function that turns a command into one that runs under the constraint."""
     with ExitStack() as stack:
         try:
-            groups = list(_groups(constraint, stack))
+            groups = list(_create_groups(constraint, stack))
             if constraint.huge_pages:
                 # the current setting is in brackets: always [madvise] never
                 chosen = HUGE_PAGES.read_text().partition("[")[2].partition("]")[0]
@@ -61,7 +61,7 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
             neighbour = Child(command, f"neighbour {constraint.neighbour}", cpu=neighbour_cpu)
             stack.callback(neighbour.end)
             if neighbour.wait(0.2):
-                raise neighbour.failed()
+                raise neighbour.end_with_error()
         joins = [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}; " for group in groups]
         prefix = ["sh", "-c", f'{"".join(joins)}exec "$@"', "sh"] if joins else []
         if constraint.traced:
@@ -70,11 +70,11 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
         yield lambda command: [*prefix, *command]
 
 
-def _groups(constraint: Constraint, stack: ExitStack) -> Iterator[Path]:
+def _create_groups(constraint: Constraint, stack: ExitStack) -> Iterator[Path]:
     if constraint.processors:
         quota = Quota()
         stack.callback(quota.close)
-        quota.limit(constraint.processors)
+        quota.set_limit(constraint.processors)
         yield quota.path
     if constraint.writes:
         legacy = CGROUPS / "blkio"

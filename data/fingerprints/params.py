@@ -16,34 +16,35 @@ Entry = Literal["ensemble", "forest", "seed", "median"]
 class TrustLimits(Section):
     """Limits that a profile must reach; otherwise the answer is "not enough diversity".
 
-    ``leading`` is the least share of the resamples with the same leading stressors, which must also be
-    significant; ``r2`` (least) and ``error`` (largest median relative error) apply to predictions only.
+    ``min_top_rank_stability`` is the least share of the resamples with the same leading stressors, which must
+    also be significant; ``min_r2`` (least) and ``max_median_error`` (largest median relative error) apply to
+    predictions only.
     """
 
-    machines: Count = 15
-    cpus: Count = 5
-    leading: Share = 0.9
-    r2: float = 0.5
-    error: Share = 0.25
+    min_machines: Count = 15
+    min_cpus: Count = 5
+    min_top_rank_stability: Share = 0.9
+    min_r2: float = 0.5
+    max_median_error: Share = 0.25
 
 
 class Profiling(Section):
-    """Parameters of profiles and their comparison, for at most ``applications`` applications.
+    """Parameters of profiles and their comparison, for at most ``max_applications`` applications.
 
-    Machines are resampled ``resamples`` times for intervals of ``confidence``; two profiles are compared by
+    Machines are resampled ``n_bootstrap`` times for intervals of ``confidence``; two profiles are compared by
     as many permutations, at ``significance``. ``tolerance`` (largest importance: 100) is the difference that
     the algorithm of seed 003 calls similar; its method is fitted by ``boosting``, and its stability estimated
-    with ``seed_resamples``.
+    with ``n_thesis_bootstrap``.
     """
 
-    applications: Count = 120
-    resamples: Count = 200
+    max_applications: Count = 120
+    n_bootstrap: Count = 200
     confidence: Share = 0.9
     significance: Share = 0.025
     tolerance: Annotated[float, Field(gt=0)] = 10
     trust: TrustLimits = TrustLimits()
     boosting: Literal["gradient-boosting", "xgboost"] = "gradient-boosting"
-    seed_resamples: Annotated[int, Field(ge=2)] = 5
+    n_thesis_bootstrap: Annotated[int, Field(ge=2)] = 5
 
 
 class Predicting(Section):
@@ -59,7 +60,7 @@ class ValidateFingerprints(Section):
     A run or stressor with a larger share is left out; smaller gaps are left to the model.
     """
 
-    missing: Share = 0.2
+    max_missing_fraction: Share = 0.2
 
 
 class FeaturizeFingerprints(Section):

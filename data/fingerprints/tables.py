@@ -9,7 +9,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.tables.problems import Problems
-from data.tables.specs import Rule, Spec, Tables, named, one_of, positive, text
+from data.tables.specs import Rule, Spec, Tables, name_rules, one_of, positive_rule, text_dtypes
 
 CPU, CACHE, MEMORY, VM = "CPU", "Cache", "Mem", "VM"
 _NAMES = {
@@ -30,9 +30,9 @@ CATEGORIES: dict[str, tuple[str, ...]] = dict(
 )
 _RATE = {"threads": "int64", "repetition": "int64", "bogo_ops_per_second": "float64"}
 _VALUE = {"repetition": "int64", "value": "float64"}
-MACHINE_DTYPES = text("machine", "stressor") | _RATE
-APPLICATION_DTYPES = text("machine", "application", "metric", "better") | _VALUE
-HOST_DTYPES = text("machine", "cpu") | {"cores": "Int64"} | text("stress_ng", "source")
+MACHINE_DTYPES = text_dtypes("machine", "stressor") | _RATE
+APPLICATION_DTYPES = text_dtypes("machine", "application", "metric", "better") | _VALUE
+HOST_DTYPES = text_dtypes("machine", "cpu") | {"cores": "Int64"} | text_dtypes("stress_ng", "source")
 #: Value of ``threads`` for a stressor on all threads of the machine.
 ALL_THREADS = 0
 
@@ -62,25 +62,25 @@ class FingerprintTables(Tables):
             MACHINE_DTYPES,
             unique=("machine", "stressor", "threads", "repetition"),
             rules=(
-                *named("machine", "stressor"),
+                *name_rules("machine", "stressor"),
                 Rule("threads", "0 (all threads) or 1", lambda threads: threads.isin([ALL_THREADS, 1])),
-                positive("bogo_ops_per_second", gaps=True),
+                positive_rule("bogo_ops_per_second", gaps=True),
             ),
         ),
         "applications": Spec(
             APPLICATION_DTYPES,
             unique=("machine", "application", "repetition"),
             rules=(
-                *named("machine", "application", "metric"),
+                *name_rules("machine", "application", "metric"),
                 one_of("better", "lower", "higher"),
-                positive("value", gaps=True),
+                positive_rule("value", gaps=True),
             ),
         ),
         "hosts": Spec(
             HOST_DTYPES,
             optional=("cores", "stress_ng", "source"),
             unique=("machine",),
-            rules=(*named("machine"), Rule("cores", "1 or more", lambda cores: cores >= 1, gaps=True)),
+            rules=(*name_rules("machine"), Rule("cores", "1 or more", lambda cores: cores >= 1, gaps=True)),
         ),
     }
 
@@ -88,7 +88,7 @@ class FingerprintTables(Tables):
     applications: pd.DataFrame
     hosts: pd.DataFrame
 
-    def counted(self) -> str:
+    def describe_counts(self) -> str:
         """Return a text with the numbers of machines, rates and applications."""
         machines, applications = self.machines["machine"], self.applications["application"]
         return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
@@ -101,13 +101,13 @@ class FingerprintTables(Tables):
         model.
         """
         has_cpu = self.hosts["cpu"].notna() & (self.hosts["cpu"].str.strip() != "")
-        hosts = replace(self, hosts=self.hosts[has_cpu]).sound("hosts", problems)
-        machines = self.sound("machines", problems)
+        hosts = replace(self, hosts=self.hosts[has_cpu]).drop_invalid_rows("hosts", problems)
+        machines = self.drop_invalid_rows("machines", problems)
         unknown = ~machines["machine"].isin(hosts["machine"])
         for machine in machines.loc[unknown, "machine"].unique():
             problem = "has no CPU model in the table of hosts; expected one, by which it is held out"
             problems.add(InputError(problem, place=f'machine "{machine}"'))
-        applications = self.sound("applications", problems)
+        applications = self.drop_invalid_rows("applications", problems)
         units = applications[["application", "metric", "better"]].drop_duplicates()
         mixed = units[units.duplicated("application", keep=False)]
         for application, rows in mixed.groupby("application"):

@@ -15,7 +15,7 @@ from data.errors import InputError
 from data.fingerprints.formats import SOURCES
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
-from data.stages import KEPT, WARNINGS, Decisions, by, lacking, said
+from data.stages import KEPT, WARNINGS, Decisions, messages_where, missing_value_reasons, reason_table
 from data.tables.problems import Problems
 from data.tables.specs import Spec
 
@@ -52,11 +52,11 @@ class FingerprintDecisions(Decisions):
     applications: pd.DataFrame
     imputed: pd.DataFrame
 
-    def counted(self) -> str:
+    def describe_counts(self) -> str:
         """Return a text with the numbers of kept rows and of gaps."""
-        return f"{super().counted()}, {len(self.imputed)} gaps left to the model"
+        return f"{super().describe_counts()}, {len(self.imputed)} gaps left to the model"
 
-    def kept(self, tables: FingerprintTables) -> FingerprintTables:
+    def select_kept(self, tables: FingerprintTables) -> FingerprintTables:
         """Return the kept rows of `tables`; gaps are not filled."""
         machines, runs, stressors, applications = (
             table[table["kept"]] for table in (self.machines, self.runs, self.stressors, self.applications)
@@ -69,7 +69,7 @@ class FingerprintDecisions(Decisions):
         )
 
 
-def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
+def decide_validity(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     """Decide which machines, runs, stressors and applications can be used.
 
     Rejected are, in this order: stressors without a rate on more than `missing` of the machines, or with one
@@ -87,9 +87,9 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
         f"has a rate in {count} of {len(runs)} runs, on {number} of {len(shares)} machines"
         for count, number in zip(runs.notna().sum(), counts, strict=True)
     ]
-    columns = said(gaps, 1 - shares.mean() > missing)
+    columns = messages_where(gaps, 1 - shares.mean() > missing)
     runs = runs.loc[:, (columns == "").to_numpy()]
-    whole = lacking(runs, missing, "the fingerprint, such as the stressor")
+    whole = missing_value_reasons(runs, missing, "the fingerprint, such as the stressor")
     # a machine can be used if one run of its fingerprint can
     machines = whole.groupby("machine").min()
     left = machines.index[machines == ""]
@@ -105,7 +105,7 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     measured = tables.applications[tables.applications["machine"].isin(left)]
     groups = dict(list(measured.groupby("application")))
     names = sorted(tables.applications["application"].unique())
-    reasons = [_reason(groups.get(name, measured[:0]), missing) for name in names]
+    reasons = [_rejection_reason(groups.get(name, measured[:0]), missing) for name in names]
     applications = pd.Series(reasons, names, dtype="str")
     if not (applications == "").any():
         message = "none is measured"
@@ -115,17 +115,17 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     others = tables.applications[~tables.applications["machine"].isin(tables.machines["machine"])]
     without = others.groupby("machine")["application"].unique()
     only = [f"has no fingerprint, only {', '.join(sorted(listed))}" for listed in without]
-    return FingerprintDecisions.told(
-        _warnings(tables.hosts[tables.hosts["machine"].isin(left)], measured),
-        machines=by("machine", machines.combine_first(pd.Series(only, without.index, dtype="str"))),
-        runs=by(RUN, whole),
-        stressors=by(COLUMN, columns),
-        applications=by("application", applications),
-        imputed=_gaps(runs),
+    return FingerprintDecisions.from_reasons(
+        _decision_warnings(tables.hosts[tables.hosts["machine"].isin(left)], measured),
+        machines=reason_table("machine", machines.combine_first(pd.Series(only, without.index, dtype="str"))),
+        runs=reason_table(RUN, whole),
+        stressors=reason_table(COLUMN, columns),
+        applications=reason_table("application", applications),
+        imputed=_missing_cells(runs),
     )
 
 
-def _reason(rows: pd.DataFrame, missing: float) -> str:
+def _rejection_reason(rows: pd.DataFrame, missing: float) -> str:
     values = rows["value"]
     machines = rows.loc[values.notna(), "machine"].nunique()
     if values.isna().mean() > missing:
@@ -135,13 +135,13 @@ def _reason(rows: pd.DataFrame, missing: float) -> str:
     return f"has the same value {values.min():g} everywhere" if values.min() == values.max() else ""
 
 
-def _gaps(runs: pd.DataFrame) -> pd.DataFrame:
+def _missing_cells(runs: pd.DataFrame) -> pd.DataFrame:
     rows, columns = np.nonzero(runs.isna().to_numpy())
     run, column = runs.index[rows].to_frame(index=False), runs.columns[columns].to_frame(index=False)
     return pd.concat([run, column], axis="columns")
 
 
-def _warnings(hosts: pd.DataFrame, measured: pd.DataFrame) -> Iterator[str]:
+def _decision_warnings(hosts: pd.DataFrame, measured: pd.DataFrame) -> Iterator[str]:
     versions = hosts["stress_ng"].fillna("of unknown version").value_counts()
     if len(versions) > 1:
         listed = ", ".join(f"{version} ({versions[version]} machines)" for version in sorted(versions.index))
@@ -155,10 +155,14 @@ def _warnings(hosts: pd.DataFrame, measured: pd.DataFrame) -> Iterator[str]:
             yield f'application "{application}" has {gap}: are these of one unit?'
 
 
-ingest_stage = partial(stages.ingest, Fingerprints, lambda section: stages.named(SOURCES, section.ingest))
+ingest_stage = partial(
+    stages.ingest, Fingerprints, lambda section: stages.read_source(SOURCES, section.ingest)
+)
 validate_stage = partial(
-    stages.validate,
+    stages.run_validate,
     Fingerprints,
     FingerprintTables,
-    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
+    lambda tables, section: decide_validity(
+        tables.without_flaws(Problems()), section.checks.max_missing_fraction
+    ),
 )

@@ -1,8 +1,8 @@
 """The family ``matrices`` in the data package."""
 
-from data.families import DataSupply
+from data.families import DataPlugin
 
-SUPPLY = DataSupply(
+PLUGIN = DataPlugin(
     "data.matrices.validity:ingest_stage",
     "data.matrices.validity:validate_stage",
     "matrix",

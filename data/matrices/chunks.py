@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import CAUSE_DTYPES, SIDES, SUMMARY, MatrixTables, metrics_of
-from data.matrices.validity import SIGNED_SHARE, decided, telling, unusable_metrics
-from data.parallel import Compute, side_by_side, watched
+from data.matrices.validity import SIGNED_SHARE, decide_runs_and_pairs, informative_metrics, unusable_metrics
+from data.parallel import Compute, side_by_side, with_progress_bar
 from data.stages import column_counts
 from data.tables.files import replacing
 from data.tables.problems import Problems
-from data.tables.specs import typed
+from data.tables.specs import with_dtypes
 
 #: Number of runs of a chunk; more if one test case has more.
 RUNS = 50_000
@@ -44,18 +44,18 @@ class Chunks:
     rows: int
 
 
-def part(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
+def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
     """Split the runs of `source` into chunks of about `runs`, with at most two chunks in memory.
 
     `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
     files; subdirectories may name their group (``group=oltp``). One subdirectory of `directory` is written
     per chunk.
     """
-    opened = dataset(source)
+    opened = open_runs(source)
     pair, homes = _pair_homes(opened, source)
     chunk = _chunk_numbers(homes, np.bincount(pair, minlength=len(homes)), runs)
     scanner = opened.scanner(batch_size=_BATCH, batch_readahead=2, fragment_readahead=1, use_threads=False)
-    batches = watched(scanner.to_batches(), -(-len(pair) // _BATCH), "part matrices")
+    batches = with_progress_bar(scanner.to_batches(), -(-len(pair) // _BATCH), "part matrices")
     row_bytes = 8 * len(opened.schema)
     count = int(chunk.max(initial=-1)) + 1
     ds.write_dataset(
@@ -77,7 +77,7 @@ def part(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
     return Chunks(files, workloads, len(pair))
 
 
-def dataset(source: Path) -> ds.Dataset:
+def open_runs(source: Path) -> ds.Dataset:
     """Open the runs of `source` without reading them.
 
     InputError if it has no Parquet files, or if a required column is missing.
@@ -163,7 +163,7 @@ class Cleaned:
     by_analysts: bool
 
 
-def cleaned(
+def clean_chunks(
     source: Path, chunks: Chunks, part: pd.Series, compute: Compute, *, missing: float, some: int, seed: int
 ) -> list[Cleaned]:
     """Clean all chunks by the rules of `data.matrices.validity`, and remove their files.
@@ -191,16 +191,18 @@ def cleaned(
     directory = source if source.is_dir() else source.parent
     listed = MatrixTables.SPECS["metrics"].read(directory / "metrics.parquet")
     no_runs = pd.DataFrame(columns=[*MatrixTables.SPECS["runs"].dtypes, *counts.index])
-    table = MatrixTables.of({"runs": no_runs, "causes": no_runs[:0], "metrics": listed}).metrics
+    table = MatrixTables.from_frames({"runs": no_runs, "causes": no_runs[:0], "metrics": listed}).metrics
     often = (counts["negative"] / counts["rows"] > SIGNED_SHARE).reindex(table["metric"])
     table = table.assign(signed=table["signed"].fillna(often.reset_index(drop=True).astype("boolean")))
     raw = [name for name in table["metric"] if not name.startswith(SUMMARY)]
     if not raw:
         raise InputError("has no raw metric", file=source)
     reasons = unusable_metrics(counts, missing)
-    telling(reasons, raw)
+    informative_metrics(reasons, raw)
     share = min(1.0, some / rows)
-    task = partial(clean, table=table, reasons=reasons, missing=missing, part=part, share=share, seed=seed)
+    task = partial(
+        clean_chunk, table=table, reasons=reasons, missing=missing, part=part, share=share, seed=seed
+    )
     return side_by_side(task, list(enumerate(chunks.files)), compute, "clean matrices")
 
 
@@ -211,7 +213,7 @@ def metric_counts(file: Path) -> pd.DataFrame:
     return column_counts(values).assign(negative=(values < 0).sum())
 
 
-def clean(
+def clean_chunk(
     chunk: tuple[int, Path],
     *,
     table: pd.DataFrame,
@@ -221,26 +223,28 @@ def clean(
     share: float,
     seed: int,
 ) -> Cleaned:
-    """Write the valid runs of a numbered chunk, and remove its file; see `cleaned`."""
+    """Write the valid runs of a numbered chunk, and remove its file; see `clean_chunks`."""
     number, file = chunk
-    tables = MatrixTables.of({"runs": runs_of(file), "causes": typed(None, CAUSE_DTYPES), "metrics": table})
+    tables = MatrixTables.from_frames(
+        {"runs": runs_of(file), "causes": with_dtypes(None, CAUSE_DTYPES), "metrics": table}
+    )
     count = len(tables.runs)
     try:
         tables = tables.without_flaws(Problems())
     except InputError as exc:
-        raise exc.within("matrices") from exc
-    flagged = decided(tables, reasons, missing).flagged(tables)
+        raise exc.with_file("matrices") from exc
+    flagged = decide_runs_and_pairs(tables, reasons, missing).flag_valid_runs(tables)
     valid = flagged.runs["valid"].to_numpy(bool)
     pairs = flagged.runs["pair_id"].unique()
     chosen = pairs[np.random.default_rng([seed, number]).random(len(pairs)) < share]
-    some = flagged.of_runs(flagged.runs["pair_id"].isin(chosen).to_numpy(bool))
-    kept = flagged.of_runs(valid).runs
+    some = flagged.select_runs(flagged.runs["pair_id"].isin(chosen).to_numpy(bool))
+    valid_runs = flagged.select_runs(valid).runs
     target = flagged.runs[flagged.runs["side"] == SIDES[1]].drop_duplicates("pair_id")
-    home = target.set_index("pair_id")["workload"].reindex(kept["pair_id"])
+    home = target.set_index("pair_id")["workload"].reindex(valid_runs["pair_id"])
     path = file.with_name(CLEAN)
     with replacing(path) as temporary:
         parts = part.reindex(home).to_numpy(np.float64)
-        kept.assign(**{PART: parts}).to_parquet(temporary, index=False, row_group_size=_GROUP)
+        valid_runs.assign(**{PART: parts}).to_parquet(temporary, index=False, row_group_size=_GROUP)
     file.unlink()
     by_analysts = bool((~tables.runs["valid"].fillna(value=True)).any())
-    return Cleaned(path, count, int(valid.sum()), kept["pair_id"].nunique(), some, by_analysts)
+    return Cleaned(path, count, int(valid.sum()), valid_runs["pair_id"].nunique(), some, by_analysts)

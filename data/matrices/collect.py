@@ -18,7 +18,7 @@ from data.matrices import run as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import validity
 from data.matrices.programs import Work
-from data.matrices.run import HEAVY, Bench, Order, Outcome, calibrate
+from data.matrices.run import HEAVY, Bench, Order, Outcome, calibrate_unit
 from data.matrices.suite import (
     CLOSED,
     EQUAL_TIME,
@@ -33,7 +33,7 @@ from data.matrices.suite import (
 from data.matrices.tables import CAUSE_DTYPES, SIDES, SUMMARY, MatrixTables
 from data.matrices.workloads import DEFECTS, STANDING
 from data.measure import machine, perf_stat
-from data.measure.session import Screen, Session, shuffled
+from data.measure.session import Screen, Session, shuffle_blocks
 
 Pair = tuple[str, int]
 
@@ -66,10 +66,10 @@ class PlannedRun:
         """The name of the run."""
         return f"{self.pair_id} {self.side} {self.number}"
 
-    key, told = run_id, pair_id
+    journal_key, description = run_id, pair_id
 
 
-def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
+def plan_runs(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
     """Return all runs: one session after the other, each in random order.
 
     With one session, the runs of a pair follow each other, also in random order.
@@ -96,7 +96,7 @@ def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> lis
         block = blocks.setdefault((session, pair if count == 1 else None), [])
         block += [replace(run, session=session) for run in matrix]
     order = shuffle.sample(list(blocks), len(blocks))
-    return shuffled((blocks[block] for block in sorted(order, key=lambda block: block[0])), shuffle)
+    return shuffle_blocks((blocks[block] for block in sorted(order, key=lambda block: block[0])), shuffle)
 
 
 def _choose_defects(
@@ -104,25 +104,27 @@ def _choose_defects(
 ) -> dict[Pair, tuple[str, float]]:
     """Return the cause and size of the defect of each defective pair, spread over groups and test cases."""
 
-    def fits(cause: str, case: TestCase) -> bool:
+    def cause_fits_case(cause: str, case: TestCase) -> bool:
         # a program that waits most of the time has a quota anyway
         return cause != QUOTA or case.pace == CLOSED
 
-    cases = [case for case in suite.test_cases.values() if any(fits(cause, case) for cause in causes)]
+    cases = [
+        case for case in suite.test_cases.values() if any(cause_fits_case(cause, case) for cause in causes)
+    ]
     count = round(suite.abnormal * suite.versions * len(suite.test_cases))
     numbers = {case.name: shuffle.sample(range(1, suite.versions + 1), suite.versions) for case in cases}
-    waiting: dict[str, list[tuple[TestCase, int]]] = {}
+    queues: dict[str, list[tuple[TestCase, int]]] = {}
     for turn in range(suite.versions):
         for case in shuffle.sample(cases, len(cases)):
-            waiting.setdefault(case.group, []).append((case, numbers[case.name][turn]))
-    groups = cycle(shuffle.sample(list(waiting), len(waiting)))
+            queues.setdefault(case.group, []).append((case, numbers[case.name][turn]))
+    groups = cycle(shuffle.sample(list(queues), len(queues)))
     cause = cycle(shuffle.sample(causes, len(causes)))
     size = cycle(shuffle.sample(suite.sizes, len(suite.sizes)))
     chosen: dict[Pair, tuple[str, float]] = {}
-    while len(chosen) < count and any(waiting.values()):
-        if queue := waiting[next(groups)]:
+    while len(chosen) < count and any(queues.values()):
+        if queue := queues[next(groups)]:
             case, number = queue.pop(0)
-            fitting = next(name for name in cause if fits(name, case))
+            fitting = next(name for name in cause if cause_fits_case(name, case))
             chosen[case.name, number] = (fitting, next(size))
     return chosen
 
@@ -141,14 +143,17 @@ def _add_invalid(
             runs[side].append(replace(runs[side][0], number=len(runs[side]) + 1, invalid=next(kind)))
 
 
-def order(suite: MatrixSuite, planned: PlannedRun, costs: Mapping[str, float]) -> Order:
+def build_order(suite: MatrixSuite, planned: PlannedRun, costs: Mapping[str, float]) -> Order:
     """Return the order for a planned run; `costs` are seconds per unit of each workload and defect."""
     case = suite.test_cases[planned.case]
     draw = random.Random(f"{suite.seed} {planned.run_id}")
     seconds = suite.seconds * case.length
-    each = seconds / case.transactions
-    units = {name: each * case.load * share / costs[name] for name, share in case.workloads.items()}
-    period = 0.0 if case.pace == CLOSED else each
+    transaction_seconds = seconds / case.transactions
+    units = {
+        name: transaction_seconds * case.load * share / costs[name]
+        for name, share in case.workload_shares.items()
+    }
+    period = 0.0 if case.pace == CLOSED else transaction_seconds
     work = Work(units, case.transactions, period, case.pace == POLLING)
     work = _with_defect(work, planned, seconds * case.load, costs)
     if planned.invalid == WRONG_COUNT:
@@ -170,7 +175,7 @@ def _with_defect(work: Work, planned: PlannedRun, seconds: float, costs: Mapping
     grown = size if cause == EXTRA_WORK else -size if cause != planned.cause else 0.0
     work = work._replace(units={name: units * (1 + grown) for name, units in work.units.items()})
     if cause in STANDING:
-        return work._replace(defect=cause, standing=size)
+        return work._replace(defect=cause, defect_size=size)
     if cause in costs:
         # at least one unit per run, or the version would not have the defect
         amount = max(1.0, size * seconds / costs[cause]) / work.transactions
@@ -203,9 +208,9 @@ class MeasuredRun:
     metrics: dict[str, float | None]
 
     @property
-    def key(self) -> str:
+    def journal_key(self) -> str:
         """The key of the planned run."""
-        return self.planned.key
+        return self.planned.journal_key
 
 
 @dataclass(frozen=True)
@@ -216,7 +221,7 @@ class Cost:
     seconds: float
 
 
-def corrected(
+def corrected_cost(
     suite: MatrixSuite, name: str, costs: Mapping[str, float], seconds: Callable[[Order], float]
 ) -> float:
     """Return the seconds per unit of `name`, corrected by trial runs: counting slows some programs down."""
@@ -240,12 +245,14 @@ def measure(
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> None:
     """Calibrate and measure the runs that have no journal entry, and write each to the journal at once."""
-    costs = calibrated(session, suite, everything, cost)
+    costs = calibrate_costs(session, suite, everything, cost)
 
-    def made(now: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
+    def measure_batch(now: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
         planned, at = now[0], datetime.now(UTC).isoformat()
-        outcome = run(replace(order(suite, planned, costs), limit=session.limits.seconds(planned.case)))
-        session.limits.learn(planned.case, outcome.elapsed)
+        outcome = run(
+            replace(build_order(suite, planned, costs), limit=session.limits.limit_for(planned.case))
+        )
+        session.limits.record_duration(planned.case, outcome.elapsed)
         metrics = {
             name: None if math.isnan(value) else float(f"{value:.6g}")
             for name, value in outcome.metrics.items()
@@ -253,10 +260,10 @@ def measure(
         entry = MeasuredRun(planned, at, outcome.elapsed, outcome.transactions, outcome.foreign, metrics)
         return [entry], outcome.foreign
 
-    session.measure(everything, made)
+    session.measure_missing(everything, measure_batch)
 
 
-def calibrated(
+def calibrate_costs(
     session: Session[MeasuredRun],
     suite: MatrixSuite,
     everything: Sequence[PlannedRun],
@@ -267,21 +274,21 @@ def calibrated(
     Known costs come from the journal; `cost` measures the others, which are written to it.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
-    waiting = session.waiting(everything)
-    cases = dict.fromkeys(run.case for run in waiting)
-    workloads = [name for case in cases for name in suite.test_cases[case].workloads]
-    causes = [run.cause.removesuffix(EQUAL_TIME) for run in waiting]
+    missing_runs = session.runs_to_measure(everything)
+    cases = dict.fromkeys(run.case for run in missing_runs)
+    workloads = [name for case in cases for name in suite.test_cases[case].workload_shares]
+    causes = [run.cause.removesuffix(EQUAL_TIME) for run in missing_runs]
     defects = [cause for cause in causes if cause in DEFECTS]
     for name in dict.fromkeys([*([HOST] if defects else []), *workloads, *defects]):
         if name not in costs:
-            done = len(everything) - len(waiting)
-            session.screen.advance(done, len(everything), f"calibrating {name}")
+            done = len(everything) - len(missing_runs)
+            session.screen.show_progress(done, len(everything), f"calibrating {name}")
             costs[name] = cost(name, costs)
-            session.journal.note(Cost(name, costs[name]))
+            session.journal.add_note(Cost(name, costs[name]))
     return costs
 
 
-def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
+def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
     """Return the tables of measured runs, without constant raw metrics; `name` is that of the machine."""
     groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)
@@ -289,8 +296,8 @@ def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> Mat
     metrics = [
         {
             "metric": metric,
-            "unit": validity.UNITS.get(metric) or matrix_rates.unit(metric),
-            "signed": matrix_rates.signed(metric) or metric == validity.CPU_OTHERS,
+            "unit": validity.UNITS.get(metric) or matrix_rates.metric_unit(metric),
+            "signed": matrix_rates.may_be_negative(metric) or metric == validity.CPU_OTHERS,
         }
         for metric in values.columns
     ]
@@ -312,7 +319,7 @@ def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> Mat
         if run.cause or run.invalid:
             causes.append((run.run_id, run.cause, run.size or None, run.invalid))
     runs = pd.concat([pd.DataFrame(about), values], axis="columns")
-    return MatrixTables.of_rows(runs, pd.DataFrame(causes, columns=list(CAUSE_DTYPES)), metrics)
+    return MatrixTables.from_rows(runs, pd.DataFrame(causes, columns=list(CAUSE_DTYPES)), metrics)
 
 
 def _metric_values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
@@ -323,45 +330,47 @@ def _metric_values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
         validity.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
         validity.TRANSACTIONS: [float(entry.transactions) for entry in entries],
     }
-    rolled = validity.rolled_up(raw.assign(**measured))
+    rolled = validity.with_summary_metrics(raw.assign(**measured))
     largest_share = {name: rolled[name].value_counts(normalize=True, dropna=False).max() for name in rolled}
     return rolled[[name for name in rolled if name.startswith(SUMMARY) or 1 - largest_share[name] >= VARIES]]
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite; see `data.collect.collect`.
+    """Measure a suite; see `data.collect.collect_suite`.
 
     Further settings: ``foreign``, the share of the programs' processor that others used in each run, and
     ``others_busy``, the median share of the whole machine that others used (%).
     """
-    suite = matrix_suite.load(path)
+    suite = matrix_suite.load_suite(path)
     *others, cpu = sorted(os.sched_getaffinity(0))
-    lacking = list(perf_stat.uncountable(suite.events))
+    lacking = list(perf_stat.uncountable_events(suite.events))
     if lacking:
-        screen.say(f"perf cannot count {', '.join(lacking)}")
+        screen.print_note(f"perf cannot count {', '.join(lacking)}")
     counted = [event for event in suite.events if event not in lacking]
     with Bench(cpu, suite.interval, counted) as bench, ExitStack() as stack:
         for name, problem in bench.missing.items():
-            screen.say(f"leaving out {name}: {problem}")
+            screen.print_note(f"leaving out {name}: {problem}")
         causes, kinds = (
             [name for name in names if name not in bench.missing]
             for names in (suite.causes, suite.invalid_kinds)
         )
         able = {"causes": causes, "kinds of invalid runs": kinds, "events": counted}
-        session = Session.begin(directory, suite, screen, "runs", MeasuredRun, note=Cost, able=able)
+        session = Session.begin_or_resume(directory, suite, screen, "runs", MeasuredRun, note=Cost, able=able)
 
-        def cost(name: str, costs: Mapping[str, float]) -> float:
-            first = calibrate(name, CALIBRATION, cpu)
-            return corrected(suite, name, {**costs, name: first}, lambda trial: bench.run(trial).elapsed)
+        def measure_cost(name: str, costs: Mapping[str, float]) -> float:
+            first = calibrate_unit(name, CALIBRATION, cpu)
+            return corrected_cost(
+                suite, name, {**costs, name: first}, lambda trial: bench.run_once(trial).elapsed
+            )
 
         # this process runs on other processors than the measured programs
         stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
         os.sched_setaffinity(0, others or [cpu])
         with session:
-            measure(session, suite, plan(suite, causes, kinds), run=bench.run, cost=cost)
+            measure(session, suite, plan_runs(suite, causes, kinds), run=bench.run_once, cost=measure_cost)
     entries = session.journal.entries
-    made = tables(suite, entries, machine.name())
+    made = build_tables(suite, entries, machine.machine_name())
     busy = made.runs[validity.CPU_OTHERS].dropna()
     others_busy = round(float(busy.median()), 1) if len(busy) else None
     foreign = sorted(entry.foreign for entry in entries)
-    return session.end(suite, made, lacking=lacking, foreign=foreign, others_busy=others_busy)
+    return session.write_results(suite, made, lacking=lacking, foreign=foreign, others_busy=others_busy)

@@ -17,33 +17,34 @@ class ValidateMatrices(Section):
     A metric or run with a larger share is left out.
     """
 
-    missing: Share = 0.5
+    max_missing_fraction: Share = 0.5
 
 
 class EvaluateMatrices(Section):
     """Parameters of the evaluation.
 
     ``models`` are the candidates for champion under the full scheme; each search inside a training part has
-    ``trials`` trials and at most ``components`` principal components. ``folds`` is the number of folds of
-    whole test cases for tables, ``cause_folds`` of whole causes, ``curve_folds`` for the figures of seed 001.
+    ``n_trials`` trials and at most ``max_components`` principal components. ``n_folds`` is the number of
+    folds of whole test cases for tables, ``n_cause_folds`` of whole causes, ``n_curve_folds`` for the figures
+    of seed 001.
     """
 
-    trials: Count = 6
-    components: Count = 100
+    n_trials: Count = 6
+    max_components: Count = 100
     models: tuple[str, ...] = ("decision-tree", "logistic", "tan", "svm", "knn", "random-forest", "xgboost")
-    folds: Annotated[int, Field(ge=2)] = 10
-    cause_folds: Annotated[int, Field(ge=2)] = 5
-    curve_folds: Annotated[int, Field(ge=2)] = 3
+    n_folds: Annotated[int, Field(ge=2)] = 10
+    n_cause_folds: Annotated[int, Field(ge=2)] = 5
+    n_curve_folds: Annotated[int, Field(ge=2)] = 3
 
 
 class DecideMatrices(Section):
     """Threshold of the verdict ``fail``: that of the best balanced accuracy, or a higher one.
 
-    At most the share ``false_alarms`` of the normal pairs of other test cases gets ``fail``, with
+    At most the share ``max_false_positive_rate`` of the normal pairs of other test cases gets ``fail``, with
     ``confidence``; null: without a guarantee.
     """
 
-    false_alarms: Share | None = 0.1
+    max_false_positive_rate: Share | None = 0.1
     confidence: Share = 0.9
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
-from data.measure.workloads import Units, repeat
+from data.measure.workloads import Units, repeat_unit
 
 #: Transactions done, and begin and end by the monotonic clock.
 PROGRESS = struct.Struct("=ddd")
@@ -49,7 +49,7 @@ class Work(NamedTuple):
     Each of the ``transactions`` runs a number of units of each workload (``units``), and ``amount`` units of
     the ``defect``; fractions of units are carried over to the next transaction. Transactions start every
     ``period`` seconds, or without pause if it is 0; meanwhile the program sleeps, or polls if ``polling``. A
-    defect of `STANDING` has the size ``standing``.
+    defect of `STANDING` has the size ``defect_size``.
     """
 
     units: dict[str, float]
@@ -58,16 +58,16 @@ class Work(NamedTuple):
     polling: bool = False
     defect: str = ""
     amount: float = 0.0
-    standing: float = 0.0
+    defect_size: float = 0.0
 
 
-def run(work: Work, progress: Path) -> None:
+def run_work(work: Work, progress: Path) -> None:
     """Do the work, and write its progress to a file."""
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:
-        parts.append((repeat(DEFECTS[work.defect]()), work.amount))
+        parts.append((repeat_unit(DEFECTS[work.defect]()), work.amount))
     if work.defect in STANDING:
-        STANDING[work.defect](work.standing)
+        STANDING[work.defect](work.defect_size)
     written = Progress(progress)
     os.write(1, b"r")
     os.read(0, 1)
@@ -92,9 +92,9 @@ def _wait_until(moment: float, *, polling: bool) -> None:
         time.sleep(NAP if polling else left)
 
 
-def calibrate(name: str, seconds: float) -> float:
+def calibrate_unit(name: str, seconds: float) -> float:
     """Return the duration of a unit of a workload or defect in seconds, measured in about `seconds`."""
-    do: Units = WORKLOADS[name]() if name in WORKLOADS else repeat(DEFECTS[name]())
+    do: Units = WORKLOADS[name]() if name in WORKLOADS else repeat_unit(DEFECTS[name]())
     do(1)
     count, took = 1, 0.0
     while took < seconds / 2:
@@ -112,9 +112,9 @@ def main(arguments: list[str]) -> None:
 
     options = json.loads(arguments[0])
     if "calibrate" in options:
-        sys.stdout.write(repr(calibrate(options["calibrate"], options["seconds"])))
+        sys.stdout.write(repr(calibrate_unit(options["calibrate"], options["seconds"])))
     else:
-        run(Work(*options["work"]), Path(options["progress"]))
+        run_work(Work(*options["work"]), Path(options["progress"]))
     sys.stdout.flush()
     # without waiting for children and threads
     os._exit(0)

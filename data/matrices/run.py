@@ -22,7 +22,7 @@ from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
 from data.measure import kernel_counts
 from data.measure.child import Talking, TimedOutError, TimeLimits, execute
 from data.measure.groups import Group, Quota, why_no_groups
-from data.measure.kernel_counts import Numbers, Program, descendants
+from data.measure.kernel_counts import Numbers, Program, with_descendants
 from data.measure.perf_stat import Counting
 from data.measure.session import WORKLOADS
 
@@ -47,7 +47,7 @@ PROGRAM_UNITS = {
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """Counts and levels at one moment, ``at`` in seconds of any clock.
 
     ``machine``, ``program`` and ``group`` are counts so far; ``levels`` and ``program_levels`` are levels of
@@ -62,20 +62,25 @@ class Look:
     program_levels: Numbers
 
 
-def rates(looks: Sequence[Look], perf: Mapping[str, float], transactions: int) -> Numbers:
+def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transactions: int) -> Numbers:
     """Return the raw metrics of a run by name; `perf` are counts over the whole run."""
-    first, last = looks[0], looks[-1]
+    first, last = snapshots[0], snapshots[-1]
     seconds = last.at - first.at
     per = float(transactions) if transactions else np.nan
-    metrics = _growth(first.machine, last.machine, seconds)
-    steps = [_growth(a.machine, b.machine, b.at - a.at) for a, b in pairwise(_peak_looks(looks))]
+    metrics = _growth_per_second(first.machine, last.machine, seconds)
+    steps = [
+        _growth_per_second(a.machine, b.machine, b.at - a.at) for a, b in pairwise(_peak_snapshots(snapshots))
+    ]
     metrics |= {f"{name}{PEAK}": max(step[name] for step in steps) for name in PEAKED if name in metrics}
-    levels = _growth(first.levels, last.levels, seconds)
+    levels = _growth_per_second(first.levels, last.levels, seconds)
     metrics |= {f"{name}{CHANGE}": value for name, value in levels.items()}
-    for name, values in _by_name(look.program for look in looks).items():
+    for name, values in _by_name(snapshot.program for snapshot in snapshots).items():
         metrics[f"{PROGRAM}{name}"] = (max(values) - first.program.get(name, 0.0)) / per
-    metrics |= {f"{GROUP}{name}": value for name, value in _growth(first.group, last.group, seconds).items()}
-    for name, values in _by_name(look.program_levels for look in looks).items():
+    metrics |= {
+        f"{GROUP}{name}": value
+        for name, value in _growth_per_second(first.group, last.group, seconds).items()
+    }
+    for name, values in _by_name(snapshot.program_levels for snapshot in snapshots).items():
         metrics[f"{PROGRAM}{name}"] = float(np.mean(values))
     metrics |= {f"{PERF}{event}": count / per for event, count in perf.items()}
     kinds = ("user", "system")
@@ -86,30 +91,30 @@ def rates(looks: Sequence[Look], perf: Mapping[str, float], transactions: int) -
     return metrics
 
 
-def _by_name(looks: Iterable[Numbers]) -> dict[str, list[float]]:
+def _by_name(snapshots: Iterable[Numbers]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {}
-    for name, value in (item for look in looks for item in look.items()):
+    for name, value in (item for snapshot in snapshots for item in snapshot.items()):
         values.setdefault(name, []).append(value)
     return values
 
 
-def _peak_looks(looks: Sequence[Look]) -> Sequence[Look]:
+def _peak_snapshots(snapshots: Sequence[Snapshot]) -> Sequence[Snapshot]:
     """Return the looks between which peaks are measured: a short last interval is merged with the one before.
 
     A program ends at any time, but the kernel updates its counts only every few milliseconds.
     """
-    if len(looks) <= len(("first", "last")):
-        return looks
-    *before, late, last = looks
+    if len(snapshots) <= len(("first", "last")):
+        return snapshots
+    *before, late, last = snapshots
     short = last.at - late.at < SHORT * (late.at - before[-1].at)
-    return [*before, last] if short else looks
+    return [*before, last] if short else snapshots
 
 
-def _growth(before: Numbers, after: Numbers, seconds: float) -> Numbers:
+def _growth_per_second(before: Numbers, after: Numbers, seconds: float) -> Numbers:
     return {name: (value - before.get(name, 0.0)) / seconds for name, value in after.items()}
 
 
-def unit(name: str) -> str:
+def metric_unit(name: str) -> str:
     """Return the unit of a raw metric."""
     if name == BUSY:
         return "ms/s"
@@ -123,10 +128,10 @@ def unit(name: str) -> str:
             return "1" if kind.startswith(PLAIN_LEVELS) else "KiB"
         plain = PROGRAM_UNITS.get(kind, "1")
         return plain if plain == "MiB" else f"{plain}/txn"
-    return f"{kernel_counts.unit(name.removesuffix(CHANGE).removesuffix(PEAK))}/s"
+    return f"{kernel_counts.count_unit(name.removesuffix(CHANGE).removesuffix(PEAK))}/s"
 
 
-def signed(name: str) -> bool:
+def may_be_negative(name: str) -> bool:
     """Return whether a raw metric may be negative."""
     return name.endswith(CHANGE)
 
@@ -160,7 +165,7 @@ class Order:
     limit: float = TimeLimits.FIRST
 
     @property
-    def place(self) -> str:
+    def place_in_errors(self) -> str:
         """The name of the run in errors."""
         return f'workload "{next(iter(self.work.units))}"'
 
@@ -193,7 +198,7 @@ class Bench:
             self.missing[BACKWARDS] = why_no_groups()
         try:
             self._quota = Quota()
-            if not self._quota.apart:
+            if not self._quota.allows_accounting:
                 self.missing[QUOTA] = "control groups of version 2 count and bound in one"
         except OSError as exc:
             self.missing[QUOTA] = f"no control group for processor time ({exc})"
@@ -204,19 +209,19 @@ class Bench:
         self._competitors: dict[float, list[Talking]] = {}
         for share in HEAVY:
             for processor in sorted(os.sched_getaffinity(0)):
-                self._competitors.setdefault(share, []).append(self._competitor(processor, share))
+                self._competitors.setdefault(share, []).append(self._start_competitor(processor, share))
         self._keep_events()
 
     def __enter__(self) -> Self:
         return self
 
-    def _competitor(self, cpu: int, share: float) -> Talking:
+    def _start_competitor(self, cpu: int, share: float) -> Talking:
         command = [sys.executable, "-I", "-S", str(WORKLOADS), "compete", str(cpu), str(share)]
         program = Talking(command, f"competitor on processor {cpu}")
         self._keeper.callback(program.end)
-        if not program.heard(LIMIT):
-            raise program.failed()
-        program.send(signal.SIGSTOP)
+        if not program.read_byte(LIMIT):
+            raise program.end_with_error()
+        program.send_signal(signal.SIGSTOP)
         return program
 
     def _keep_events(self) -> None:
@@ -229,86 +234,91 @@ class Bench:
         self._keeper.callback(sleeper.end)
         counting = Counting([sleeper.pid], self.events, 5.0, Path(scratch) / "perf.csv")
         self._keeper.callback(counting.close)
-        counting.ready()
+        counting.wait_until_ready()
 
     def __exit__(self, *_: object) -> None:
         self._keeper.close()
         if self._quota is not None:
             self._quota.close()
 
-    def run(self, order: Order) -> Outcome:
+    def run_once(self, order: Order) -> Outcome:
         """Run `order` once."""
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
-            started.expect(b"r")
+            started.expect_message(b"r")
             counting = None
             if self.events:
-                pids = list(descendants(started.pid))
+                pids = list(with_descendants(started.pid))
                 counting = Counting(pids, self.events, self.interval, Path(scratch) / "perf.csv")
                 stack.callback(counting.close)
             if self._quota is not None and order.quota < 1:
-                self._quota.limit(order.quota)
-                self._quota.add(started.pid)
+                self._quota.set_limit(order.quota)
+                self._quota.add_process(started.pid)
             program = Program(started.pid)
             if counting is not None:
-                counting.ready()
-                counting.enable()
-            looks = [self._look(started, program), *self._watch(started, order, program, stack)]
-            self._counted = looks[-1].group
+                counting.wait_until_ready()
+                counting.start_counting()
+            snapshots = [
+                self._take_snapshot(started, program),
+                *self._watch_program(started, order, program, stack),
+            ]
+            self._counted = snapshots[-1].group
             perf: dict[str, float] = {}
             if counting is not None:
-                totals = counting.stop().drop(columns="t_seconds").sum(min_count=1)
+                totals = counting.stop_counting().drop(columns="t_seconds").sum(min_count=1)
                 perf = {str(event): float(count) for event, count in totals.items()}
             done, begin, end = Progress.read(started.progress)
             if order.invalid == KILLED and done >= order.work.transactions and order.moment > EARLIEST:
                 # it was faster than its calibration, and had already ended
-                return self.run(replace(order, moment=order.moment / 2))
-            metrics = rates(looks, perf, done)
+                return self.run_once(replace(order, moment=order.moment / 2))
+            metrics = raw_metrics(snapshots, perf, done)
             # the share of the program's processor that was neither idle nor used by the program
             idle = sum(metrics[name] for name in ("cpu.idle", "cpu.iowait", BUSY)) / 1000
             foreign = 0.0 if order.invalid else max(0.0, 1 - idle)
             return Outcome((end or started.seen) - begin, done, metrics, round(foreign, 4))
 
-    def _look(self, started: _Started, program: Program, *, between: bool = False) -> Look:
+    def _take_snapshot(self, started: _Started, program: Program, *, between: bool = False) -> Snapshot:
         """Read all counts; the levels of the machine only in the first and the last look."""
         counts_so_far = started.counted.counts() if started.counted is not None else {}
         group = {name: count + self._counted.get(name, 0.0) for name, count in counts_so_far.items()}
-        at, counts = time.perf_counter(), kernel_counts.counts(self.cpu)
-        levels = {} if between else kernel_counts.levels(self.cpu)
-        return Look(at, counts, program.counts(), group, levels, program.levels())
+        at, counts = time.perf_counter(), kernel_counts.machine_counts(self.cpu)
+        levels = {} if between else kernel_counts.machine_levels(self.cpu)
+        return Snapshot(at, counts, program.counts(), group, levels, program.levels())
 
-    def _watch(self, started: _Started, order: Order, program: Program, stack: ExitStack) -> Iterator[Look]:
+    def _watch_program(
+        self, started: _Started, order: Order, program: Program, stack: ExitStack
+    ) -> Iterator[Snapshot]:
         """Start the program, yield a look every `interval` until it is done, and make the run invalid."""
         begin, tick, spoiled = time.perf_counter(), 1, not order.invalid
-        started.say(b"g")
+        started.send_message(b"g")
         while True:
             now = time.perf_counter() - begin
             due = tick * self.interval
             if not spoiled and now >= order.moment:
-                self._spoil(started, order, stack)
+                self._make_invalid(started, order, stack)
                 spoiled = True
             wait = due if spoiled else min(due, order.moment)
-            if started.done(max(0.0, wait - now)):
-                yield self._look(started, program)
+            if started.wait_for_message(max(0.0, wait - now)):
+                yield self._take_snapshot(started, program)
                 return
             now = time.perf_counter() - begin
             if now >= due:
                 tick += 1
-                yield self._look(started, program, between=True)
+                yield self._take_snapshot(started, program, between=True)
             if now > order.limit:
-                raise TimedOutError.after(order.limit, order.place)
+                raise TimedOutError.from_limit(order.limit, order.place_in_errors)
 
-    def _spoil(self, started: _Started, order: Order, stack: ExitStack) -> None:
+    def _make_invalid(self, started: _Started, order: Order, stack: ExitStack) -> None:
         if order.invalid == DISTURBED:
             for competitor in self._competitors[order.heavy]:
-                stack.callback(competitor.send, signal.SIGSTOP)
-                competitor.send(signal.SIGCONT)
+                stack.callback(competitor.send_signal, signal.SIGSTOP)
+                competitor.send_signal(signal.SIGCONT)
         elif order.invalid == KILLED:
-            started.stop()
+            started.kill_early()
         elif order.invalid == BACKWARDS:
             # counts restart from 0, as when a service is restarted
-            started.regroup()
+            started.move_to_new_group()
             self._counted = {}
 
 
@@ -322,49 +332,49 @@ class _Started(Talking):
         self.progress = scratch / "progress"
         self.progress.write_bytes(PROGRESS.pack(0, 0, 0))
         self._killed, self.seen, self._word = False, 0.0, b""
-        command = _command({"work": order.work, "progress": str(self.progress)})
+        command = _program_command({"work": order.work, "progress": str(self.progress)})
         environment = {**ENVIRONMENT, **order.environment}
-        super().__init__(command, order.place, scratch, cpu=cpu, environment=environment)
+        super().__init__(command, order.place_in_errors, scratch, cpu=cpu, environment=environment)
         self.counted = self.group if isinstance(self.group, Group) else None
 
-    def expect(self, word: bytes) -> None:
+    def expect_message(self, word: bytes) -> None:
         """Wait for the message `word`."""
-        if not self.done(TimeLimits.FIRST) or self._word != word:
-            raise self.failed()
+        if not self.wait_for_message(TimeLimits.FIRST) or self._word != word:
+            raise self.end_with_error()
 
-    def done(self, seconds: float) -> bool:
+    def wait_for_message(self, seconds: float) -> bool:
         """Wait up to `seconds` for a message or the end of the program; return whether either came."""
-        word = self.heard(seconds)
+        word = self.read_byte(seconds)
         if word is None:
             return False
         self._word, self.seen = word, time.monotonic()
         if not word and not self._killed:
-            raise self.failed()
+            raise self.end_with_error()
         return True
 
-    def regroup(self) -> None:
+    def move_to_new_group(self) -> None:
         """Move the program to a new control group."""
         if self.counted is not None:
             self.counted = Group(within=self.counted)
-            for pid in descendants(self.pid):
+            for pid in with_descendants(self.pid):
                 with suppress(OSError):
-                    self.counted.add(pid)
+                    self.counted.add_process(pid)
 
-    def stop(self) -> None:
+    def kill_early(self) -> None:
         """Kill the program and its children before it is done."""
         self._killed = True
         self.kill()
 
 
-def calibrate(name: str, seconds: float, cpu: int) -> float:
-    """Return the result of `data.matrices.programs.calibrate`, measured on processor `cpu`."""
+def calibrate_unit(name: str, seconds: float, cpu: int) -> float:
+    """Return the result of `data.matrices.programs.calibrate_unit`, measured on processor `cpu`."""
     place = f'unit "{name}"'
-    command = _command({"calibrate": name, "seconds": seconds})
+    command = _program_command({"calibrate": name, "seconds": seconds})
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
         done = execute(command, place, Path(scratch), TimeLimits.FIRST, cpu=cpu, environment=ENVIRONMENT)
-    done.require(place)
+    done.require_success(place)
     return float(done.last_line)
 
 
-def _command(options: dict[str, Any]) -> list[str]:
+def _program_command(options: dict[str, Any]) -> list[str]:
     return [sys.executable, "-S", "-m", "data.matrices.programs", json.dumps(options)]

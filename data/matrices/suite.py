@@ -12,10 +12,10 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
-from data.measure.session import Count, CountedSuite, typed, unique
+from data.measure.session import Count, CountedSuite, require_unique, validate_suite
 from data.tables.documents import Section
 from data.tables.files import yaml_content
-from data.tables.problems import unknown
+from data.tables.problems import unknown_message
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, le=5)]
@@ -54,7 +54,7 @@ class TestCase(Section):
     length: Positive = 1.0
 
     @property
-    def workloads(self) -> dict[str, float]:
+    def workload_shares(self) -> dict[str, float]:
         """The share of the work by workload."""
         return {self.workload: 1 - self.share} | ({self.second: self.share} if self.second else {})
 
@@ -81,7 +81,7 @@ class MixedCases(Section):
     loads: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)] = (0.5,)
     groups: tuple[CaseGroup, ...]
 
-    def cases(self, seed: int) -> Iterator[TestCase]:
+    def draw_cases(self, seed: int) -> Iterator[TestCase]:
         """Yield the test cases, drawn with `seed`."""
         every = dict.fromkeys(name for group in self.groups for name in group.workloads)
         for kind in self.groups:
@@ -131,26 +131,30 @@ class MatrixSuite(CountedSuite):
     @cached_property
     def test_cases(self) -> dict[str, TestCase]:
         """All test cases by name."""
-        mixed = self.mixture.cases(self.seed) if self.mixture else ()
+        mixed = self.mixture.draw_cases(self.seed) if self.mixture else ()
         return {case.name: case for case in (*self.cases, *mixed)}
 
 
-def load(path: Path) -> MatrixSuite:
+def load_suite(path: Path) -> MatrixSuite:
     """Read and validate a suite; InputError with file, key and value."""
-    suite = typed(MatrixSuite, yaml_content(path), path)
+    suite = validate_suite(MatrixSuite, yaml_content(path), path)
     for noun, names, allowed in (
-        ("workload", [name for case in suite.test_cases.values() for name in case.workloads], WORKLOADS),
+        (
+            "workload",
+            [name for case in suite.test_cases.values() for name in case.workload_shares],
+            WORKLOADS,
+        ),
         ("cause", suite.causes, CAUSES),
         ("kind of invalid run", suite.invalid_kinds, INVALID_KINDS),
     ):
         for name in names:
             if name not in allowed:
-                raise InputError(f'{noun} "{name}" {unknown(name, allowed)}', file=path)
+                raise InputError(f'{noun} "{name}" {unknown_message(name, allowed)}', file=path)
     for share, key in (("abnormal", "causes"), ("invalid", "invalid_kinds")):
         if getattr(suite, share) and not getattr(suite, key):
             raise InputError(f"{key}=[]: expected at least one", file=path)
     if not suite.test_cases:
         raise InputError("cases=[]: expected at least one, or a mixture", file=path)
-    unique([case.name for case in suite.cases], "case", path)
-    unique(suite.events, "event", path)
+    require_unique([case.name for case in suite.cases], "case", path)
+    require_unique(suite.events, "event", path)
     return suite

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
-from data.tables.parquet import opened
+from data.tables.parquet import open_parquet
 from data.tables.problems import Problems
-from data.tables.specs import Spec, Tables, as_number, named, one_of, text, typed
+from data.tables.specs import Spec, Tables, as_number, name_rules, one_of, text_dtypes, with_dtypes
 
-RUN_DTYPES = {**text(*RUN_TEXTS), **dict.fromkeys(RUN_FLAGS, "boolean")}
+RUN_DTYPES = {**text_dtypes(*RUN_TEXTS), **dict.fromkeys(RUN_FLAGS, "boolean")}
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}
 METRIC_DTYPES = {"metric": "str", "unit": "str", "signed": "boolean", "note": "str"}
 SIDES = ("baseline", "target")
@@ -54,11 +54,11 @@ class MatrixTables(Tables):
         "runs": Spec(
             RUN_DTYPES,
             ("valid", "abnormal"),
-            further=as_number,
+            other_dtype=as_number,
             unique=("run_id",),
             words={"run_id": "run"},
             file="matrices",
-            rules=(*named("run_id", "workload", "group", "pair_id"), one_of("side", *SIDES)),
+            rules=(*name_rules("run_id", "workload", "group", "pair_id"), one_of("side", *SIDES)),
         ),
         "causes": Spec(CAUSE_DTYPES, may_lack=True),
         "metrics": Spec(METRIC_DTYPES, ("signed", "note"), may_lack=True),
@@ -69,12 +69,12 @@ class MatrixTables(Tables):
     metrics: pd.DataFrame
 
     @property
-    def raw(self) -> list[str]:
+    def raw_metrics(self) -> list[str]:
         """The raw metrics."""
         return [name for name in self.all_metrics if not name.startswith(SUMMARY)]
 
     @property
-    def summary(self) -> list[str]:
+    def summary_metrics(self) -> list[str]:
         """The summary metrics, with their prefix."""
         return [name for name in self.all_metrics if name.startswith(SUMMARY)]
 
@@ -84,40 +84,41 @@ class MatrixTables(Tables):
         return metrics_of(self.runs)
 
     @cached_property
-    def standing(self) -> RunPlaces:
+    def pair_sides(self) -> PairSides:
         """The pair and the side of each run, as integers."""
-        return RunPlaces.of(self.runs)
+        return PairSides.from_runs(self.runs)
 
-    def numbers(self, metrics: Sequence[str]) -> NDArray[np.float64]:
+    def metric_values(self, metrics: Sequence[str]) -> NDArray[np.float64]:
         """Return the values of `metrics`, shape (n_runs, n_metrics); read-only, NaN where not measured."""
-        values = self._numbers
+        values = self._all_values
         if self.all_metrics == list(metrics):
             return values
         columns = {name: column for column, name in enumerate(self.all_metrics)}
         return values[:, [columns[name] for name in metrics]]
 
     @cached_property
-    def _numbers(self) -> NDArray[np.float64]:
+    def _all_values(self) -> NDArray[np.float64]:
         # one array of all metrics: selecting columns of a frame takes longer than computing with them
         columns = [column not in RUN_DTYPES for column in self.runs.columns]
         return self.runs.iloc[:, np.flatnonzero(columns)].to_numpy(np.float64)
 
-    def counted(self) -> str:
+    def describe_counts(self) -> str:
         """Return a text with the numbers of runs, workloads, groups, pairs and metrics."""
         counts = self.runs[["workload", "group", "pair_id"]].nunique()
         return (
             f"{len(self.runs)} runs of {counts['workload']} workloads in {counts['group']} groups, "
-            f"{counts['pair_id']} pairs, {len(self.raw)} raw and {len(self.summary)} summary metrics"
+            f"{counts['pair_id']} pairs, {len(self.raw_metrics)} raw and {len(self.summary_metrics)} "
+            "summary metrics"
         )
 
     @classmethod
-    def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
+    def from_frames(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
         """Return the tables with raw metrics before summary metrics, and a row of `metrics` for each."""
         runs = frames["runs"]
         names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
         described = frames["metrics"].drop_duplicates("metric").set_index("metric")
         every = described.reindex(pd.Index(names, dtype="str", name="metric")).reset_index()
-        metrics = typed(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
+        metrics = with_dtypes(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
         # the index of a source may have duplicates
         whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")
         # a copy has one block of numbers: selecting rows is faster than with one block per metric
@@ -138,7 +139,7 @@ class MatrixTables(Tables):
         """
         path = directory / "matrices.parquet" if directory.is_dir() else directory
         if path.is_file():
-            with opened(path) as file:
+            with open_parquet(path) as file:
                 count = file.metadata.num_columns - len(RUN_DTYPES.keys() & set(file.schema.names))
             if count > MOST_METRICS:
                 raise InputError(f"has {count} metrics; expected {MOST_METRICS} at most", file=path)
@@ -147,14 +148,16 @@ class MatrixTables(Tables):
         for name in ("causes", "metrics"):
             other = path.with_name(f"{name}.parquet")
             is_read = other != path and (directory.is_dir() or name == "metrics")
-            frames[name] = cls.SPECS[name].read(other) if is_read else typed(None, cls.SPECS[name].dtypes)
-        return cls.of(frames)
+            frames[name] = (
+                cls.SPECS[name].read(other) if is_read else with_dtypes(None, cls.SPECS[name].dtypes)
+            )
+        return cls.from_frames(frames)
 
-    def of_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
+    def select_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
         """Return the tables with the runs of a mask, shape (n_runs,)."""
         return self.with_runs(self.runs[chosen].reset_index(drop=True))
 
-    def known_as(self, metrics: pd.DataFrame) -> MatrixTables:
+    def with_metrics(self, metrics: pd.DataFrame) -> MatrixTables:
         """Return a copy with the table `metrics` replaced; values computed from the runs are kept."""
         copy = MatrixTables(self.runs, self.causes, metrics)
         vars(copy).update({**vars(self), "metrics": metrics})
@@ -171,13 +174,13 @@ class MatrixTables(Tables):
     def without_flaws(self, problems: Problems) -> MatrixTables:
         """Return the tables without unusable runs and pairs, which are added to `problems`.
 
-        See `without_flawed_runs` and `incomparable`; all runs of an incomparable pair are removed.
+        See `without_flawed_runs` and `incomparable_pairs`; all runs of an incomparable pair are removed.
         """
-        sound = self.without_flawed_runs(problems)
-        reasons = incomparable(sound.runs)
+        valid_tables = self.without_flawed_runs(problems)
+        reasons = incomparable_pairs(valid_tables.runs)
         for pair, reason in reasons.items():
             problems.add(InputError(reason, place=f'pair "{pair}"'))
-        return sound.of_runs(~sound.runs["pair_id"].isin(reasons).to_numpy(bool))
+        return valid_tables.select_runs(~valid_tables.runs["pair_id"].isin(reasons).to_numpy(bool))
 
     def without_flawed_runs(self, problems: Problems) -> MatrixTables:
         """Return the tables without unusable runs, which are added to `problems`.
@@ -185,7 +188,9 @@ class MatrixTables(Tables):
         Unusable are runs without a name, a workload, a group or a pair, runs with an unknown side, and
         repetitions of a name (the first run is kept).
         """
-        return self if _is_sound(self.runs) else self.with_runs(self.sound("runs", problems))
+        return (
+            self if _all_runs_valid(self.runs) else self.with_runs(self.drop_invalid_rows("runs", problems))
+        )
 
     def without_flags(self) -> MatrixTables:
         """Return a copy with all flags ``valid`` and ``abnormal`` missing."""
@@ -193,7 +198,7 @@ class MatrixTables(Tables):
         return replace(self, runs=self.runs.assign(valid=missing, abnormal=missing))
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def join_tables(cls, parts: Sequence[Self]) -> Self:
         """Join the tables of several sources; the values of a metric that a source does not have are NaN.
 
         InputError if two sources have a metric in different units.
@@ -204,11 +209,11 @@ class MatrixTables(Tables):
             for name, rows in units[units.duplicated("metric", keep=False)].groupby("metric", sort=False):
                 names = " and ".join(f'"{unit}"' for unit in rows["unit"])
                 raise InputError(f"comes in the units {names}; expected one", place=f'metric "{name}"')
-        return super().joined(parts)
+        return super().join_tables(parts)
 
 
 @dataclass(frozen=True)
-class RunPlaces:
+class PairSides:
     """The pair of each run, as an index into ``names``, and whether it belongs to the target.
 
     ``names`` are the pairs in the order of their first runs.
@@ -219,13 +224,13 @@ class RunPlaces:
     target: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, runs: pd.DataFrame) -> RunPlaces:
+    def from_runs(cls, runs: pd.DataFrame) -> PairSides:
         """Return the pairs and sides of a table of runs."""
         pair, names = pd.factorize(runs["pair_id"].to_numpy(object))
         return cls(pair, names, runs["side"].to_numpy(object) == SIDES[1])
 
     @property
-    def matrix(self) -> NDArray[np.intp]:
+    def matrix_index(self) -> NDArray[np.intp]:
         """The matrix of each run: 2 * pair for the baseline, 2 * pair + 1 for the target."""
         return 2 * self.pair + self.target
 
@@ -238,14 +243,14 @@ class StackedSides:
         self._about: list[dict[str, Any]] = []
         self._values = [np.zeros((0, len(self._metrics)))]
 
-    def add(self, values: NDArray[np.float64], pair: str, side: str, **metadata: Any) -> list[str]:
+    def add_side(self, values: NDArray[np.float64], pair: str, side: str, **metadata: Any) -> list[str]:
         """Add one side of a pair, shape (n_runs, n_metrics); return the names of its runs."""
         names = [f"{pair} {side} {number}" for number in range(len(values))]
         self._about += [{"run_id": name, "pair_id": pair, "side": side, **metadata} for name in names]
         self._values.append(values)
         return names
 
-    def frame(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """Return the table of runs."""
         values = pd.DataFrame(np.concatenate(self._values), columns=self._metrics)
         return pd.concat([pd.DataFrame(self._about), values], axis="columns")
@@ -256,14 +261,14 @@ def metrics_of(runs: pd.DataFrame) -> list[str]:
     return [column for column in runs.columns.tolist() if column not in RUN_DTYPES]
 
 
-def incomparable(runs: pd.DataFrame) -> dict[str, str]:
+def incomparable_pairs(runs: pd.DataFrame) -> dict[str, str]:
     """Return the reason of each pair of matrices that cannot be compared, by ``pair_id``.
 
     One side is missing, a side mixes versions, or the sides differ in more than one field (seed 001,
     section 2.1). Every run must have a pair and a side.
     """
-    places = RunPlaces.of(runs)
-    pair, names, side = places.pair, places.names, places.target.astype(np.intp)
+    pair_sides = PairSides.from_runs(runs)
+    pair, names, side = pair_sides.pair, pair_sides.names, pair_sides.target.astype(np.intp)
     first = np.full((len(SIDES), len(names)), -1)
     rows = np.arange(len(runs) - 1, -1, -1)
     first[side[rows], pair[rows]] = rows
@@ -287,7 +292,7 @@ def incomparable(runs: pd.DataFrame) -> dict[str, str]:
     return reasons
 
 
-def _is_sound(runs: pd.DataFrame) -> bool:
+def _all_runs_valid(runs: pd.DataFrame) -> bool:
     # the usual case, found out faster than by the rules themselves
     spec = MatrixTables.SPECS["runs"]
     if not (isinstance(runs.index, pd.RangeIndex) and runs.index.start == 0 and runs.index.step == 1):
@@ -317,7 +322,7 @@ class Choice:
     def __bool__(self) -> bool:
         return bool(self.only or self.without)
 
-    def of(self, tables: MatrixTables) -> MatrixTables:
+    def select_pairs(self, tables: MatrixTables) -> MatrixTables:
         """Return the tables of the pairs whose two sides both have a chosen workload.
 
         InputError if a pattern matches no workload, or no pair is left.
@@ -335,4 +340,4 @@ class Choice:
         chosen = wanted.groupby(tables.runs["pair_id"]).transform("all").to_numpy(bool)
         if not chosen.any():
             raise InputError("no workload is left: each chosen workload is also left out")
-        return tables.of_runs(chosen)
+        return tables.select_runs(chosen)

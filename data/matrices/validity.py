@@ -17,10 +17,10 @@ from data import stages
 from data.errors import InputError
 from data.matrices.formats import SOURCES
 from data.matrices.params import Matrices
-from data.matrices.tables import SIDES, SUMMARY, MatrixTables, RunPlaces
-from data.stages import KEPT, WARNINGS, Decisions, by, column_counts, reasons
+from data.matrices.tables import SIDES, SUMMARY, MatrixTables, PairSides
+from data.stages import KEPT, WARNINGS, Decisions, column_counts, reason_table, useless_column_reasons
 from data.tables.problems import Problems
-from data.tables.specs import Spec, typed
+from data.tables.specs import Spec, with_dtypes
 
 ELAPSED = f"{SUMMARY}elapsed"
 TRANSACTIONS = f"{SUMMARY}transactions"
@@ -54,29 +54,29 @@ UNITS = {
 }
 
 
-def rolled_up(runs: pd.DataFrame) -> pd.DataFrame:
+def with_summary_metrics(runs: pd.DataFrame) -> pd.DataFrame:
     """Return `runs` with all summary metrics, after the raw ones; NaN where a raw metric is unknown."""
 
-    def total(*names: str) -> pd.Series:
+    def sum_metrics(*names: str) -> pd.Series:
         return runs.reindex(columns=[*names]).sum(axis="columns", skipna=False)
 
     # cpu: the processor of the program; stat: the whole machine
     busy, times = (
-        {place: total(*(f"{place}.{kind}" for kind in kinds)) for place in ("cpu", "stat")}
+        {place: sum_metrics(*(f"{place}.{kind}" for kind in kinds)) for place in ("cpu", "stat")}
         for kinds in (BUSY, PROCESSOR_TIMES)
     )
     computed = {
         f"{SUMMARY}throughput": runs[TRANSACTIONS] / runs[ELAPSED],
         f"{SUMMARY}cpu": 100 * busy["cpu"] / times["cpu"],
-        CPU_OTHERS: 100 * (busy["stat"] - total("process.busy")) / times["stat"],
-        **{f"{SUMMARY}{name}": total(*names) for name, (_, *names) in SUMS.items()},
+        CPU_OTHERS: 100 * (busy["stat"] - sum_metrics("process.busy")) / times["stat"],
+        **{f"{SUMMARY}{name}": sum_metrics(*names) for name, (_, *names) in SUMS.items()},
     }
     measured = runs[[ELAPSED, TRANSACTIONS]]
     raw = runs.drop(columns=measured.columns)
     return pd.concat([raw, measured, pd.DataFrame(computed, index=runs.index)], axis="columns")
 
 
-#: A metric without the flag ``signed`` may be negative if this share of its values is.
+#: A metric without the flag ``may_be_negative`` may be negative if this share of its values is.
 SIGNED_SHARE = 0.05
 #: Percent, and the tolerance for shares above it: clocks are read one after the other.
 WHOLE_SHARE, OVER = 100.0, 5.0
@@ -84,30 +84,30 @@ WHOLE_SHARE, OVER = 100.0, 5.0
 LARGEST = 1e100
 
 
-def signed(tables: MatrixTables) -> pd.Series:
+def may_be_negative(tables: MatrixTables) -> pd.Series:
     """Return whether each metric may be negative: its flag, or whether its values often are."""
     flags = tables.metrics["signed"]
     if flags.notna().all():
         return flags
-    values = tables.numbers(tables.all_metrics)
+    values = tables.metric_values(tables.all_metrics)
     often = np.mean(values < 0, axis=0) > SIGNED_SHARE if len(values) else np.zeros(values.shape[1], bool)
     return flags.fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
 
 
-def _impossible(tables: MatrixTables) -> Iterator[tuple[str, int, str]]:
+def _impossible_runs(tables: MatrixTables) -> Iterator[tuple[str, int, str]]:
     """Yield the rule, the row and the reason of each run with an impossible number, once per run.
 
     Every metric is finite where it was measured, and `LARGEST` at most; one that is not signed is 0 or more;
     a share is at most 100 %; the elapsed time is above 0, and known if other runs of the matrix have it.
     """
-    values, described = tables.numbers(tables.all_metrics), tables.metrics
+    values, described = tables.metric_values(tables.all_metrics), tables.metrics
     unit, names = (described[column].to_numpy(object) for column in ("unit", "metric"))
     clock, unmeasured = names == ELAPSED, np.isnan(values)
     broken = {
         "measured": clock & unmeasured,
         "finite": np.isinf(values),
         f"{LARGEST:g} at most in size": np.abs(values) > LARGEST,
-        "0 or more": (values < 0) & ~signed(tables).to_numpy(bool),
+        "0 or more": (values < 0) & ~may_be_negative(tables).to_numpy(bool),
         "100 % at most": (unit == "%") & (values > WHOLE_SHARE + OVER),
         "above 0": clock & (values <= 0),
     }
@@ -125,20 +125,20 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 
 
-def stacks(place: Whole, places: int) -> Iterator[tuple[Whole, Whole]]:
+def group_by_size(group: Whole, n_groups: int) -> Iterator[tuple[Whole, Whole]]:
     """Group rows by place, and places by their number of rows.
 
-    `place` has shape (n_rows,), from 0 to `places`, exclusive. Yields, for each number of rows (ascending,
+    `group` has shape (n_rows,), from 0 to `n_groups`, exclusive. Yields, for each number of rows (ascending,
     without 0), the places, shape (n_here,), and their rows in ascending order, shape (n_here, size).
     """
-    order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=places)
+    order, sizes = np.argsort(group, kind="stable"), np.bincount(group, minlength=n_groups)
     starts = np.cumsum(sizes) - sizes
     for size in np.unique(sizes[sizes > 0]):
         here = np.flatnonzero(sizes == size)
         yield here, order[starts[here][:, None] + np.arange(size)]
 
 
-def middle(rows: Floats) -> tuple[Floats, Whole]:
+def median_and_count(rows: Floats) -> tuple[Floats, Whole]:
     """Return the median along the second axis without NaN (NaN without values), and the number of values.
 
     `rows` has shape (n_places, size, n_columns), ascending along the second axis, NaN last, as ``np.sort``
@@ -188,16 +188,16 @@ class MatrixDecisions(Decisions):
     pairs: pd.DataFrame
     metrics: pd.DataFrame
 
-    def kept(self, tables: MatrixTables) -> MatrixTables:
+    def select_kept(self, tables: MatrixTables) -> MatrixTables:
         """Return the valid runs of pairs that can be judged, with the metrics that carry information."""
         pairs = self.pairs.loc[self.pairs["kept"], "pair_id"]
         valid = self.runs["kept"].to_numpy(bool)
-        whole = tables.of_runs(valid & tables.runs["pair_id"].isin(pairs).to_numpy(bool))
+        whole = tables.select_runs(valid & tables.runs["pair_id"].isin(pairs).to_numpy(bool))
         dropped = self.metrics.loc[~self.metrics["kept"], "metric"]
         described = tables.metrics[~tables.metrics["metric"].isin(dropped)].reset_index(drop=True)
         return MatrixTables(whole.runs.drop(columns=dropped), whole.causes, described)
 
-    def flagged(self, tables: MatrixTables) -> MatrixTables:
+    def flag_valid_runs(self, tables: MatrixTables) -> MatrixTables:
         """Return all runs with the metrics that carry information, for training; and the known causes.
 
         ``valid`` is false if an analyst or a rule rejects the run, else true; infinite values and those
@@ -214,7 +214,7 @@ class MatrixDecisions(Decisions):
         return MatrixTables(runs, tables.causes[tables.causes["cause"].notna()], described)
 
 
-def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
+def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Decide which metrics, runs and pairs can be used.
 
     A metric is dropped if more than `missing` of its runs have no value, or all have the same value. A run is
@@ -224,20 +224,20 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
-    raw = telling(metrics, tables.raw)
-    decisions = decided(tables, metrics, missing)
+    raw = informative_metrics(metrics, tables.raw_metrics)
+    decisions = decide_runs_and_pairs(tables, metrics, missing)
     if not decisions.pairs["kept"].any():
         first = decisions.pairs.iloc[0]
         message = f'none can be judged; the first, "{first["pair_id"]}", {first["reason"]}'
         raise InputError(message, place="pairs")
-    warnings = pd.DataFrame({"warning": list(_warnings(tables, decisions.runs, raw))})
-    return replace(decisions, warnings=typed(warnings, WARNINGS.dtypes))
+    warnings = pd.DataFrame({"warning": list(_decision_warnings(tables, decisions.runs, raw))})
+    return replace(decisions, warnings=with_dtypes(warnings, WARNINGS.dtypes))
 
 
-unusable_metrics = partial(reasons, rows="runs", measured="measured", value="value")
+unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measured", value="value")
 
 
-def telling(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
+def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
     """Return the raw metrics without a reason in `metrics`; InputError if all have one."""
     left = [name for name in raw if metrics[name] == ""]
     if not left:
@@ -248,14 +248,19 @@ def telling(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
     return left
 
 
-def decided(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
-    """Decide on runs and pairs as `decide` does, with the reasons to drop `metrics` given."""
-    raw, summary = ([name for name in names if metrics[name] == ""] for names in (tables.raw, tables.summary))
+def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
+    """Decide on runs and pairs as `decide_validity` does, with the reasons to drop `metrics` given."""
+    raw, summary = (
+        [name for name in names if metrics[name] == ""]
+        for names in (tables.raw_metrics, tables.summary_metrics)
+    )
     rule, reason = first_broken(tables, missing, raw, summary)
-    kept = np.array([not name for name in rule], bool)
-    runs = tables.runs[["run_id"]].assign(kept=kept, rule=rule, reason=reason)
-    pairs = unjudgeable(tables.runs, kept)
-    return MatrixDecisions.told((), runs=runs, pairs=by("pair_id", pairs), metrics=by("metric", metrics))
+    is_kept = np.array([not name for name in rule], bool)
+    runs = tables.runs[["run_id"]].assign(kept=is_kept, rule=rule, reason=reason)
+    pairs = unjudgeable_pairs(tables.runs, is_kept)
+    return MatrixDecisions.from_reasons(
+        (), runs=runs, pairs=reason_table("pair_id", pairs), metrics=reason_table("metric", metrics)
+    )
 
 
 def first_broken(
@@ -263,17 +268,17 @@ def first_broken(
 ) -> tuple[list[str], list[str]]:
     """Return for each run the short name of the first rule that it breaks, and the reason; empty without."""
     rules, reasons = [""] * len(tables.runs), [""] * len(tables.runs)
-    for rule, row, reason in chain(_impossible(tables), _incomplete(tables, raw, summary, missing)):
+    for rule, row, reason in chain(_impossible_runs(tables), _incomplete_runs(tables, raw, summary, missing)):
         if not rules[row]:
             rules[row], reasons[row] = rule, reason
     return rules, reasons
 
 
-def _incomplete(
+def _incomplete_runs(
     tables: MatrixTables, raw: Sequence[str], summary: Sequence[str], missing: float
 ) -> Iterator[tuple[str, int, str]]:
     """Yield the rule, the row and the reason of runs with missing values or an unusual transaction count."""
-    runs, lacks = tables.runs, np.isnan(tables.numbers(raw)).mean(axis=1)
+    runs, lacks = tables.runs, np.isnan(tables.metric_values(raw)).mean(axis=1)
     for row in np.flatnonzero(lacks > missing):
         yield "measured", int(row), f"lacks {lacks[row]:.0%} of the raw metrics"
     for name in summary:
@@ -292,32 +297,33 @@ def _incomplete(
                 yield "same transaction count", int(row), reason
 
 
-def unjudgeable(runs: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.Series:
-    """Return by ``pair_id`` the reason why the runs that are `kept` do not suffice to judge; else empty.
+def unjudgeable_pairs(runs: pd.DataFrame, is_kept: NDArray[np.bool_]) -> pd.Series:
+    """Return by ``pair_id`` the reason why the runs that are `is_kept` do not suffice to judge; else empty.
 
-    kept: shape (n_runs,).
+    is_kept: shape (n_runs,).
     """
-    places, side = RunPlaces.of(runs), runs["side"].to_numpy(object)
-    pair, names = places.pair, places.names
-    found = [""] * len(names)
+    pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
+    pair, names = pair_sides.pair, pair_sides.names
+    pair_reasons = [""] * len(names)
     for name, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
         valid, total = (
-            np.bincount(pair[side == name], of, len(names)).astype(int) for of in (kept[side == name], None)
+            np.bincount(pair[side == name], of, len(names)).astype(int)
+            for of in (is_kept[side == name], None)
         )
         for at in np.flatnonzero(valid < needed):
             number = f"{valid[at]} valid of {total[at]} {name} run{'' if total[at] == 1 else 's'}"
-            found[at] = found[at] or f"has {number}; expected at least {needed}"
-    return pd.Series(found, pd.Index(names, name="pair_id"), dtype="str")
+            pair_reasons[at] = pair_reasons[at] or f"has {number}; expected at least {needed}"
+    return pd.Series(pair_reasons, pd.Index(names, name="pair_id"), dtype="str")
 
 
-def _warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> Iterator[str]:
-    sound = tables.of_runs(decided["kept"].to_numpy(bool))
-    for change in unit_changes(sound, raw).itertuples():
+def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> Iterator[str]:
+    valid_tables = tables.select_runs(decided["kept"].to_numpy(bool))
+    for change in unit_changes(valid_tables, raw).itertuples():
         yield (
             f'pair "{change.pair_id}": {change.metric} is {change.ratio:.6g} times its baseline; '
             "is it in another unit?"
         )
-    gaps = sound.runs[raw].isna().mean()
+    gaps = valid_tables.runs[raw].isna().mean()
     if gaps.any():
         worst = gaps.idxmax()
         yield f"{gaps.mean():.1%} of the values are missing, the most of {worst} ({gaps[worst]:.0%})"
@@ -332,13 +338,13 @@ def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     Both sides are steady (`STEADY`), and the ratio of their medians is within `NEAR` of one of `UNIT_FACTORS`
     or its inverse.
     """
-    numbers, names = tables.numbers(metrics), tables.standing.names
+    numbers, names = tables.metric_values(metrics), tables.pair_sides.names
     shape = (2 * len(names), len(metrics))
     middles, widest = np.full(shape, np.nan), np.full(shape, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        for here, rows in stacks(tables.standing.matrix, len(middles)):
+        for here, rows in group_by_size(tables.pair_sides.matrix_index, len(middles)):
             values = np.sort(numbers[rows], axis=1)
-            middles[here], _ = middle(values)
+            middles[here], _ = median_and_count(values)
             widest[here] = np.fmax.reduce(values, axis=1) - values[:, 0]
         ratio = middles[1::2] / middles[::2]
         steady = widest / np.abs(middles) < STEADY
@@ -352,10 +358,12 @@ def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     return pd.DataFrame({"pair_id": names[rows], "metric": changed, "ratio": ratio[rows, columns]})
 
 
-ingest_stage = partial(stages.ingest, Matrices, lambda section: stages.named(SOURCES, section.ingest))
+ingest_stage = partial(stages.ingest, Matrices, lambda section: stages.read_source(SOURCES, section.ingest))
 validate_stage = partial(
-    stages.validate,
+    stages.run_validate,
     Matrices,
     MatrixTables,
-    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
+    lambda tables, section: decide_validity(
+        tables.without_flaws(Problems()), section.checks.max_missing_fraction
+    ),
 )

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from data.measure import workloads
-from data.measure.workloads import Unit, Units, repeat
+from data.measure.workloads import Unit, Units, repeat_unit
 
 PAGE = 4096
 
 
 def repeat_call(count: int, call: Callable[..., object], *arguments: Any) -> Unit:
     """Return a unit that calls `call` `count` times."""
-    return partial(repeat(partial(call, *arguments)), count)
+    return partial(repeat_unit(partial(call, *arguments)), count)
 
 
 def dictionary_lookups() -> Unit:
@@ -45,7 +45,7 @@ def account_transfers(journal: str) -> Unit:
     connection.execute("commit")
     place = iter(range(10**9))
 
-    def transferred() -> None:
+    def transfer_amounts() -> None:
         first = next(place) * 37
         connection.execute("begin immediate")
         for step in range(10):
@@ -53,7 +53,7 @@ def account_transfers(journal: str) -> Unit:
             connection.execute("update account set balance = balance + 1 where id = ?", (row,))
         connection.execute("commit")
 
-    return transferred
+    return transfer_amounts
 
 
 def order_query(query: str) -> Unit:
@@ -74,7 +74,7 @@ def bzip_compression() -> Unit:
     """Return a unit that compresses 8 KiB of text with bzip2."""
     import bz2
 
-    text = workloads.text()
+    text = workloads.sample_text()
     return lambda: bz2.compress(text, 1)
 
 
@@ -82,7 +82,7 @@ def lzma_round_trip() -> Unit:
     """Return a unit that compresses 8 KiB of text with LZMA, and decompresses it."""
     import lzma
 
-    text = workloads.text()
+    text = workloads.sample_text()
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 16}]
     return lambda: lzma.decompress(
         lzma.compress(text, lzma.FORMAT_RAW, filters=filters), lzma.FORMAT_RAW, filters=filters
@@ -95,14 +95,14 @@ def heap_pushes() -> Unit:
 
     numbers = [i * 7919 % 104_729 for i in range(400)]
 
-    def heaped() -> None:
+    def push_and_pop() -> None:
         on: list[int] = []
         for number in numbers:
             heapq.heappush(on, number)
         while on:
             heapq.heappop(on)
 
-    return heaped
+    return push_and_pop
 
 
 def small_block_hashes() -> Unit:
@@ -124,31 +124,31 @@ def buffer_checksums() -> Unit:
 def touch_pages(size: int) -> Unit:
     """Return a unit that maps `size` bytes, writes to every page, and unmaps them."""
 
-    def touched() -> None:
+    def touch_all_pages() -> None:
         with mmap.mmap(-1, size) as pages:
             for at in range(0, size, PAGE):
                 pages[at] = 1
 
-    return touched
+    return touch_all_pages
 
 
 def discard_pages() -> Unit:
     """Return a unit that writes to every page of 1 MiB and releases the pages."""
     pages = mmap.mmap(-1, 1 << 20)
 
-    def discarded() -> None:
+    def write_and_discard() -> None:
         for at in range(0, 1 << 20, PAGE):
             pages[at] = 1
         pages.madvise(mmap.MADV_DONTNEED)
 
-    return discarded
+    return write_and_discard
 
 
 def file_creations() -> Unit:
     """Return a unit that creates, writes and removes ten files of 2 KiB."""
     scratch, block = os.environ["TMPDIR"], bytes(2048)
 
-    def made() -> None:
+    def create_files() -> None:
         for number in range(10):
             name = f"{scratch}/made{number}"
             handle = os.open(name, os.O_CREAT | os.O_WRONLY)
@@ -156,7 +156,7 @@ def file_creations() -> Unit:
             os.close(handle)
             os.unlink(name)  # noqa: PTH108  a system call and little else
 
-    return made
+    return create_files
 
 
 def file_renames() -> Unit:
@@ -164,13 +164,13 @@ def file_renames() -> Unit:
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 
-    def renamed() -> None:
+    def rename_file() -> None:
         for _ in range(10):
             os.rename(name, f"{name}d")  # noqa: PTH104  a system call and little else
             os.rename(f"{name}d", name)  # noqa: PTH104
         os.listdir(os.environ["TMPDIR"])  # noqa: PTH208
 
-    return renamed
+    return rename_file
 
 
 def file_rewrites() -> Unit:
@@ -178,12 +178,12 @@ def file_rewrites() -> Unit:
     handle = os.open(f"{os.environ['TMPDIR']}/rewritten", os.O_CREAT | os.O_RDWR)
     block = bytes(16384)
 
-    def rewritten() -> None:
+    def rewrite_file() -> None:
         for part in range(4):
             os.pwrite(handle, block, part * 16384)
         os.pread(handle, 65536, 0)
 
-    return rewritten
+    return rewrite_file
 
 
 def _start_child(serve: Callable[[int, int], None]) -> tuple[int, int]:
@@ -219,12 +219,12 @@ def ping_pong() -> Unit:
     """Return a unit that sends eight bytes to a child through a pipe and reads the echo, ten times."""
     reading, writing = _start_child(_echo_messages)
 
-    def sent() -> None:
+    def exchange_messages() -> None:
         for _ in range(10):
             os.write(writing, b"12345678")
             os.read(reading, 64)
 
-    return sent
+    return exchange_messages
 
 
 def bulk_pipe() -> Unit:
@@ -232,14 +232,14 @@ def bulk_pipe() -> Unit:
     reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)
 
-    def sent() -> None:
+    def send_blocks() -> None:
         for _ in range(4):
             at = 0
             while at < len(block):
                 at += os.write(writing, block[at:])
         os.read(reading, 1)
 
-    return sent
+    return send_blocks
 
 
 def socket_pair() -> Unit:
@@ -257,26 +257,26 @@ def socket_pair() -> Unit:
     other.close()
     block = bytes(1024)
 
-    def sent() -> None:
+    def exchange_datagrams() -> None:
         for _ in range(10):
             ours.send(block)
             ours.recv(64)
 
-    return sent
+    return exchange_datagrams
 
 
 def thread_starts() -> Unit:
     """Return a unit that starts and joins four idle threads."""
     import threading
 
-    def started() -> None:
+    def start_threads() -> None:
         threads = [threading.Thread(target=int) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    return started
+    return start_threads
 
 
 def work_queue() -> Unit:
@@ -284,123 +284,123 @@ def work_queue() -> Unit:
     import queue
     import threading
 
-    waiting: queue.Queue[int] = queue.Queue()
+    task_queue: queue.Queue[int] = queue.Queue()
 
-    def consume() -> None:
+    def consume_tasks() -> None:
         while True:
-            sum(range(waiting.get()))
-            waiting.task_done()
+            sum(range(task_queue.get()))
+            task_queue.task_done()
 
     for _ in range(2):
-        threading.Thread(target=consume, daemon=True).start()
+        threading.Thread(target=consume_tasks, daemon=True).start()
 
-    def handed() -> None:
+    def run_tasks() -> None:
         for _ in range(10):
-            waiting.put(200)
-        waiting.join()
+            task_queue.put(200)
+        task_queue.join()
 
-    return handed
+    return run_tasks
 
 
-def _repeated(make: Callable[[], Unit]) -> Callable[[], Units]:
-    return lambda: repeat(make())
+def _repeat_units(make: Callable[[], Unit]) -> Callable[[], Units]:
+    return lambda: repeat_unit(make())
 
 
 #: Functions that set up a workload and return a function that does a number of its units.
 WORKLOADS: dict[str, Callable[[], Units]] = {
-    "recursion": workloads.recursion,
-    "regex": workloads.regex,
-    "json": workloads.json_text,
-    "lookups": _repeated(dictionary_lookups),
+    "recursion": workloads.recursion_workload,
+    "regex": workloads.regex_workload,
+    "json": workloads.json_workload,
+    "lookups": _repeat_units(dictionary_lookups),
     # read a buffer of 1 MiB once
-    "read-1m": _repeated(lambda: partial(bytes(1 << 20).count, 1)),
+    "read-1m": _repeat_units(lambda: partial(bytes(1 << 20).count, 1)),
     # write 256 KiB, byte by byte from a table
-    "translate": _repeated(
+    "translate": _repeat_units(
         lambda: partial((bytes(range(256)) * 1024).translate, bytes(reversed(range(256))))
     ),
-    "copy-2m": workloads.memory_copy,
-    "copy-16m": lambda: workloads.memory_copy(16 << 20),
+    "copy-2m": workloads.memory_copy_workload,
+    "copy-16m": lambda: workloads.memory_copy_workload(16 << 20),
     # fill and free a new buffer of 4 MiB
-    "fill": _repeated(lambda: partial(bytearray, 4 << 20)),
-    "touch": _repeated(lambda: touch_pages(1 << 20)),
-    "discard": _repeated(discard_pages),
+    "fill": _repeat_units(lambda: partial(bytearray, 4 << 20)),
+    "touch": _repeat_units(lambda: touch_pages(1 << 20)),
+    "discard": _repeat_units(discard_pages),
     # create and remove 20 small mappings
-    "map": _repeated(lambda: repeat_call(20, lambda: mmap.mmap(-1, PAGE).close())),
+    "map": _repeat_units(lambda: repeat_call(20, lambda: mmap.mmap(-1, PAGE).close())),
     # get the process id of the parent 200 times
-    "parent": _repeated(lambda: repeat_call(200, os.getppid)),
+    "parent": _repeat_units(lambda: repeat_call(200, os.getppid)),
     # read the attributes of a file 50 times
-    "stat": _repeated(lambda: repeat_call(50, os.stat, Path(__file__))),
+    "stat": _repeat_units(lambda: repeat_call(50, os.stat, Path(__file__))),
     # read 512 bytes of zeros 100 times
-    "zeros": _repeated(lambda: repeat_call(100, os.read, os.open("/dev/zero", os.O_RDONLY), 512)),
-    "make-files": _repeated(file_creations),
-    "rename": _repeated(file_renames),
-    "rewrite": _repeated(file_rewrites),
-    "ping-pong": _repeated(ping_pong),
-    "bulk-pipe": _repeated(bulk_pipe),
-    "datagrams": _repeated(socket_pair),
-    "hand-over": workloads.hand_over,
-    "start-threads": _repeated(thread_starts),
-    "work-queue": _repeated(work_queue),
-    "accounts": workloads.sqlite,
+    "zeros": _repeat_units(lambda: repeat_call(100, os.read, os.open("/dev/zero", os.O_RDONLY), 512)),
+    "make-files": _repeat_units(file_creations),
+    "rename": _repeat_units(file_renames),
+    "rewrite": _repeat_units(file_rewrites),
+    "ping-pong": _repeat_units(ping_pong),
+    "bulk-pipe": _repeat_units(bulk_pipe),
+    "datagrams": _repeat_units(socket_pair),
+    "hand-over": workloads.hand_over_workload,
+    "start-threads": _repeat_units(thread_starts),
+    "work-queue": _repeat_units(work_queue),
+    "accounts": workloads.sqlite_workload,
     # with a write-ahead log, and with a rollback journal
-    "accounts-log": _repeated(lambda: account_transfers("wal")),
-    "accounts-journal": _repeated(lambda: account_transfers("truncate")),
+    "accounts-log": _repeat_units(lambda: account_transfers("wal")),
+    "accounts-journal": _repeat_units(lambda: account_transfers("truncate")),
     # filter and sum
-    "scan-filter": _repeated(
+    "scan-filter": _repeat_units(
         lambda: order_query("select sum(price) from orders where price % 7 = 3 and customer > 20")
     ),
     # group by customer
-    "scan-group": _repeated(
+    "scan-group": _repeat_units(
         lambda: order_query("select customer, count(*), avg(price) from orders group by customer")
     ),
     # join with the customers and sort
-    "scan-join": _repeated(
+    "scan-join": _repeat_units(
         lambda: order_query(
             "select name, price from orders join customers on customers.id = customer"
             " where price > 800 order by price, name limit 20"
         )
     ),
-    "deflate": workloads.compression,
-    "bzip": _repeated(bzip_compression),
-    "lz": _repeated(lzma_round_trip),
-    "sort": workloads.sort,
+    "deflate": workloads.compression_workload,
+    "bzip": _repeat_units(bzip_compression),
+    "lz": _repeat_units(lzma_round_trip),
+    "sort": workloads.sort_workload,
     # sort 600 words
-    "sort-words": _repeated(lambda: partial(sorted, [f"word {i * 7919 % 104_729}" for i in range(600)])),
-    "heap": _repeated(heap_pushes),
-    "sha256": workloads.hashing,
-    "blake2": _repeated(small_block_hashes),
-    "checksums": _repeated(buffer_checksums),
+    "sort-words": _repeat_units(lambda: partial(sorted, [f"word {i * 7919 % 104_729}" for i in range(600)])),
+    "heap": _repeat_units(heap_pushes),
+    "sha256": workloads.hash_workload,
+    "blake2": _repeat_units(small_block_hashes),
+    "checksums": _repeat_units(buffer_checksums),
 }
 
 
 def memory_leak() -> Unit:
     """Return a unit that allocates 32 KiB that are never freed."""
-    kept: list[bytearray] = []
-    return lambda: kept.append(bytearray(32768))
+    leaked_blocks: list[bytearray] = []
+    return lambda: leaked_blocks.append(bytearray(32768))
 
 
 def lock_contention() -> Unit:
     """Return a unit that waits for a lock that another thread holds for 0.2 ms."""
     import threading
 
-    lock, wanted, held = threading.Lock(), threading.Semaphore(0), threading.Semaphore(0)
+    lock, wanted, lock_held = threading.Lock(), threading.Semaphore(0), threading.Semaphore(0)
 
-    def hold() -> None:
+    def hold_lock() -> None:
         while True:
             wanted.acquire()
             with lock:
-                held.release()
+                lock_held.release()
                 time.sleep(2e-4)
 
-    threading.Thread(target=hold, daemon=True).start()
+    threading.Thread(target=hold_lock, daemon=True).start()
 
-    def waited() -> None:
+    def wait_for_lock() -> None:
         wanted.release()
-        held.acquire()
+        lock_held.acquire()
         with lock:
             pass
 
-    return waited
+    return wait_for_lock
 
 
 def small_buffer_writes() -> Unit:
@@ -408,12 +408,12 @@ def small_buffer_writes() -> Unit:
     handle = os.open(f"{os.environ['TMPDIR']}/buffered", os.O_CREAT | os.O_RDWR)
     part = bytes(64)
 
-    def written() -> None:
+    def write_parts() -> None:
         os.lseek(handle, 0, os.SEEK_SET)
         for _ in range(32):
             os.write(handle, part)
 
-    return written
+    return write_parts
 
 
 def flushed_writes() -> Unit:
@@ -421,11 +421,11 @@ def flushed_writes() -> Unit:
     handle = os.open(f"{os.environ['TMPDIR']}/flushed", os.O_CREAT | os.O_RDWR)
     block = bytes(PAGE)
 
-    def flushed() -> None:
+    def write_and_flush() -> None:
         os.pwrite(handle, block, 0)
         os.fsync(handle)
 
-    return flushed
+    return write_and_flush
 
 
 def polling_calls() -> Unit:
@@ -441,24 +441,24 @@ def log_lines() -> Unit:
     handle = os.open(f"{os.environ['TMPDIR']}/log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     lines = iter(range(10**9))
 
-    def logged() -> None:
+    def write_log_line() -> None:
         number = next(lines)
         words = {"request": number, "state": "done", "at": time.time(), "size": number % 977}
         os.write(handle, (" ".join(f"{key}={value!r:>20}" for key, value in words.items()) + "\n").encode())
 
-    return logged
+    return write_log_line
 
 
 def child_process_starts() -> Unit:
     """Return a unit that starts a process that ends immediately, and waits for it."""
 
-    def started() -> None:
+    def start_child() -> None:
         pid = os.fork()
         if pid == 0:
             os._exit(0)
         os.waitpid(pid, 0)
 
-    return started
+    return start_child
 
 
 def cached_writes() -> Unit:
@@ -480,11 +480,11 @@ def wake_up(size: float) -> None:
     """Start an idle thread that wakes up `size` * 500 times per second."""
     import threading
 
-    def woken() -> None:
+    def wake_repeatedly() -> None:
         while True:
             time.sleep(2e-3 / size)
 
-    threading.Thread(target=woken, daemon=True).start()
+    threading.Thread(target=wake_repeatedly, daemon=True).start()
 
 
 def keep_processes(size: float) -> None:
@@ -522,7 +522,7 @@ DEFECTS: dict[str, Callable[[], Unit]] = {
     "extra-fsync": flushed_writes,
     "polling": polling_calls,
     # hand over to another thread and back, twice
-    "extra-switches": lambda: partial(workloads.hand_over(), 1),
+    "extra-switches": lambda: partial(workloads.hand_over_workload(), 1),
     "logging": log_lines,
     "writes-behind": cached_writes,
     "extra-processes": child_process_starts,

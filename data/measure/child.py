@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, ClassVar
 
 from data.errors import InputError
-from data.measure.groups import NAP, enclosure, send
+from data.measure.groups import NAP, new_container, signal_processes
 
 #: Seconds between SIGTERM and SIGKILL.
 GRACE = 5.0
@@ -37,7 +37,7 @@ class TimedOutError(InputError):
     seconds = 0.0
 
     @classmethod
-    def after(cls, seconds: float, place: str) -> TimedOutError:
+    def from_limit(cls, seconds: float, place: str) -> TimedOutError:
         """Return the error of a program that ran for longer than `seconds`."""
         error = cls(f"ran for longer than {seconds:g} seconds", place=place)
         error.seconds = seconds
@@ -57,14 +57,14 @@ class TimeLimits:
         self.timeout = timeout
         self._first: defaultdict[Hashable, list[float]] = defaultdict(list)
 
-    def seconds(self, what: Hashable) -> float:
+    def limit_for(self, what: Hashable) -> float:
         """Return the time limit in seconds of a run of the kind `what`."""
         if self.timeout is not None:
             return self.timeout
         first = self._first[what]
         return max(self.LEAST, self.TIMES * max(first)) if first else self.FIRST
 
-    def learn(self, what: Hashable, seconds: float) -> None:
+    def record_duration(self, what: Hashable, seconds: float) -> None:
         """Record the duration of a run of the kind `what`."""
         if len(self._first[what]) < self.RUNS:
             self._first[what].append(seconds)
@@ -79,24 +79,24 @@ class Output:
         # unprivileged programs may not be allowed to enlarge the pipe
         with suppress(OSError):
             fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, _PIPE)
-        self._thread = threading.Thread(target=self._read, daemon=True, name="output of a program")
+        self._thread = threading.Thread(target=self._read_stream, daemon=True, name="output of a program")
         self._thread.start()
 
-    def _read(self) -> None:
+    def _read_stream(self) -> None:
         with self._stream as stream:
             while data := os.read(stream.fileno(), _PIPE):
-                self._add(data)
+                self._add_data(data)
                 if len(data) < _MUCH:
                     self._ending.wait(_LOOK)
 
-    def _add(self, data: bytes) -> None:
+    def _add_data(self, data: bytes) -> None:
         room = KEPT - len(self._first)
         self._first += data[:room]
         self._last += data[room:] if room > 0 else data
         del self._last[:-KEPT]
         self._size += len(data)
 
-    def end(self) -> None:
+    def finish_reading(self) -> None:
         """Stop after reading the rest; output of processes that cannot be ended is ignored."""
         self._ending.set()
         self._thread.join(1.0)
@@ -151,12 +151,12 @@ class Child:
     ) -> None:
         self._place, self._scratch = place, scratch
         measured = {} if scratch is None else {"TMPDIR": str(scratch), "OPENBLAS_NUM_THREADS": "1"}
-        self.group = enclosure()
+        self.group = new_container()
         reading, writing = os.pipe()
         self._output = Output(os.fdopen(reading, "rb", buffering=0))
         stdin, stdout = self.STREAMS
         try:
-            with self.group.inside():
+            with self.group.starting_inside():
                 self.begun = time.perf_counter()
                 self._process = subprocess.Popen(
                     command,
@@ -167,7 +167,7 @@ class Child:
                     bufsize=0,
                     pass_fds=pass_fds,
                     process_group=0,
-                    preexec_fn=self.group.prepare,  # noqa: PLW1509 - set only without control groups
+                    preexec_fn=self.group.prepare_child,  # noqa: PLW1509 - set only without control groups
                 )
         except BaseException as exc:
             self.group.close()
@@ -179,7 +179,7 @@ class Child:
         finally:
             os.close(writing)
         self.pid = self._process.pid
-        self.group.follow(self.pid)
+        self.group.follow_program(self.pid)
         self.ended = os.pidfd_open(self.pid)
         self.used = (0.0, 0.0)
         if cpu is not None:
@@ -200,7 +200,7 @@ class Child:
         """The last line of its output."""
         return _last_line(self.output)
 
-    def send(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send it a signal, unless it was already waited for."""
         if self.code is None:
             os.kill(self.pid, number)
@@ -225,27 +225,27 @@ class Child:
         grace, interrupted = GRACE, False
         while self._process.returncode is None:
             try:
-                self._end(grace)
+                self._end_processes(grace)
             except KeyboardInterrupt:
                 grace, interrupted = 0.0, True
         if interrupted:
             raise KeyboardInterrupt
         return self._process.returncode
 
-    def _end(self, grace: float) -> None:
+    def _end_processes(self, grace: float) -> None:
         ended = time.monotonic() + grace
-        running = self.group.processes()
-        send(running, signal.SIGTERM)
+        running = self.group.list_processes()
+        signal_processes(running, signal.SIGTERM)
         # stopped processes receive SIGTERM only after SIGCONT
-        send(running, signal.SIGCONT)
+        signal_processes(running, signal.SIGCONT)
         while running and time.monotonic() < ended:
             time.sleep(NAP)
-            running = self.group.processes()
+            running = self.group.list_processes()
         self.group.close()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
-        self._output.end()
+        self._output.finish_reading()
         if self._scratch is not None:
             (self._scratch / "output").write_text(self.output)
         try:
@@ -257,12 +257,12 @@ class Child:
         self._process.returncode = os.waitstatus_to_exitcode(status)
         os.close(self.ended)
 
-    def require(self) -> None:
+    def require_success(self) -> None:
         """End it as `end` does; InputError if it failed."""
         if self.end():
-            raise self.failed()
+            raise self.end_with_error()
 
-    def failed(self) -> InputError:
+    def end_with_error(self) -> InputError:
         """End it as `end` does; return an error with its exit code and last line."""
         return InputError(f"exit code {self.end()} ({self.last_line})", place=self._place)
 
@@ -272,12 +272,12 @@ class Talking(Child):
 
     STREAMS = (subprocess.PIPE, subprocess.PIPE)
 
-    def say(self, word: bytes) -> None:
+    def send_message(self, word: bytes) -> None:
         """Write to its standard input."""
         if self._process.stdin is not None:
             self._process.stdin.write(word)
 
-    def heard(self, seconds: float) -> bytes | None:
+    def read_byte(self, seconds: float) -> bytes | None:
         """Return the next byte of standard output, empty if it ended; None after `seconds` without output."""
         stdout = self._process.stdout
         if stdout is None or not select.select([stdout], [], [], seconds)[0]:
@@ -298,7 +298,7 @@ class Finished:
         """The last line of its output."""
         return _last_line(self.output)
 
-    def require(self, place: str) -> None:
+    def require_success(self, place: str) -> None:
         """Raise an InputError if the program failed."""
         if self.code:
             raise InputError(f"exit code {self.code} ({self.last_line})", place=place)
@@ -324,7 +324,7 @@ def execute(
     finally:
         child.end()
     if not in_time and limit is not None:
-        raise TimedOutError.after(limit, place)
+        raise TimedOutError.from_limit(limit, place)
     return Finished(child.end(), child.output, (real, *child.used))
 
 
@@ -336,10 +336,10 @@ def end_in_good_order() -> None:
             signal.signal(request, signal.default_int_handler)
 
 
-def shortened(line: str) -> str:
+def shorten_line(line: str) -> str:
     """Return a line, cut after `LINE` characters."""
     return line if len(line) <= LINE else f"{line[:LINE]}..."
 
 
 def _last_line(output: str) -> str:
-    return shortened((output.strip().splitlines() or ["it printed nothing"])[-1])
+    return shorten_line((output.strip().splitlines() or ["it printed nothing"])[-1])

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 from data.measure.kernel_counts import (
     PRESSURES,
     PROC,
-    children,
-    descendants,
+    child_processes,
     is_running,
-    lines,
-    pressure,
-    rows,
+    pressure_totals,
+    read_lines,
+    read_rows,
+    with_descendants,
 )
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -58,54 +58,54 @@ class Group:
     """
 
     #: Function that the child runs before the program (`preexec_fn`), and its environment variables.
-    prepare: ClassVar[None] = None
+    prepare_child: ClassVar[None] = None
     environment: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, within: Group | None = None) -> None:
-        base: Path = _base(os.getpid()) if within is None else within.path
+        base: Path = _base_group(os.getpid()) if within is None else within.path
         with _moving:
             base.mkdir(exist_ok=True)
             self.path: Path = base / str(next(_numbers))
             self.path.mkdir()
         (self.path / "cpu.stat").read_text()
 
-    def follow(self, pid: int) -> None:
+    def follow_program(self, pid: int) -> None:
         """Do nothing: processes that start in the group stay in it."""
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
+    def starting_inside(self) -> Iterator[None]:
         """Start programs in the group while the block runs.
 
         Moving a running program instead would miss processes it has already started.
         """
         with _moving:
             own_group = _own_group()
-            self.add(0)
+            self.add_process(0)
             try:
                 yield
             finally:
                 (own_group / _PROCESSES).write_text("0")
 
-    def add(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         """Move a process into the group; 0 is this process."""
         (self.path / _PROCESSES).write_text(str(pid))
 
-    def processes(self) -> list[int]:
+    def list_processes(self) -> list[int]:
         """Return the processes in the group and its subgroups."""
-        if not _populated(self.path):
+        if not _has_processes(self.path):
             return []
         folders = [folder for folder, *_ in os.walk(self.path)]
-        return [int(pid) for folder in folders for pid in lines(Path(folder, _PROCESSES))]
+        return [int(pid) for folder in folders for pid in read_lines(Path(folder, _PROCESSES))]
 
     def counts(self) -> dict[str, float]:
         """Return processor time and pressure so far, in microseconds."""
         counts = {
             name: float(words[0])
-            for name, words in rows(self.path / "cpu.stat")
+            for name, words in read_rows(self.path / "cpu.stat")
             if name in {"user_usec", "system_usec"}
         }
         for resource in PRESSURES:
-            for kind, total in pressure(self.path / f"{resource}.pressure").items():
+            for kind, total in pressure_totals(self.path / f"{resource}.pressure").items():
                 counts[f"{resource}_pressure_{kind}_usec"] = total
         return counts
 
@@ -117,7 +117,7 @@ class Group:
         """Kill the remaining processes in the group, and remove it."""
         remove_group(self.path)
         with _moving, suppress(OSError):
-            _base(os.getpid()).rmdir()
+            _base_group(os.getpid()).rmdir()
 
 
 class Descendants:
@@ -130,12 +130,12 @@ class Descendants:
 
     def __init__(self) -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        self._before = frozenset(children(os.getpid()))
+        self._before = frozenset(child_processes(os.getpid()))
         self._mark = f"{os.getpid()}-{next(_numbers)}"
         self._program = 0
 
     @staticmethod
-    def prepare() -> None:
+    def prepare_child() -> None:
         """Have the calling process killed when its parent ends; runs in the child before the program."""
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -145,23 +145,23 @@ class Descendants:
         return {_MARK: self._mark}
 
     @staticmethod
-    def inside() -> AbstractContextManager[None]:
+    def starting_inside() -> AbstractContextManager[None]:
         """Do nothing: a program is followed after its start."""
         return nullcontext()
 
-    def follow(self, pid: int) -> None:
+    def follow_program(self, pid: int) -> None:
         """Set the program, whose descendants these are."""
         self._program = pid
         _PROGRAMS.add(pid)
 
-    def processes(self) -> list[int]:
+    def list_processes(self) -> list[int]:
         """Return the running processes of the program, which must not have been waited for."""
-        roots = (self._program, *self._adopted())
-        return [pid for root in roots for pid in descendants(root) if is_running(pid)]
+        roots = (self._program, *self._adopted_processes())
+        return [pid for root in roots for pid in with_descendants(root) if is_running(pid)]
 
-    def _adopted(self) -> Iterator[int]:
+    def _adopted_processes(self) -> Iterator[int]:
         mark = f"{_MARK}={self._mark}".encode()
-        for pid in set(children(os.getpid())) - self._before - _PROGRAMS:
+        for pid in set(child_processes(os.getpid())) - self._before - _PROGRAMS:
             if not is_running(pid):
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
@@ -173,12 +173,12 @@ class Descendants:
 
     def kill(self) -> None:
         """Kill all processes of the program."""
-        send(self.processes(), signal.SIGKILL)
+        signal_processes(self.list_processes(), signal.SIGKILL)
 
     def close(self) -> None:
         """Kill the remaining processes of the program, and stop following it."""
         # the second call finds processes that were adopted during the first
-        while self.processes() or self.processes():
+        while self.list_processes() or self.list_processes():
             self.kill()
             time.sleep(NAP)
         _PROGRAMS.discard(self._program)
@@ -194,7 +194,7 @@ def why_no_groups() -> str:
     try:
         group = Group()
         try:
-            with group.inside():
+            with group.starting_inside():
                 pass
         finally:
             group.close()
@@ -203,12 +203,12 @@ def why_no_groups() -> str:
     return ""
 
 
-def enclosure() -> Group | Descendants:
+def new_container() -> Group | Descendants:
     """Return a container for a program and its processes: a control group, where that is possible."""
     return Descendants() if why_no_groups() else Group()
 
 
-def send(processes: Iterable[int], number: int) -> None:
+def signal_processes(processes: Iterable[int], number: int) -> None:
     """Send a signal to processes; those that have ended are skipped."""
     for pid in processes:
         with suppress(ProcessLookupError, PermissionError):
@@ -223,10 +223,10 @@ def kill_group(path: Path) -> None:
 
 def remove_group(path: Path) -> None:
     """Kill the processes in a control group, and remove it; a group of version 1 must be empty."""
-    if _populated(path):
+    if _has_processes(path):
         kill_group(path)
         ended = time.monotonic() + 10
-        while _populated(path) and time.monotonic() < ended:
+        while _has_processes(path) and time.monotonic() < ended:
             time.sleep(NAP)
     for folder, *_ in os.walk(path, topdown=False):
         with suppress(OSError):
@@ -241,7 +241,7 @@ def remove_abandoned(root: Path) -> None:
 
 
 @cache
-def _base(process: int) -> Path:
+def _base_group(process: int) -> Path:
     """Return the parent of all groups of this process; create it on the first call."""
     own_group = _own_group()
     remove_abandoned(own_group)
@@ -264,13 +264,13 @@ def _own_group() -> Path:
     for line in (PROC / "self" / "mounts").read_text().splitlines():
         _, path, kind, *_ = line.split()
         if kind == "cgroup2":
-            group = dict(rows(PROC / "self" / "cgroup"))["0"]
+            group = dict(read_rows(PROC / "self" / "cgroup"))["0"]
             return Path(path) / " ".join(group).lstrip(":/")
     raise OSError("no control groups of version 2 are mounted")
 
 
-def _populated(path: Path) -> bool:
-    return dict(rows(path / _EVENTS)).get("populated") == ["1"]
+def _has_processes(path: Path) -> bool:
+    return dict(read_rows(path / _EVENTS)).get("populated") == ["1"]
 
 
 def _prctl(option: int, value: int) -> None:
@@ -305,7 +305,7 @@ class Quota:
             self.path.rmdir()
             raise OSError(f"{self.path} has no cpu.max: the cpu controller is not enabled")
 
-    def limit(self, processors: float) -> None:
+    def set_limit(self, processors: float) -> None:
         """Limit processor time to `processors` seconds per second."""
         quota = max(1000, round(processors * PERIOD_MICROSECONDS))
         if self._legacy:
@@ -316,11 +316,11 @@ class Quota:
             (self.path / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
 
     @property
-    def apart(self) -> bool:
+    def allows_accounting(self) -> bool:
         """Whether a program can be in this group and at the same time in a group with accounting."""
         return self._legacy
 
-    def add(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         """Move a running program into the group."""
         (self.path / "cgroup.procs").write_text(str(pid))
 

@@ -26,7 +26,7 @@ _NAME_END = ")"
 _STARTED = 19
 
 
-def lines(path: Path) -> list[str]:
+def read_lines(path: Path) -> list[str]:
     """Return the lines of a file; none if it cannot be read."""
     try:
         return path.read_text().splitlines()
@@ -34,21 +34,21 @@ def lines(path: Path) -> list[str]:
         return []
 
 
-def rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the first word of each line, without a colon at its end, and the list of the others."""
-    for line in lines(path):
+    for line in read_lines(path):
         name, *words = line.replace(":", " ", 1).split() or [""]
         yield name, words
 
 
-def pressure(path: Path) -> dict[str, float]:
+def pressure_totals(path: Path) -> dict[str, float]:
     """Return the microseconds so far during which "some" and "full" (all) tasks waited."""
-    return {kind: float(words[-1].partition("=")[2]) for kind, words in rows(path)}
+    return {kind: float(words[-1].partition("=")[2]) for kind, words in read_rows(path)}
 
 
 def process_stat(pid: int) -> list[str]:
     """Return the words of ``/proc/PID/stat`` after the name; none if the process is gone."""
-    return "".join(lines(PROC / str(pid) / "stat")).rpartition(_NAME_END)[2].split()
+    return "".join(read_lines(PROC / str(pid) / "stat")).rpartition(_NAME_END)[2].split()
 
 
 def running_seconds(pid: int) -> float:
@@ -59,23 +59,23 @@ def running_seconds(pid: int) -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(words[_STARTED]) / TICKS_PER_SECOND
 
 
-def threads(pid: int) -> Iterator[Path]:
+def thread_folders(pid: int) -> Iterator[Path]:
     """Yield the directory in ``/proc`` of each thread of a process."""
     with suppress(OSError):
         yield from (PROC / str(pid) / "task").iterdir()
 
 
-def children(pid: int) -> Iterator[int]:
+def child_processes(pid: int) -> Iterator[int]:
     """Yield the child processes of `pid`, including adopted ones and zombies."""
-    for thread in threads(pid):
-        yield from map(int, " ".join(lines(thread / "children")).split())
+    for thread in thread_folders(pid):
+        yield from map(int, " ".join(read_lines(thread / "children")).split())
 
 
-def descendants(pid: int) -> Iterator[int]:
+def with_descendants(pid: int) -> Iterator[int]:
     """Yield `pid` and all its descendants."""
     yield pid
-    for child in children(pid):
-        yield from descendants(child)
+    for child in child_processes(pid):
+        yield from with_descendants(child)
 
 
 def is_running(pid: int) -> bool:
@@ -133,18 +133,18 @@ class ProcessTree:
         """Return all counts so far."""
         counts = dict.fromkeys([*_STAT, *_IO], 0.0)
         resident = 0.0
-        for pid in descendants(self._pid):
+        for pid in with_descendants(self._pid):
             words = process_stat(pid)
             if not words:
                 continue
             for name, columns in _STAT.items():
                 counts[name] += sum(int(words[column]) for column in columns)
             resident += int(words[_RSS]) * PAGE_MEBIBYTES
-            for name, (value, *_) in rows(PROC / str(pid) / "io"):
+            for name, (value, *_) in read_rows(PROC / str(pid) / "io"):
                 if name in _IO:
                     counts[name] += int(value)
-            for thread in threads(pid):
-                for first, others in rows(thread / "schedstat"):
+            for thread in thread_folders(pid):
+                for first, others in read_rows(thread / "schedstat"):
                     self._waits[thread.name] = tuple(map(float, (first, *others)))
         # a program that has just ended has no memory
         self.resident_mebibytes = resident or self.resident_mebibytes
@@ -154,7 +154,7 @@ class ProcessTree:
             counts[name] = sum(numbers[column] for numbers in self._waits.values())
         return counts
 
-    def seconds(self) -> float:
+    def processor_seconds(self) -> float:
         """Return the processor time so far, in seconds."""
         counts = self.counts()
         return (counts["user_ms"] + counts["system_ms"]) / 1000
@@ -172,10 +172,10 @@ class Program:
         """Return all counts so far."""
         tree_counts = self._tree.counts()
         counts = {name: tree_counts[source] / scale for source, (name, scale) in NAMES.items()}
-        for pid in descendants(self._pid):
-            for thread in threads(pid):
+        for pid in with_descendants(self._pid):
+            for thread in thread_folders(pid):
                 for file, names in (("status", SWITCHES), ("sched", SCHED)):
-                    for name, words in rows(thread / file):
+                    for name, words in read_rows(thread / file):
                         if name in names:
                             self._threads[thread.name, names[name]] = float(words[0])
         counts |= dict.fromkeys([*SWITCHES.values(), *SCHED.values()], 0.0)
@@ -186,9 +186,9 @@ class Program:
     def levels(self) -> dict[str, float]:
         """Return the levels, summed over the processes; empty once the program has ended."""
         total: defaultdict[str, float] = defaultdict(float)
-        for pid in descendants(self._pid):
+        for pid in with_descendants(self._pid):
             for file, names in LEVEL_FIELDS.items():
-                for name, words in rows(PROC / str(pid) / file):
+                for name, words in read_rows(PROC / str(pid) / file):
                     if name in names:
                         total[f"level_{name.removeprefix('se.')}"] += float(words[0])
             with suppress(OSError):
@@ -232,23 +232,32 @@ SLABS = (
 Numbers = dict[str, float]
 
 
-def counts(cpu: int) -> Numbers:
+def machine_counts(cpu: int) -> Numbers:
     """Return all counts so far; ``cpu.`` and ``irq.cpu.`` are those of processor `cpu`."""
     pressures = {
         f"pressure.{resource}_{kind}": total
         for resource in PRESSURES
-        for kind, total in pressure(PROC / "pressure" / resource).items()
+        for kind, total in pressure_totals(PROC / "pressure" / resource).items()
     }
     # not every kernel has the scheduler's counts
-    schedule = zip(SCHEDULE, dict(rows(PROC / "schedstat")).get(f"cpu{cpu}", []), strict=False)
-    numbers = processor_counts(cpu) | vmstat() | interrupts(cpu) | _disks() | _network() | pressures
+    schedule = zip(SCHEDULE, dict(read_rows(PROC / "schedstat")).get(f"cpu{cpu}", []), strict=False)
+    numbers = (
+        processor_counts(cpu)
+        | memory_numbers()
+        | interrupt_counts(cpu)
+        | _disk_counts()
+        | _network_counts()
+        | pressures
+    )
     numbers |= {f"sched.{kind}": float(value) for kind, value in schedule if kind}
     return {name: value for name, value in numbers.items() if not _is_level(name)}
 
 
-def levels(cpu: int) -> Numbers:
+def machine_levels(cpu: int) -> Numbers:
     """Return all levels."""
-    numbers = processor_counts(cpu) | vmstat() | _disks() | _memory() | _objects()
+    numbers = (
+        processor_counts(cpu) | memory_numbers() | _disk_counts() | _memory_levels() | _kernel_object_levels()
+    )
     return {name: value for name, value in numbers.items() if _is_level(name)}
 
 
@@ -259,7 +268,7 @@ def _is_level(name: str) -> bool:
 def processor_counts(cpu: int) -> Numbers:
     """Return counts and levels of processes, and processor times of the machine and of `cpu`."""
     numbers: Numbers = {}
-    for name, values in rows(PROC / "stat"):
+    for name, values in read_rows(PROC / "stat"):
         if name in {"cpu", f"cpu{cpu}"}:
             place = "stat" if name == "cpu" else "cpu"
             for kind, ticks in zip(CPU_TIMES, values, strict=False):
@@ -269,16 +278,16 @@ def processor_counts(cpu: int) -> Numbers:
     return numbers
 
 
-def vmstat() -> Numbers:
+def memory_numbers() -> Numbers:
     """Return counts and levels of memory."""
-    return {f"vmstat.{name}": float(value) for name, (value,) in rows(PROC / "vmstat")}
+    return {f"vmstat.{name}": float(value) for name, (value,) in read_rows(PROC / "vmstat")}
 
 
-def interrupts(cpu: int) -> Numbers:
+def interrupt_counts(cpu: int) -> Numbers:
     """Return interrupts and soft interrupts of all processors and of `cpu`."""
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):
-        first, *numbers = [*rows(PROC / file)] or [("", [])]
+        first, *numbers = [*read_rows(PROC / file)] or [("", [])]
         processors = [first[0], *first[1]]
         for number, words in numbers:
             values = [int(word) for word in words[: len(processors)] if word.isdecimal()]
@@ -290,9 +299,9 @@ def interrupts(cpu: int) -> Numbers:
     return {name: float(value) for name, value in counted.items()}
 
 
-def _disks() -> Numbers:
+def _disk_counts() -> Numbers:
     total: Counter[str] = Counter()
-    for _, (_, name, *values) in rows(PROC / "diskstats"):
+    for _, (_, name, *values) in read_rows(PROC / "diskstats"):
         if not NOT_DISKS.match(name) and not (Path("/sys/class/block") / name / "partition").exists():
             total.update(dict(zip(DISK, map(int, values), strict=False)))
     return {
@@ -301,14 +310,14 @@ def _disks() -> Numbers:
     }
 
 
-def _network() -> Numbers:
+def _network_counts() -> Numbers:
     counted: Counter[str] = Counter({f"net.{name}": 0 for name in NET})
-    for interface, values in list(rows(PROC / "net/dev"))[2:]:
+    for interface, values in list(read_rows(PROC / "net/dev"))[2:]:
         for name, column in NET.items():
             counted[f"net.{name}"] += int(values[column])
             if interface == "lo":
                 counted[f"net.lo_{name}"] += int(values[column])
-    protocols = list(rows(PROC / "net/snmp"))
+    protocols = list(read_rows(PROC / "net/snmp"))
     for (protocol, names), (_, values) in zip(protocols[::2], protocols[1::2], strict=False):
         if protocol in {"Ip", "Tcp", "Udp"}:
             for name, value in zip(names, values, strict=False):
@@ -317,12 +326,12 @@ def _network() -> Numbers:
     return {name: float(value) for name, value in counted.items()}
 
 
-def _memory() -> Numbers:
+def _memory_levels() -> Numbers:
     numbers = {
-        f"meminfo.{name}": float(words[0]) for name, words in rows(PROC / "meminfo") if name in MEMINFO
+        f"meminfo.{name}": float(words[0]) for name, words in read_rows(PROC / "meminfo") if name in MEMINFO
     }
     zone = ""
-    for name, words in rows(PROC / "zoneinfo"):
+    for name, words in read_rows(PROC / "zoneinfo"):
         if name == "Node":
             zone = words[-1]
         elif name == "pages" and words[0] == "free":
@@ -332,16 +341,18 @@ def _memory() -> Numbers:
     return numbers
 
 
-def _objects() -> Numbers:
-    numbers = {f"slab.{name}": float(values[0]) for name, values in rows(PROC / "slabinfo") if name in SLABS}
-    for line in lines(PROC / "buddyinfo"):
+def _kernel_object_levels() -> Numbers:
+    numbers = {
+        f"slab.{name}": float(values[0]) for name, values in read_rows(PROC / "slabinfo") if name in SLABS
+    }
+    for line in read_lines(PROC / "buddyinfo"):
         zone, *free = line.partition("zone")[2].split()
         if zone == "Normal":
             numbers |= {f"buddy.order_{order}": float(blocks) for order, blocks in enumerate(free)}
     return numbers
 
 
-def unit(name: str) -> str:
+def count_unit(name: str) -> str:
     """Return the unit of a count or level."""
     if name.startswith(("cpu.", "stat.")) and name.partition(".")[2] in CPU_TIMES:
         return "ms"

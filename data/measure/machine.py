@@ -13,7 +13,7 @@ from typing import Self
 
 from data.errors import InputError
 from data.measure.child import execute
-from data.measure.kernel_counts import CPU_TIMES, PROC, TICKS_PER_SECOND, rows
+from data.measure.kernel_counts import CPU_TIMES, PROC, TICKS_PER_SECOND, read_rows
 
 
 class Disturbance:
@@ -26,7 +26,7 @@ class Disturbance:
         self._busy = _busy_seconds(self._line)
         self._ours = _own_seconds()
 
-    def share(self, ours: float = 0.0) -> float:
+    def foreign_share(self, ours: float = 0.0) -> float:
         """Return the share of processor time that others used since the start, from 0 to 1.
 
         `ours` is the processor time in seconds of measured programs that still run.
@@ -38,7 +38,7 @@ class Disturbance:
 
 def _busy_seconds(line: str) -> float:
     """Return the busy seconds since boot in a line of ``/proc/stat``, of the machine or of one processor."""
-    words = next(words for name, words in rows(PROC / "stat") if name == line)
+    words = next(words for name, words in read_rows(PROC / "stat") if name == line)
     times = dict(zip(CPU_TIMES, map(int, words), strict=False))
     return (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
 
@@ -103,47 +103,47 @@ def _set_niceness(nice: int, session: int | None) -> None:
         AUTOGROUP.write_text(str(session))
 
 
-def settings() -> dict[str, str]:
+def describe_machine() -> dict[str, str]:
     """Return a description of this machine and of the programs that measure on it."""
     return {
         "hostname": platform.node(),
-        "processor": _field(Path("/proc/cpuinfo"), "model name"),
+        "processor": _read_field(Path("/proc/cpuinfo"), "model name"),
         "processors": str(os.cpu_count()),
-        "memory": _field(Path("/proc/meminfo"), "MemTotal"),
+        "memory": _read_field(Path("/proc/meminfo"), "MemTotal"),
         "kernel": platform.release(),
         "architecture": platform.machine(),
-        "distribution": _field(Path("/etc/os-release"), "PRETTY_NAME", "=").strip('"'),
-        "governor": _text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        "distribution": _read_field(Path("/etc/os-release"), "PRETTY_NAME", "=").strip('"'),
+        "governor": _read_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         "nice": str(os.nice(0)),
         "python": platform.python_version(),
         "stress-ng": stress_ng(),
     }
 
 
-def name() -> str:
+def machine_name() -> str:
     """Return a short name of this kind of machine, such as ``AMD EPYC x2``."""
-    return f"{_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
+    return f"{_read_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 
 
 def stress_ng() -> str:
     """Return the version of stress-ng, or "not installed"."""
     try:
         done = execute(["stress-ng", "--version"], "stress-ng")
-        done.require("stress-ng")
+        done.require_success("stress-ng")
     except InputError:
         return "not installed"
     return done.output.split(",")[1].split()[1]
 
 
-def _field(path: Path, key: str, separator: str = ":") -> str:
-    for line in _text(path).splitlines():
+def _read_field(path: Path, key: str, separator: str = ":") -> str:
+    for line in _read_text(path).splitlines():
         name, _, value = line.partition(separator)
         if name.strip() == key:
             return " ".join(value.split())
     return "unknown"
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:
@@ -165,34 +165,34 @@ class Topology:
     @property
     def threads_per_core(self) -> int:
         """Number of processors of the first core."""
-        return len(_processors(self.siblings[0])) if self.siblings else 1
+        return len(_parse_processors(self.siblings[0])) if self.siblings else 1
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """A description in one line for people."""
         caches = (f"{name} of {' and '.join(cpus)}" for name, cpus in self.caches.items())
         guest = ", as the virtual machine sees it" if self.virtual else ""
         return f"cores: {' and '.join(self.siblings)}; caches: {', '.join(caches)}{guest}"
 
 
-def topology() -> Topology:
+def read_topology() -> Topology:
     """Return which processors share cores and caches."""
     root = Path("/sys/devices/system/cpu")
     cpus = [root / f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
-    siblings = dict.fromkeys(_text(cpu / "topology/thread_siblings_list") for cpu in cpus)
+    siblings = dict.fromkeys(_read_text(cpu / "topology/thread_siblings_list") for cpu in cpus)
     caches: dict[str, dict[str, None]] = {}
     shared = 0.0
     for index in (index for cpu in cpus for index in sorted((cpu / "cache").glob("index*"))):
-        kind = {"Data": "d", "Instruction": "i"}.get(_text(index / "type"), "")
-        size, users = _text(index / "size"), _text(index / "shared_cpu_list")
-        caches.setdefault(f"L{_text(index / 'level')}{kind} {size}", {})[users] = None
-        if len(_processors(users)) > 1 and size.endswith("K"):
+        kind = {"Data": "d", "Instruction": "i"}.get(_read_text(index / "type"), "")
+        size, users = _read_text(index / "size"), _read_text(index / "shared_cpu_list")
+        caches.setdefault(f"L{_read_text(index / 'level')}{kind} {size}", {})[users] = None
+        if len(_parse_processors(users)) > 1 and size.endswith("K"):
             shared = max(shared, int(size[:-1]) / 1024)
-    virtual = "hypervisor" in _field(Path("/proc/cpuinfo"), "flags").split()
+    virtual = "hypervisor" in _read_field(Path("/proc/cpuinfo"), "flags").split()
     return Topology(tuple(siblings), {name: tuple(users) for name, users in caches.items()}, virtual, shared)
 
 
-def _processors(text: str) -> list[int]:
+def _parse_processors(text: str) -> list[int]:
     """Parse a list of processors such as ``0-1,4``."""
     processors: list[int] = []
     for part in text.split(","):

@@ -42,7 +42,7 @@ class CountedEvent(NamedTuple):
     value: str
 
 
-def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
+def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     """Read the intervals of a run.
 
     Parameters
@@ -67,10 +67,10 @@ def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as exc:
         raise InputError(f"cannot be read ({exc})", file=path) from exc
-    return parsed(text, path, reserved)
+    return parse_intervals(text, path, reserved)
 
 
-def parsed(text: str, source: Path | str, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
+def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     """Parse the text of a file; parameters, result and errors as of `read`."""
     lines = [
         (number, line)
@@ -82,7 +82,7 @@ def parsed(text: str, source: Path | str, reserved: Container[str] = (TIME,)) ->
         for counted in _counted_events(lines):
             _add_count(rows, counted, reserved)
     except InputError as exc:
-        raise exc.within(source) from exc
+        raise exc.with_file(source) from exc
     if not rows:
         raise InputError("holds no interval; expected the output of perf stat -I 200 -x,", file=source)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).sort_index().reset_index()
@@ -93,10 +93,10 @@ def _add_count(rows: dict[float, dict[str, float]], counted: CountedEvent, reser
     if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
         raise InputError(problem, line=number)
-    interval = rows.setdefault(_number(number, time, TIME), {})
+    interval = rows.setdefault(_parse_count(number, time, TIME), {})
     if event in interval:
         raise InputError(f'counts "{event}" twice in one interval', line=number)
-    interval[event] = np.nan if count in UNCOUNTED else _number(number, count, event)
+    interval[event] = np.nan if count in UNCOUNTED else _parse_count(number, count, event)
 
 
 def _counted_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
@@ -148,7 +148,7 @@ def _table_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
                 yield CountedEvent(number, row[time], event, UNCOUNTED[0] if blank else count)
 
 
-def _number(line: int, text: str, name: str) -> float:
+def _parse_count(line: int, text: str, name: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -165,7 +165,7 @@ PATIENCE = 60.0
 PLAIN = {"LC_ALL": "C"}
 
 
-def uncountable(events: Sequence[str]) -> dict[str, str]:
+def uncountable_events(events: Sequence[str]) -> dict[str, str]:
     """Return the events that perf cannot count on this machine, with the reasons; InputError without perf."""
     reasons = {}
     for event in events:
@@ -178,7 +178,10 @@ def uncountable(events: Sequence[str]) -> dict[str, str]:
 
 
 class Counting:
-    """``perf stat -I`` attached to stopped programs and their children; counts from `enable` to `stop`."""
+    """``perf stat -I`` attached to stopped programs and their children.
+
+    Counts events between `start_counting` and `stop_counting`.
+    """
 
     def __init__(self, pids: Sequence[int], events: Sequence[str], interval: float, output: Path) -> None:
         self.output = output
@@ -193,11 +196,11 @@ class Counting:
         os.close(commands)
         os.close(acknowledge)
 
-    def enable(self) -> None:
+    def start_counting(self) -> None:
         """Start counting; InputError if perf has ended."""
         self._send_command(b"enable\n")
 
-    def ready(self) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until perf is ready to count; InputError if it has ended."""
         self._send_command(b"ping\n")
 
@@ -208,15 +211,15 @@ class Counting:
             self._perf.wait()
             raise InputError(f"perf did not begin to count ({self._perf.last_line})")
 
-    def stop(self) -> pd.DataFrame:
+    def stop_counting(self) -> pd.DataFrame:
         """Stop counting; return the counts as `read` does, with perf's modifiers removed from the names."""
         self.close()
-        return read(self.output).rename(columns=lambda name: _MODIFIER.sub("", name))
+        return read_intervals(self.output).rename(columns=lambda name: _MODIFIER.sub("", name))
 
     def close(self) -> None:
         """End perf; later calls do nothing."""
         if self._perf.code is None:
-            self._perf.send(signal.SIGINT)
+            self._perf.send_signal(signal.SIGINT)
             self._perf.wait(PATIENCE)
             self._perf.end()
             os.close(self._commands)

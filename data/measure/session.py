@@ -16,10 +16,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from data.errors import InputError, visible
+from data.errors import InputError, escape_invisible
 from data.measure import machine
 from data.measure.child import TimedOutError, TimeLimits
-from data.tables.documents import Section, said
+from data.tables.documents import Section, validation_message
 from data.tables.files import write_json, write_text
 from data.tables.specs import Tables
 
@@ -42,7 +42,7 @@ class Suite(Section):
     timeout: Annotated[float, Field(gt=0)] | None = None
 
     @property
-    def patience(self) -> tuple[float, float]:
+    def disturbance_limits(self) -> tuple[float, float]:
         """The maximum share of the machine that others may use, and the maximum number of attempts."""
         return 1.0, 1
 
@@ -62,20 +62,20 @@ class CountedSuite(Suite):
     events: tuple[str, ...] = ()
 
     @property
-    def patience(self) -> tuple[float, float]:
+    def disturbance_limits(self) -> tuple[float, float]:
         """``foreign`` and ``attempts``."""
         return self.foreign, self.attempts
 
 
-def typed(kind: type[Kind], content: Any, path: Path) -> Kind:
+def validate_suite(kind: type[Kind], content: Any, path: Path) -> Kind:
     """Validate the content of a suite; an InputError names file, key and value."""
     try:
         return kind.model_validate(content)
     except ValidationError as exc:
-        raise InputError(said(exc), file=path) from exc
+        raise InputError(validation_message(exc), file=path) from exc
 
 
-def unique(names: Sequence[str], what: str, path: Path) -> None:
+def require_unique(names: Sequence[str], what: str, path: Path) -> None:
     """Raise an InputError if a name is repeated."""
     for name in names:
         if names.count(name) > 1:
@@ -91,7 +91,7 @@ class Keyed(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def key(self) -> Hashable:
+    def journal_key(self) -> Hashable:
         """The key that identifies an entry."""
 
 
@@ -120,7 +120,7 @@ class Journal(Generic[Entry]):
     invalid: list[TimedOutRun] = field(default_factory=list)
 
     @classmethod
-    def open(
+    def open_or_create(
         cls,
         path: Path,
         begun: Mapping[str, Any],
@@ -132,50 +132,53 @@ class Journal(Generic[Entry]):
 
         `begun` has the suite, and the settings of the machine that must not change. `able` lists the parts of
         the suite, by name, that this machine and this user can measure; they must not change either. `entry`
-        and `note` are the types of records; a record is a note if it has exactly the keys of `note`.
+        and `add_note` are the types of records; a record is a note if it has exactly the keys of `add_note`.
         InputError if the file belongs to another suite or machine, was begun with other abilities, or has an
         invalid line.
         """
         if not path.exists():
             write_text(path, json.dumps({"suite": begun} | ({} if able is None else {"able": able})) + "\n")
-        first, *records = _records(path) or [{}]
+        first, *records = _read_records(path) or [{}]
         if first.get("suite") != begun:
             raise InputError("was begun with another suite; name another directory or remove it", file=path)
         _require_able(able or {}, first.get("able", {}), path)
         journal = cls(path, [])
         entries: tuple[list[Any], TypeAdapter[Any]] = (journal.entries, TypeAdapter(entry))
         kinds: dict[frozenset[str], tuple[list[Any], TypeAdapter[Any]]] = {}
-        for kind, kept in ((TimedOutRun, journal.invalid), *(((note, journal.notes),) if note else ())):
-            kinds[frozenset(field.name for field in fields(kind))] = (kept, TypeAdapter(kind))
+        for kind, destination in (
+            (TimedOutRun, journal.invalid),
+            *(((note, journal.notes),) if note else ()),
+        ):
+            kinds[frozenset(field.name for field in fields(kind))] = (destination, TypeAdapter(kind))
         for number, record in enumerate(records, 2):
-            kept, adapter = kinds.get(frozenset(record), entries)
+            destination, adapter = kinds.get(frozenset(record), entries)
             try:
-                kept.append(adapter.validate_python(record))
+                destination.append(adapter.validate_python(record))
             except ValidationError as exc:
-                raise InputError(said(exc, "the line"), file=path, line=number) from exc
+                raise InputError(validation_message(exc, "the line"), file=path, line=number) from exc
         return journal
 
-    def add(self, *entries: Entry) -> None:
+    def add_entries(self, *entries: Entry) -> None:
         """Add `entries` and write them to the file."""
         self.entries += entries
-        self._append(entries)
+        self._append_records(entries)
 
-    def note(self, note: Any) -> None:
+    def add_note(self, note: Any) -> None:
         """Add a note and write it to the file."""
         self.notes.append(note)
-        self._append([note])
+        self._append_records([note])
 
     def add_invalid(self, run: TimedOutRun) -> None:
         """Add a run that exceeded its time limit, and write it to the file."""
         self.invalid.append(run)
-        self._append([run])
+        self._append_records([run])
 
-    def _append(self, records: Iterable[Any]) -> None:
+    def _append_records(self, records: Iterable[Any]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(asdict(record)) + "\n" for record in records))
 
 
-def _records(path: Path) -> list[dict[str, Any]]:
+def _read_records(path: Path) -> list[dict[str, Any]]:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     # a line that was interrupted, for example by a power cut, has no line end
     complete = [line for line in lines if line.endswith("\n")]
@@ -224,13 +227,13 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def say(self, note: str) -> None:
+    def print_note(self, note: str) -> None:
         """Print a note above the bar."""
-        self._console.print(visible(note), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(escape_invisible(note), markup=False, highlight=False, soft_wrap=True)
 
-    def advance(self, done: int, of: int, what: str) -> None:
+    def show_progress(self, done: int, of: int, what: str) -> None:
         """Show that `done` of `of` runs are measured, and the current run `what`."""
-        self._bar.update(self._line, completed=done, total=of, description=visible(what))
+        self._bar.update(self._line, completed=done, total=of, description=escape_invisible(what))
 
 
 #: Seconds to wait before a disturbed run is repeated.
@@ -241,11 +244,11 @@ class Planned(Protocol):
     """A planned run: its key in the journal, and its description on the screen."""
 
     @property
-    def key(self) -> Hashable:
+    def journal_key(self) -> Hashable:
         """The key of its journal entry."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The description of the run for people."""
 
 
@@ -278,11 +281,11 @@ class Session(Generic[Entry]):
         if kind is not KeyboardInterrupt:
             return False
         self.finished = False
-        self.screen.say(f"kept {len(self.journal.entries)} {self.unit}; start again to resume")
+        self.screen.print_note(f"kept {len(self.journal.entries)} {self.unit}; start again to resume")
         return True
 
     @classmethod
-    def begin(
+    def begin_or_resume(
         cls,
         directory: Path,
         suite: Suite,
@@ -294,32 +297,36 @@ class Session(Generic[Entry]):
         able: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
         """Begin or resume the measurement of a suite in `directory`; errors as of `Journal.open`."""
-        settings = machine.settings()
+        settings = machine.describe_machine()
         same = {name: settings[setting] for name, setting in suite.SAME.items()}
         # a measurement may be resumed with another time limit
         begun = suite.model_dump(mode="json", exclude={"timeout"}) | same
-        journal = Journal.open(directory / "journal.jsonl", begun, entry, note, able)
-        return cls(journal, screen, unit, *suite.patience, limits=TimeLimits(suite.timeout))
+        journal = Journal.open_or_create(directory / "journal.jsonl", begun, entry, note, able)
+        return cls(journal, screen, unit, *suite.disturbance_limits, limits=TimeLimits(suite.timeout))
 
-    def end(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
+    def write_results(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
         """Write the tables and ``settings.json``; return whether the measurement is complete."""
         directory = self.journal.path.parent
         tables.write(directory)
         # invalid runs that have not been measured since
-        measured = {json.dumps(entry.key) for entry in self.journal.entries}
+        measured = {json.dumps(entry.journal_key) for entry in self.journal.entries}
         invalid = [asdict(run) for run in self.journal.invalid if run.run not in measured]
-        about = {"machine": machine.settings(), "suite": suite.model_dump(mode="json")}
+        about = {"machine": machine.describe_machine(), "suite": suite.model_dump(mode="json")}
         write_json(directory / "settings.json", {**about, "invalid": invalid, **settings})
         return self.finished
 
-    def waiting(self, everything: Sequence[Plan]) -> list[Plan]:
+    def runs_to_measure(self, everything: Sequence[Plan]) -> list[Plan]:
         """Return the runs that have no entry; invalid runs are repeated only with a higher limit."""
-        measured = {entry.key for entry in self.journal.entries}
+        measured = {entry.journal_key for entry in self.journal.entries}
         limit = self.limits.timeout or TimeLimits.LEAST
         given_up = {run.run for run in self.journal.invalid if run.limit >= limit}
-        return [run for run in everything if run.key not in measured and json.dumps(run.key) not in given_up]
+        return [
+            run
+            for run in everything
+            if run.journal_key not in measured and json.dumps(run.journal_key) not in given_up
+        ]
 
-    def measure(
+    def measure_missing(
         self,
         everything: Sequence[Plan],
         make: Callable[[Sequence[Plan]], tuple[Sequence[Entry], float]],
@@ -330,23 +337,25 @@ class Session(Generic[Entry]):
         `make` measures a batch; it returns the entries and the share of the machine that others used. Batches
         are repeated as a whole.
         """
-        waiting, total = self.waiting(everything), len(everything)
-        for start in range(0, len(waiting), batch):
-            runs = waiting[start : start + batch]
-            progress = partial(self.screen.advance, total - len(waiting) + start, total)
-            progress(runs[-1].told)
+        missing_runs, total = self.runs_to_measure(everything), len(everything)
+        for start in range(0, len(missing_runs), batch):
+            runs = missing_runs[start : start + batch]
+            progress = partial(self.screen.show_progress, total - len(missing_runs) + start, total)
+            progress(runs[-1].description)
             try:
-                entries, _ = quietest(partial(make, runs), self.foreign, self.attempts, progress)
+                entries, _ = repeat_while_disturbed(
+                    partial(make, runs), self.foreign, self.attempts, progress
+                )
             except TimedOutError as exc:
                 for run in runs:
-                    self.screen.say(f"invalid: {run.told}: {exc}")
-                    self.journal.add_invalid(TimedOutRun(json.dumps(run.key), str(exc), exc.seconds))
+                    self.screen.print_note(f"invalid: {run.description}: {exc}")
+                    self.journal.add_invalid(TimedOutRun(json.dumps(run.journal_key), str(exc), exc.seconds))
             else:
-                self.journal.add(*entries)
-        self.screen.advance(total, total, "done")
+                self.journal.add_entries(*entries)
+        self.screen.show_progress(total, total, "done")
 
 
-def shuffled(blocks: Iterable[Iterable[Element]], shuffle: random.Random) -> list[Element]:
+def shuffle_blocks(blocks: Iterable[Iterable[Element]], shuffle: random.Random) -> list[Element]:
     """Return the elements of all blocks, block by block, each block in random order."""
     elements: list[Element] = []
     for block in map(list, blocks):
@@ -355,7 +364,7 @@ def shuffled(blocks: Iterable[Iterable[Element]], shuffle: random.Random) -> lis
     return elements
 
 
-def quietest(
+def repeat_while_disturbed(
     make: Callable[[], tuple[Made, float]], foreign: float, attempts: float, progress: Callable[[str], None]
 ) -> tuple[Made, float]:
     """Call `make`, again while others use more than the share `foreign`; return the least disturbed result.

@@ -16,54 +16,54 @@ Unit = Callable[[], object]
 Units = Callable[[int], object]
 
 
-def repeat(unit: Unit) -> Units:
+def repeat_unit(unit: Unit) -> Units:
     """Return a function that calls `unit` a number of times."""
 
-    def run(count: int) -> None:
+    def run_units(count: int) -> None:
         for _ in range(count):
             unit()
 
-    return run
+    return run_units
 
 
-def sort() -> Units:
+def sort_workload() -> Units:
     """Return a workload that sorts 800 numbers per unit."""
     import random
 
     numbers = random.Random(1).sample(range(10**6), 800)
-    return repeat(lambda: sorted(numbers))
+    return repeat_unit(lambda: sorted(numbers))
 
 
-def hashing() -> Units:
+def hash_workload() -> Units:
     """Return a workload that computes SHA-256 of 64 KiB per unit."""
     import hashlib
 
     block = bytes(65536)
-    return repeat(lambda: hashlib.sha256(block).digest())
+    return repeat_unit(lambda: hashlib.sha256(block).digest())
 
 
-def text() -> bytes:
+def sample_text() -> bytes:
     """Return 8 KiB of text to compress."""
     return b"".join(b"%d squared is %d;" % (i, i * i) for i in range(500))[:8192]
 
 
-def compression() -> Units:
+def compression_workload() -> Units:
     """Return a workload that deflates 8 KiB of text per unit."""
     import zlib
 
-    plain = text()
-    return repeat(lambda: zlib.compress(plain, 6))
+    plain = sample_text()
+    return repeat_unit(lambda: zlib.compress(plain, 6))
 
 
-def json_text() -> Units:
+def json_workload() -> Units:
     """Return a workload that writes and reads a nested JSON document of about 4 KiB per unit."""
     import json
 
     document = [{"id": i, "name": f"row {i}", "values": [i, i / 7, None, True]} for i in range(50)]
-    return repeat(lambda: json.loads(json.dumps(document)))
+    return repeat_unit(lambda: json.loads(json.dumps(document)))
 
 
-def matrix() -> Units:
+def matrix_workload() -> Units:
     """Return a workload that multiplies two 80 x 80 matrices of doubles per unit."""
     # Python was started without site-packages; only this workload needs them
     import site
@@ -72,20 +72,20 @@ def matrix() -> Units:
     import numpy as np
 
     left = np.random.default_rng(1).random((80, 80))
-    return repeat(lambda: left @ left)
+    return repeat_unit(lambda: left @ left)
 
 
-def memory_copy(size: int = 2 << 20) -> Units:
+def memory_copy_workload(size: int = 2 << 20) -> Units:
     """Return a workload that copies `size` bytes from one buffer to another per unit."""
     source, target = memoryview(bytes(size)), memoryview(bytearray(size))
 
-    def copy() -> None:
+    def copy_buffer() -> None:
         target[:] = source
 
-    return repeat(copy)
+    return repeat_unit(copy_buffer)
 
 
-def sqlite() -> Units:
+def sqlite_workload() -> Units:
     """Return a workload that updates and reads ten rows of an in-memory table in one transaction per unit."""
     import sqlite3
 
@@ -93,32 +93,32 @@ def sqlite() -> Units:
     connection.execute("create table account (id integer primary key, balance integer)")
     connection.executemany("insert into account values (?, 0)", [(i,) for i in range(1000)])
 
-    def transaction() -> None:
+    def run_transaction() -> None:
         connection.execute("begin")
         for i in range(0, 1000, 100):
             connection.execute("update account set balance = balance + 1 where id = ?", (i,))
             connection.execute("select balance from account where id = ?", (i,)).fetchone()
         connection.execute("commit")
 
-    return repeat(transaction)
+    return repeat_unit(run_transaction)
 
 
-def regex() -> Units:
+def regex_workload() -> Units:
     """Return a workload that finds all dates in 4 KiB of log text per unit."""
     import re
 
     text = "".join(f"2018-05-{i % 28 + 1:02d} host{i} took {i * 7} ms\n" for i in range(130))
     pattern = re.compile(r"(\d{4})-(\d{2})-(\d{2}) (\w+) took (\d+) ms")
-    return repeat(lambda: pattern.findall(text))
+    return repeat_unit(lambda: pattern.findall(text))
 
 
-def file_io() -> Units:
+def file_io_workload() -> Units:
     """Return a workload that writes 64 KiB at the start of a file and reads them back per unit."""
     import tempfile
 
     block = bytes(65536)
 
-    def run(count: int) -> None:
+    def run_units(count: int) -> None:
         with tempfile.TemporaryFile(buffering=0) as handle:
             for _ in range(count):
                 handle.seek(0)
@@ -126,69 +126,69 @@ def file_io() -> Units:
                 handle.seek(0)
                 handle.read(65536)
 
-    return run
+    return run_units
 
 
-def hand_over() -> Units:
+def hand_over_workload() -> Units:
     """Return a workload that hands a token from one thread to another and back, twice per unit."""
     import threading
 
-    def run(count: int) -> None:
+    def run_units(count: int) -> None:
         ping, pong = threading.Semaphore(0), threading.Semaphore(0)
 
-        def answer() -> None:
+        def return_tokens() -> None:
             for _ in range(2 * count):
                 ping.acquire()
                 pong.release()
 
-        other = threading.Thread(target=answer)
+        other = threading.Thread(target=return_tokens)
         other.start()
         for _ in range(2 * count):
             ping.release()
             pong.acquire()
         other.join()
 
-    return run
+    return run_units
 
 
-def dictionary() -> Units:
+def dictionary_workload() -> Units:
     """Return a workload that counts 1,000 words in a hash table per unit."""
     words = [f"word{i * i % 211}" for i in range(1000)]
 
-    def count() -> None:
+    def count_words() -> None:
         counts: dict[str, int] = {}
         for word in words:
             counts[word] = counts.get(word, 0) + 1
 
-    return repeat(count)
+    return repeat_unit(count_words)
 
 
-def recursion() -> Units:
+def recursion_workload() -> Units:
     """Return a workload that computes the 13th Fibonacci number by naive recursion per unit."""
 
     def fibonacci(n: int) -> int:
         return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)  # noqa: PLR2004
 
-    return repeat(lambda: fibonacci(13))
+    return repeat_unit(lambda: fibonacci(13))
 
 
 WORKLOADS: dict[str, Callable[[], Units]] = {
-    "sort": sort,
-    "hashing": hashing,
-    "compression": compression,
-    "json": json_text,
-    "matrix": matrix,
-    "memory-copy": memory_copy,
-    "sqlite": sqlite,
-    "regex": regex,
-    "file-io": file_io,
-    "hand-over": hand_over,
-    "dictionary": dictionary,
-    "recursion": recursion,
+    "sort": sort_workload,
+    "hashing": hash_workload,
+    "compression": compression_workload,
+    "json": json_workload,
+    "matrix": matrix_workload,
+    "memory-copy": memory_copy_workload,
+    "sqlite": sqlite_workload,
+    "regex": regex_workload,
+    "file-io": file_io_workload,
+    "hand-over": hand_over_workload,
+    "dictionary": dictionary_workload,
+    "recursion": recursion_workload,
 }
 
 
-def compete(cpu: int, share: float) -> None:
+def occupy_processor(cpu: int, share: float) -> None:
     """Keep processor `cpu` busy for `share` of every 4 ms, until killed or orphaned."""
     import ctypes
     import signal
@@ -207,7 +207,7 @@ def compete(cpu: int, share: float) -> None:
 def main(arguments: list[str]) -> None:
     """Run some units of a workload, or compete for a processor."""
     if arguments[0] == "compete":
-        compete(int(arguments[1]), float(arguments[2]))
+        occupy_processor(int(arguments[1]), float(arguments[2]))
     WORKLOADS[arguments[0]]()(int(arguments[1]))
 
 

@@ -37,7 +37,7 @@ class ArraySpec(NamedTuple):
     finite: bool = True
 
 
-def read(
+def read_arrays(
     path: Path, specs: Mapping[str, ArraySpec], optional: Collection[str] = ()
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
@@ -62,13 +62,13 @@ def read(
         raise InputError(f'lacks the array "{missing[0]}"; found {", ".join(names)[:200]}', file=path)
     sizes: dict[str, int] = {}
     for name, array in arrays.items():
-        difference = _difference(array, specs[name], sizes)
+        difference = _spec_difference(array, specs[name], sizes)
         if difference:
             raise InputError(difference, file=path, place=f'array "{name}"')
     return arrays
 
 
-def _difference(array: NDArray[Any], spec: ArraySpec, sizes: dict[str, int]) -> str:
+def _spec_difference(array: NDArray[Any], spec: ArraySpec, sizes: dict[str, int]) -> str:
     """Return the difference of an array from its spec, empty if none; add the named sizes to `sizes`."""
     # members that are not arrays are read as bytes
     shape, dtype = np.shape(array), np.asarray(array).dtype

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from data.errors import InputError
 
 
-def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
+def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
     """Read a CSV file with the required `columns` as text; an empty cell is empty text.
 
     `options` are those of `pandas.read_csv`. InputError if the file is missing, is not CSV, or has not all
@@ -50,7 +50,7 @@ def written_csv(table: pd.DataFrame) -> str:
     `without_quotes` removes these quotes. Plain numbers such as -1.5 have none.
     """
     text = table.select_dtypes(["str", "object"]).columns
-    quoted = table.assign(**{name: table[name].map(_quoted) for name in text})
+    quoted = table.assign(**{name: table[name].map(_quote_formula) for name in text})
     # pandas quotes carriage returns only if they are part of the line terminator
     returns = any("\r" in cell for name in text for cell in table[name] if isinstance(cell, str))
     return str(quoted.to_csv(index=False, lineterminator="\r\n" if returns else "\n"))
@@ -61,26 +61,26 @@ def without_quotes(column: pd.Series) -> pd.Series:
     return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
 
 
-def _quoted(cell: Any) -> Any:
+def _quote_formula(cell: Any) -> Any:
     needed = isinstance(cell, str) and (_FORMULA.match(cell) or _QUOTED.match(cell))
     return f"'{cell}" if needed else cell
 
 
-def infinite(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+def not_finite(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Mark numbers that are NaN or infinite."""
     return ~np.isfinite(numbers)
 
 
-def fractional(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+def not_whole(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Mark numbers that are NaN or not whole."""
     return ~(numbers % 1 == 0)
 
 
-def numbers(
+def parse_numbers(
     column: pd.Series,
     path: Path,
     expected: str = "a number",
-    wrong: Callable[[NDArray[np.float64]], NDArray[np.bool_]] = infinite,
+    wrong: Callable[[NDArray[np.float64]], NDArray[np.bool_]] = not_finite,
     *,
     gaps: bool = False,
     first: int = 2,
@@ -94,19 +94,19 @@ def numbers(
     text = column.str.strip() if column.dtype == "str" else column
     values = pd.to_numeric(text, errors="coerce").astype("float64")
     invalid = wrong(values.to_numpy()) & ~((text == "") & gaps).to_numpy(bool)
-    refuse(
+    refuse_wrong_rows(
         invalid, lambda row: f'{column.name}="{str(text.iloc[row])[:_SHOWN]}" is not {expected}', path, first
     )
     return values
 
 
-def refuse(
-    wrong: NDArray[np.bool_] | pd.Series, told: Callable[[int], str], path: Path, first: int = 2
+def refuse_wrong_rows(
+    wrong: NDArray[np.bool_] | pd.Series, describe_row: Callable[[int], str], path: Path, first: int = 2
 ) -> None:
     """Raise an InputError at the line of the first row that is `wrong`, if any.
 
-    `told` takes the number of a row and returns the problem; row 0 is in line `first`.
+    `describe_row` takes the number of a row and returns the problem; row 0 is in line `first`.
     """
     rows = np.flatnonzero(wrong)
     if len(rows):
-        raise InputError(told(int(rows[0])), file=path, line=int(rows[0]) + first)
+        raise InputError(describe_row(int(rows[0])), file=path, line=int(rows[0]) + first)

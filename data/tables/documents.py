@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from data.errors import InputError
-from data.tables.problems import unknown
+from data.tables.problems import unknown_message
 
 #: Text of perf in place of a missing count.
 UNCOUNTED = ("<not counted>", "<not supported>")
@@ -146,17 +146,17 @@ class _Known(BaseModel):
     @classmethod
     def _only_known(cls, content: Any) -> Any:
         """Check for unknown keys first: one may be a missing key, misspelt."""
-        known = [field.alias or name for name, field in cls.model_fields.items()]
+        known_keys = [field.alias or name for name, field in cls.model_fields.items()]
         for key in map(str, content) if isinstance(content, dict) else ():
-            if key not in known:
-                problem = {"problem": unknown(key[:_QUOTED], known)}
+            if key not in known_keys:
+                problem = {"problem": unknown_message(key[:_QUOTED], known_keys)}
                 error = PydanticCustomError(_UNKNOWN, "{problem}", problem)
                 details = InitErrorDetails(type=error, loc=(key,), input=None)
                 raise ValidationError.from_exception_data(cls.__name__, [details])
         return content
 
 
-class Given(_Known):
+class JsonSection(_Known):
     """A part of a JSON file or request: unknown keys and numbers in quotes are errors."""
 
     model_config = ConfigDict(strict=True)
@@ -168,7 +168,7 @@ class Section(_Known):
     model_config = ConfigDict(frozen=True)
 
 
-def said(exc: ValidationError, whole: str = "the file") -> str:
+def validation_message(exc: ValidationError, whole: str = "the file") -> str:
     """Return the first problem in one line: place, value and expectation.
 
     `whole` is the name of the whole document, for problems without a single place.
@@ -181,11 +181,11 @@ def said(exc: ValidationError, whole: str = "the file") -> str:
     if first["type"] == _UNKNOWN:
         return f"{place} {problem}"
     # do not quote the value if a key is missing or the whole document is wrong
-    value = f"={_short(first['input'])}" if place and first["type"] != "missing" else ""
+    value = f"={_shorten_value(first['input'])}" if place and first["type"] != "missing" else ""
     return f"{place or whole}{value}: {problem}"
 
 
-def _short(value: object) -> str:
+def _shorten_value(value: object) -> str:
     if isinstance(value, list | dict) and value:
         return "a list" if isinstance(value, list) else "an object"
     return repr(value[:_QUOTED] if isinstance(value, str) else value)[: _QUOTED + 10]
@@ -202,6 +202,6 @@ MOMENT = f"({'|'.join(_DAYS)}){_CLOCK}"
 EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
-def moment(text: str) -> datetime | None:
+def parse_moment(text: str) -> datetime | None:
     """Return a time such as `EXAMPLE_MOMENT` in UTC; None if it is not of that form."""
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

@@ -50,11 +50,11 @@ def replacing(path: Path) -> Iterator[Path]:
     not the temporary path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(path, path.parent):
+    with name_write_errors(path, path.parent):
         temporary = Path(tempfile.mkdtemp(PART, f".{path.name}.", path.parent))
     try:
         target = temporary / path.name
-        with writing(path, temporary):
+        with name_write_errors(path, temporary):
             yield target
             target.replace(path)
     finally:
@@ -62,7 +62,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def writing(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
+def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
     """Let an OSError of the block name `name`, if it names no file or one in the directory `temporary`."""
     try:
         yield
@@ -102,12 +102,12 @@ def read_json(path: Path, model: type[T]) -> T:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    from data.tables.documents import said
+    from data.tables.documents import validation_message
 
     try:
         return TypeAdapter(model).validate_python(content_of(path))
     except ValidationError as exc:
-        raise InputError(said(exc), file=path) from exc
+        raise InputError(validation_message(exc), file=path) from exc
 
 
 def content_of(path: Path) -> object:
@@ -136,7 +136,7 @@ def content_of(path: Path) -> object:
     except RecursionError as exc:
         raise InputError("is nested too deeply", file=path) from exc
     except InputError as exc:
-        raise exc.within(path) from exc
+        raise exc.with_file(path) from exc
 
 
 def json_content(text: str) -> Any:
@@ -182,7 +182,7 @@ def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
     except (ValueError, RecursionError, yaml.YAMLError) as exc:
         raise InputError(f"is not YAML ({exc})", file=path) from exc
     except InputError as exc:
-        raise exc.within(path) from exc
+        raise exc.with_file(path) from exc
 
 
 def _refuse_constant(name: str) -> NoReturn:

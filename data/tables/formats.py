@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from data.errors import InputError
-from data.tables.problems import Problems, unknown
+from data.tables.problems import Problems, unknown_message
 
 if TYPE_CHECKING:
     from data.tables.specs import Tables
@@ -41,15 +41,15 @@ class Format(Generic[Reader]):
     sign: str
     suffix: str | None = None
 
-    def recognises(self, path: Path) -> bool:
+    def matches_path(self, path: Path) -> bool:
         """Return whether `path` looks like this format."""
         return path.suffix == self.suffix or any(path.glob(self.sign))
 
 
-def chosen(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Path]) -> Reader:
+def choose_reader(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Path]) -> Reader:
     """Return the reader of a format; InputError if the format is unknown or a path is missing."""
     if name not in formats:
-        raise InputError(f'format "{name}" {unknown(name, formats)}')
+        raise InputError(f'format "{name}" {unknown_message(name, formats)}')
     for path in paths:
         if not path.exists():
             raise InputError("no such file or directory", file=path)
@@ -74,11 +74,11 @@ class Sources(Generic[TablesType]):
         missing, a source cannot be read, or no rows of `needed` are left; and, unless `keep_going`, at the
         first wrong row.
         """
-        reader, problems = chosen(self.formats, name, paths), Problems(keep_going)
-        joined = self.tables.joined([reader(path) for path in paths])
-        return self.reading(joined.without_flaws(problems), paths[0], problems)
+        reader, problems = choose_reader(self.formats, name, paths), Problems(keep_going)
+        joined = self.tables.join_tables([reader(path) for path in paths])
+        return self.make_reading(joined.without_flaws(problems), paths[0], problems)
 
-    def reading(self, tables: TablesType, source: Path | str, problems: Problems) -> Reading[TablesType]:
+    def make_reading(self, tables: TablesType, source: Path | str, problems: Problems) -> Reading[TablesType]:
         """Return `tables` with the skipped problems; InputError without any rows of `needed`."""
         for what, listed in self.needed.items():
             if not len(listed(tables)):

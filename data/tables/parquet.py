@@ -42,29 +42,29 @@ class WantedColumns:
     """The columns to read from a file.
 
     ``dtypes`` are the types by column; columns in ``optional`` may be absent, those in ``unwanted`` are
-    treated as absent. ``further`` returns the type of any other column by name; without it, other columns are
-    read without conversion, and lists, structs, maps and text that is not UTF-8 are left out. ``blank`` is
-    text that represents a missing value.
+    treated as absent. ``other_dtype`` returns the type of any other column by name; without it, other columns
+    are read without conversion, and lists, structs, maps and text that is not UTF-8 are left out. ``blank``
+    is text that represents a missing value.
     """
 
     dtypes: Mapping[str, str]
     optional: Collection[str] = ()
     unwanted: Collection[str] = ()
-    further: Callable[[str], str] | None = None
+    other_dtype: Callable[[str], str] | None = None
     blank: Collection[str] = ()
 
 
-def read(path: Path, wanted: WantedColumns) -> pd.DataFrame:
+def read_columns(path: Path, wanted: WantedColumns) -> pd.DataFrame:
     """Read the `wanted` columns of a Parquet file.
 
     InputError if the file or a column is missing, or a column cannot be converted to its type.
     """
     if not path.is_file():
         raise InputError("no such file; expected a Parquet table", file=path)
-    with opened(path) as file:
-        kinds = _kinds(file.schema_arrow, wanted, path)
+    with open_parquet(path) as file:
+        kinds = _column_kinds(file.schema_arrow, wanted, path)
         table = file.read(columns=list(kinds))
-    converted = {name: _column(table, name, kind, wanted.blank, path) for name, kind in kinds.items()}
+    converted = {name: _convert_column(table, name, kind, wanted.blank, path) for name, kind in kinds.items()}
     columns = {name: column for name, column in converted.items() if column is not None}
     if not columns:
         return pd.DataFrame(index=pd.RangeIndex(table.num_rows))
@@ -72,7 +72,7 @@ def read(path: Path, wanted: WantedColumns) -> pd.DataFrame:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; InputError if it is invalid or cannot be read within the block."""
     import pyarrow.parquet as pq
 
@@ -83,7 +83,7 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
         raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
 
 
-def _kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[str, Kind | None]:
+def _column_kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[str, Kind | None]:
     """Return the kinds of the columns to read; None means without conversion."""
     names = list(schema.names)
     missing = [name for name in wanted.dtypes if name not in names and name not in wanted.optional]
@@ -98,7 +98,9 @@ def _kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[str, Ki
             continue
         if field.name in kinds:
             raise InputError(f'has the column "{field.name}" twice', file=path)
-        dtype = wanted.dtypes[field.name] if has_dtype else wanted.further and wanted.further(field.name)
+        dtype = (
+            wanted.dtypes[field.name] if has_dtype else wanted.other_dtype and wanted.other_dtype(field.name)
+        )
         if _is_flat(field.type):
             kinds[field.name] = KINDS[dtype] if dtype else None
         elif dtype:
@@ -107,7 +109,7 @@ def _kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[str, Ki
 
 
 def _other_type(name: str, dtype: pa.DataType, kind: Kind) -> str:
-    return f'the column "{name}" holds {_short(dtype)}; expected {kind.words}'
+    return f'the column "{name}" holds {_shorten_value(dtype)}; expected {kind.words}'
 
 
 def _index_columns(schema: pa.Schema) -> set[str]:
@@ -133,20 +135,20 @@ def _is_text(dtype: pa.DataType) -> bool:
     return any(check(dtype) for check in (*text, *binary))
 
 
-def _column(
+def _convert_column(
     table: pa.Table, name: str, kind: Kind | None, blank: Collection[str], path: Path
 ) -> pa.ChunkedArray | None:
     """Return a column converted to its kind; None if it has no kind and cannot be read."""
     column, cast = table.column(name), _in_utc if kind is None else kind.cast
     try:
-        converted = cast(_plain(column, blank))
+        converted = cast(_decode_text(column, blank))
     except (pa.ArrowException, ValueError) as exc:
         if kind is None:
             return None
         if not len(column):
             raise InputError(_other_type(name, column.type, kind), file=path) from exc
-        row = _first_wrong(column, lambda part: cast(_plain(part, blank)))
-        problem = f'{name}="{_shown(column, row)}" is not {kind.words}'
+        row = _first_wrong(column, lambda part: cast(_decode_text(part, blank)))
+        problem = f'{name}="{_shown_cell(column, row)}" is not {kind.words}'
         raise InputError(problem, file=path, place=f"row {row}") from exc
     if kind is not None and not kind.gaps and converted.null_count:
         row = pc.index(converted.is_null(), True).as_py()
@@ -154,7 +156,7 @@ def _column(
     return converted
 
 
-def _plain(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedArray:
+def _decode_text(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedArray:
     """Return text as valid UTF-8 with `blank` values missing, and dictionaries decoded."""
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -180,18 +182,18 @@ def _first_wrong(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]
     return low
 
 
-def _shown(column: pa.ChunkedArray, row: int) -> str:
+def _shown_cell(column: pa.ChunkedArray, row: int) -> str:
     cell = column.slice(row, 1)
     if types.is_dictionary(cell.type):
         cell = cell.cast(cell.type.value_type)
     try:
         value = cell.cast(pa.large_binary() if _is_text(cell.type) else pa.large_string())[0].as_py()
     except pa.ArrowException:
-        return _short(cell.type)
-    return _short(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
+        return _shorten_value(cell.type)
+    return _shorten_value(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
 
 
-def _short(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     text = str(value)
     return text if len(text) <= LETTERS else f"{text[:LETTERS]}..."
 
@@ -202,35 +204,35 @@ def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
 
 
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return _without_nan(column).cast(pa.large_string())
 
 
-def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
     # precision lost beyond 2**53 does not matter for measurements
-    return _untimed(column).cast(options=pc.CastOptions(pa.float64(), allow_float_truncate=True))
+    return _refuse_times(column).cast(options=pc.CastOptions(pa.float64(), allow_float_truncate=True))
 
 
-def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return _without_nan(_untimed(column)).cast(pa.int64())
+def _to_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return _without_nan(_refuse_times(column)).cast(pa.int64())
 
 
-def _truth(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_truth(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if types.is_boolean(column.type):
         return column
-    numbers = _without_nan(_untimed(column)).cast(pa.int8())
+    numbers = _without_nan(_refuse_times(column)).cast(pa.int8())
     if pc.any(pc.not_equal(numbers, pc.not_equal(numbers, 0).cast(pa.int8()))).as_py():
         raise ValueError("neither 0 nor 1")
     return numbers.cast(pa.bool_())
 
 
-def _time(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if types.is_timestamp(column.type) and not column.type.tz and column.null_count < len(column):
         raise ValueError("has no time zone")
     return column.cast(options=pc.CastOptions(pa.timestamp("us", "UTC"), allow_time_truncate=True))
 
 
-def _untimed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _refuse_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Raise a ValueError for times, which would become microseconds."""
     if types.is_temporal(column.type) and column.null_count < len(column):
         raise ValueError("a time is no number")
@@ -247,11 +249,11 @@ def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
 _WHOLE, _TRUTH = "a whole number", "true or false"
 #: Kinds by the types in specs of tables.
 KINDS = {
-    "str": Kind("text", _text),
-    "float64": Kind("a number", _number),
-    "int64": Kind(_WHOLE, _whole, gaps=False),
-    "Int64": Kind(_WHOLE, _whole),
-    "bool": Kind(_TRUTH, _truth, gaps=False),
-    "boolean": Kind(_TRUTH, _truth),
-    "datetime64[us, UTC]": Kind("a time with a time zone", _time),
+    "str": Kind("text", _to_text),
+    "float64": Kind("a number", _to_number),
+    "int64": Kind(_WHOLE, _to_whole, gaps=False),
+    "Int64": Kind(_WHOLE, _to_whole),
+    "bool": Kind(_TRUTH, _to_truth, gaps=False),
+    "boolean": Kind(_TRUTH, _to_truth),
+    "datetime64[us, UTC]": Kind("a time with a time zone", _to_time),
 }

@@ -12,18 +12,18 @@ from data.errors import InputError
 ALIKE = 0.6
 
 
-def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None:
-    """Return the name in `known` most similar to `name`, ignoring case; None if none is similar enough.
+def nearest_name(name: str, known_names: Iterable[str], alike: float = ALIKE) -> str | None:
+    """Return the name in `known_names` most similar to `name`, ignoring case; None if none is similar enough.
 
     `alike` is the minimum similarity: twice the number of common letters over the letters of both.
     """
-    by_lower_case = {candidate.casefold(): candidate for candidate in known}
+    by_lower_case = {candidate.casefold(): candidate for candidate in known_names}
     matches = get_close_matches(name.casefold(), by_lower_case, 1, alike)
     return by_lower_case[matches[0]] if matches else None
 
 
-def unknown(name: str, known: Iterable[str]) -> str:
-    """Return a message that `name` is not in `known`, with the most similar name or else all names.
+def unknown_message(name: str, known_names: Iterable[str]) -> str:
+    """Return a message that `name` is not in `known_names`, with the most similar name or else all names.
 
     Examples
     --------
@@ -32,8 +32,8 @@ def unknown(name: str, known: Iterable[str]) -> str:
     >>> unknown("colour", ["threads", "history"])
     'is unknown; there are threads, history'
     """
-    names = list(known)
-    similar = nearest(name, names)
+    names = list(known_names)
+    similar = nearest_name(name, names)
     return "is unknown; " + (f'did you mean "{similar}"?' if similar else f"there are {', '.join(names)}")
 
 
@@ -58,18 +58,18 @@ class Problems:
             raise error
         self.skipped.append(error)
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Add a note unless it was added before."""
         if text not in self.notes:
             self.notes.append(text)
 
     def assume_higher(self, file: object, otherwise: str = "--better says otherwise") -> str:
         """Return "higher", and note once per file that this direction is assumed."""
-        self.note(f"{file} does not say which values are better; higher is assumed ({otherwise})")
+        self.add_note(f"{file} does not say which values are better; higher is assumed ({otherwise})")
         return "higher"
 
 
-def told(skipped: tuple[InputError, ...]) -> str:
+def skipped_summary(skipped: tuple[InputError, ...]) -> str:
     """Return a few lines with the number of skipped parts and the first errors."""
     if not skipped:
         return ""

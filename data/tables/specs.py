@@ -21,17 +21,17 @@ from data.tables.problems import Problems
 class Rule:
     """A rule for the values of a column.
 
-    ``holds`` marks the valid ones among the values that are present; ``told`` describes them for errors;
+    ``holds`` marks the valid ones among the values that are present; ``expected`` describes them for errors;
     ``gaps`` is whether values may be missing.
     """
 
     column: str
-    told: str = "there"
+    expected: str = "there"
     holds: Callable[[pd.Series], pd.Series] = pd.Series.notna
     gaps: bool = False
 
 
-def broken(
+def first_broken_rules(
     table: pd.DataFrame, rules: Sequence[Rule], dtypes: Mapping[str, str], name: str
 ) -> dict[int, tuple[str, str]]:
     """Return the first broken rule of each wrong row, by row from 0.
@@ -55,32 +55,34 @@ def broken(
             value = values.iloc[row]
             empty = pd.isna(value) or value == ""
             problem = (
-                f"has no {rule.column}" if empty else f"{rule.column}={shown(value)} must be {rule.told}"
+                f"has no {rule.column}"
+                if empty
+                else f"{rule.column}={format_value(value)} must be {rule.expected}"
             )
             broken_rules.setdefault(int(row), (problem, rule.column if empty else ""))
     return broken_rules
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format a value for messages: text in quotes, numbers shortened."""
     if isinstance(value, str):
         return f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def positive(column: str, *, gaps: bool = False) -> Rule:
+def positive_rule(column: str, *, gaps: bool = False) -> Rule:
     """Return the rule that a number is finite and above 0."""
-    return Rule(column, "above 0 and finite", lambda found: (found > 0) & np.isfinite(found), gaps)
+    return Rule(column, "above 0 and finite", lambda numbers: (numbers > 0) & np.isfinite(numbers), gaps)
 
 
-def named(*columns: str) -> tuple[Rule, ...]:
+def name_rules(*columns: str) -> tuple[Rule, ...]:
     """Return the rules that texts are neither missing nor empty."""
-    return tuple(Rule(column, "a name", lambda found: found != "") for column in columns)
+    return tuple(Rule(column, "a name", lambda names: names != "") for column in columns)
 
 
 def one_of(column: str, *values: str, gaps: bool = False) -> Rule:
     """Return the rule that a text is one of `values`."""
-    return Rule(column, " or ".join(f'"{value}"' for value in values), lambda found: found.isin(values), gaps)
+    return Rule(column, " or ".join(f'"{value}"' for value in values), lambda texts: texts.isin(values), gaps)
 
 
 #: Rows of a table: records, a frame, or None for no rows.
@@ -108,23 +110,23 @@ class Spec(parquet.WantedColumns):
     rules: Sequence[Rule] = ()
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Read the table from a Parquet file; see `data.tables.parquet.read`.
+        """Read the table from a Parquet file; see `data.tables.parquet.read_columns`.
 
         With `may_lack`, a missing file gives an empty table.
         """
         if self.may_lack and not path.exists():
-            return typed(None, self.dtypes)
-        return typed(parquet.read(path, self), self.dtypes)
+            return with_dtypes(None, self.dtypes)
+        return with_dtypes(parquet.read_columns(path, self), self.dtypes)
 
-    def place(self, row: Mapping[str, Any]) -> str:
+    def describe_row(self, row: Mapping[str, Any]) -> str:
         """Return the place of a row for messages: its values of the columns `unique`."""
         return " ".join(
-            f"{self.words.get(name, name)} {shown(row[name])}"
+            f"{self.words.get(name, name)} {format_value(row[name])}"
             for name in self.unique
             if not pd.isna(row[name]) and row[name] != ""
         )
 
-    def sound(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
+    def drop_invalid_rows(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
         """Return the table `name` without wrong rows; each wrong row is added once to `problems`.
 
         A row is wrong if it breaks a rule, or if an earlier valid row has equal values in the columns
@@ -132,19 +134,19 @@ class Spec(parquet.WantedColumns):
         missing or has another type.
         """
         rows, keys = table.reset_index(drop=True), list(self.unique)
-        wrong = broken(rows, self.rules, self.dtypes, name) if self.rules else {}
+        wrong = first_broken_rules(rows, self.rules, self.dtypes, name) if self.rules else {}
         for row, (problem, missing) in wrong.items():
             has_keys = keys and missing not in keys
-            place = self.place(rows.loc[row, keys]) if has_keys else f"{name} row {row}"
+            place = self.describe_row(rows.loc[row, keys]) if has_keys else f"{name} row {row}"
             problems.add(InputError(problem, place=place))
         valid = rows.drop(index=list(wrong))
         repeated = valid.duplicated(keys).to_numpy() if keys else np.zeros(len(valid), bool)
         for row in valid.index[repeated]:
-            problems.add(InputError("occurs twice", place=self.place(valid.loc[row, keys])))
+            problems.add(InputError("occurs twice", place=self.describe_row(valid.loc[row, keys])))
         return valid[~repeated].reset_index(drop=True)
 
 
-def text(*columns: str) -> dict[str, str]:
+def text_dtypes(*columns: str) -> dict[str, str]:
     """Return the types of columns of text."""
     return dict.fromkeys(columns, "str")
 
@@ -157,21 +159,21 @@ class Tables:
     COMPRESSION: ClassVar[str] = "zstd"
 
     @classmethod
-    def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
+    def from_frames(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
         """Return the tables from typed frames; families override this to fill in missing data."""
         return cls(**frames)
 
     @classmethod
-    def of_rows(cls, *rows: Rows) -> Self:
+    def from_rows(cls, *rows: Rows) -> Self:
         """Return the tables from rows, in the order of `SPECS`; missing columns are empty."""
         tables = zip_longest(cls.SPECS.items(), rows)
-        return cls.of({name: typed(table, spec.dtypes) for (name, spec), table in tables})
+        return cls.from_frames({name: with_dtypes(table, spec.dtypes) for (name, spec), table in tables})
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the Parquet files of `directory`; see `data.tables.parquet.read`."""
+        """Read the Parquet files of `directory`; see `data.tables.parquet.read_columns`."""
         paths = {name: directory / f"{spec.file or name}.parquet" for name, spec in cls.SPECS.items()}
-        return cls.of({name: cls.SPECS[name].read(path) for name, path in paths.items()})
+        return cls.from_frames({name: cls.SPECS[name].read(path) for name, path in paths.items()})
 
     def write(self, directory: Path) -> None:
         """Write the tables to `directory` as Parquet, each file atomically."""
@@ -179,43 +181,43 @@ class Tables:
             with replacing(directory / f"{spec.file or name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)
 
-    def counted(self) -> str:
+    def describe_counts(self) -> str:
         """Return a text with the number of rows of each table."""
         return ", ".join(f"{len(getattr(self, name))} {name}" for name in self.SPECS)
 
-    def explained(self) -> list[str]:
+    def explanation_lines(self) -> list[str]:
         """Return lines of explanation for readers of the tables; empty unless a family overrides it."""
         return []
 
-    def spec(self, name: str) -> Spec:
+    def table_spec(self, name: str) -> Spec:
         """Return the spec of a table; families override this for rules that depend on its columns."""
         return self.SPECS[name]
 
-    def sound(self, name: str, problems: Problems) -> pd.DataFrame:
+    def drop_invalid_rows(self, name: str, problems: Problems) -> pd.DataFrame:
         """Return a table without its wrong rows; see `Spec.sound`."""
-        return self.spec(name).sound(getattr(self, name), name, problems)
+        return self.table_spec(name).drop_invalid_rows(getattr(self, name), name, problems)
 
     def without_flaws(self, problems: Problems) -> Self:
         """Return the tables without wrong rows, which are added to `problems`.
 
         InputError at the first of them, unless ``problems.keep_going``.
         """
-        return replace(self, **{name: self.sound(name, problems) for name in self.SPECS})
+        return replace(self, **{name: self.drop_invalid_rows(name, problems) for name in self.SPECS})
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def join_tables(cls, parts: Sequence[Self]) -> Self:
         """Join the tables of several sources; values of columns that a source has not are missing."""
         if len(parts) <= 1:
-            return parts[0] if parts else cls.of_rows()
+            return parts[0] if parts else cls.from_rows()
         joined = {}
         for name, spec in cls.SPECS.items():
             tables = [getattr(part, name) for part in parts]
             rows = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
-            joined[name] = typed(rows, spec.dtypes)
-        return cls.of(joined)
+            joined[name] = with_dtypes(rows, spec.dtypes)
+        return cls.from_frames(joined)
 
 
-def typed(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
+def with_dtypes(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
     """Return `rows` as a frame: the columns of `dtypes` first, with their types, then all others."""
     frame = pd.DataFrame([] if rows is None else rows)
     others = frame.loc[:, ~frame.columns.isin([*dtypes])]
@@ -228,7 +230,7 @@ def read_table(
     path: Path,
     dtypes: Mapping[str, str],
     optional: Collection[str] = (),
-    further: Callable[[str], str] | None = None,
+    other_dtype: Callable[[str], str] | None = None,
 ) -> pd.DataFrame:
     """Read one Parquet table and convert its columns; see `data.tables.parquet.WantedColumns`."""
-    return Spec(dtypes, optional, further=further).read(path)
+    return Spec(dtypes, optional, other_dtype=other_dtype).read(path)

@@ -43,12 +43,12 @@ class Document:
     open: Callable[[], BinaryIO]
 
     @classmethod
-    def of_path(cls, path: Path) -> Document:
+    def from_path(cls, path: Path) -> Document:
         """Return the document in a file."""
         return cls(str(path), path.stem, lambda: path.open("rb"))
 
     @classmethod
-    def of_bytes(cls, content: bytes, name: str) -> Document:
+    def from_bytes(cls, content: bytes, name: str) -> Document:
         """Return the document in the body of a request."""
         return cls(name, Path(name).stem, lambda: io.BytesIO(content))
 
@@ -63,45 +63,45 @@ class Attributes:
         """The line where the current element begins."""
         raise NotImplementedError
 
-    def error(
+    def error_here(
         self, problem: str, place: str | None = None, kind: type[InputError] = InputError
     ) -> InputError:
         """Return an error at the current element."""
         return kind(problem, file=self.document.name, line=self.line, place=place)
 
-    def text(self, element: Element, name: str, place: str | None = None) -> str:
+    def text_attribute(self, element: Element, name: str, place: str | None = None) -> str:
         """Return the attribute `name`; InputError if it is missing."""
         value = element.get(name)
         if value is None:
-            raise self.error(f"<{element.tag}> lacks the attribute {name}", place)
+            raise self.error_here(f"<{element.tag}> lacks the attribute {name}", place)
         return value
 
-    def number(self, element: Element, name: str, place: str | None = None) -> float:
+    def number_attribute(self, element: Element, name: str, place: str | None = None) -> float:
         """Return the attribute `name` as a number; InputError if it is missing or not a finite number."""
-        return self._number(name, self.text(element, name, place), place)
+        return self._parse_number(name, self.text_attribute(element, name, place), place)
 
-    def numbers(self, element: Element, name: str, place: str | None = None) -> array[float]:
+    def numbers_attribute(self, element: Element, name: str, place: str | None = None) -> array[float]:
         """Return the attribute `name` as finite numbers separated by blanks; InputError if one is invalid."""
-        words = self.text(element, name, place).split()
-        return array("d", [self._number(name, word, place) for word in words])
+        words = self.text_attribute(element, name, place).split()
+        return array("d", [self._parse_number(name, word, place) for word in words])
 
-    def _number(self, name: str, text: str, place: str | None) -> float:
+    def _parse_number(self, name: str, text: str, place: str | None) -> float:
         try:
             value = float(text) if text.isascii() and "_" not in text else None
         except ValueError:
             value = None
         if value is None or not math.isfinite(value):
             kind = "number" if value is None else "finite number"
-            raise self.error(f"{_attribute(name, text)} is not a {kind}", place)
+            raise self.error_here(f"{_shown_attribute(name, text)} is not a {kind}", place)
         return value
 
-    def whole(self, element: Element, name: str, place: str | None = None) -> int:
+    def whole_attribute(self, element: Element, name: str, place: str | None = None) -> int:
         """Return the attribute `name` as a whole number from 1 to 999999; InputError if it is not one."""
-        text = self.text(element, name, place)
+        text = self.text_attribute(element, name, place)
         if not (text.isascii() and text.isdigit()):
-            raise self.error(f"{_attribute(name, text)} is not a whole number", place)
+            raise self.error_here(f"{_shown_attribute(name, text)} is not a whole number", place)
         if len(text) > 6 or int(text) == 0:  # noqa: PLR2004 - a machine has less than a million threads
-            raise self.error(f"{_attribute(name, text)} is not between 1 and 999999", place)
+            raise self.error_here(f"{_shown_attribute(name, text)} is not between 1 and 999999", place)
         return int(text)
 
 
@@ -126,8 +126,8 @@ class Walk(Attributes):
 
     def __iter__(self) -> Iterator[tuple[bool, Element]]:
         parser = _LimitedParser(self.document)
-        for _ in parser.chunks():
-            for opened, element, line, self.offset in parser.take():
+        for _ in parser.parse_chunks():
+            for opened, element, line, self.offset in parser.take_events():
                 self._line = line if opened else self._line
                 yield opened, element
 
@@ -147,8 +147,8 @@ class WholeDocument(Attributes):
         self.document = document
         parser = _LimitedParser(document, whole=True)
         self._lines: dict[Element, int] = {}
-        for _ in parser.chunks(MAX_WHOLE):
-            self._lines |= {element: line for opened, element, line, _ in parser.take() if opened}
+        for _ in parser.parse_chunks(MAX_WHOLE):
+            self._lines |= {element: line for opened, element, line, _ in parser.take_events() if opened}
         self.root = self.here = next(iter(self._lines))
 
     @property
@@ -156,8 +156,10 @@ class WholeDocument(Attributes):
         """The line where the element `here` begins."""
         return self._lines[self.here]
 
-    def each(self, elements: Sequence[Element], name: str, place: str | None = None) -> list[float]:
-        """Return the attribute `name` of all `elements` as numbers; faster than `number` for each."""
+    def number_attributes(
+        self, elements: Sequence[Element], name: str, place: str | None = None
+    ) -> list[float]:
+        """Return the attribute `name` of all `elements` as numbers; faster than `format_number` for each."""
         texts = [element.get(name, "nan") for element in elements]
         joined = "".join(texts)
         with suppress(ValueError):
@@ -166,7 +168,7 @@ class WholeDocument(Attributes):
                 return values
         values = []
         for self.here in elements:
-            values.append(self.number(self.here, name, place))
+            values.append(self.number_attribute(self.here, name, place))
         return values
 
     def line_of(self, element: Element) -> int:
@@ -174,15 +176,15 @@ class WholeDocument(Attributes):
         return self._lines[element]
 
 
-def _attribute(name: str, text: str) -> str:
+def _shown_attribute(name: str, text: str) -> str:
     return f'{name}="{text if len(text) <= _QUOTED else text[:_QUOTED] + "…"}"'
 
 
 def root_of(document: Document) -> str:
     """Return the name of the root element; raises as `Walk` for the document up to it."""
     parser = _LimitedParser(document)
-    for _ in parser.chunks():
-        for _, element, *_ in parser.take():
+    for _ in parser.parse_chunks():
+        for _, element, *_ in parser.take_events():
             return str(element.tag)
     raise AssertionError("a document without elements is malformed")
 
@@ -200,31 +202,31 @@ class _LimitedParser:
         self._names: dict[str, str] = {}
         self._parser = expat.ParserCreate(namespace_separator="}", intern=self._names)
         self._parser.buffer_text = True
-        self._parser.StartDoctypeDeclHandler = self._declared
-        self._parser.StartNamespaceDeclHandler = self._namespace
-        self._parser.StartElementHandler = self._started
-        self._parser.EndElementHandler = self._ended
-        self._parser.CharacterDataHandler = self._text
+        self._parser.StartDoctypeDeclHandler = self._refuse_doctype
+        self._parser.StartNamespaceDeclHandler = self._count_namespace
+        self._parser.StartElementHandler = self._start_element
+        self._parser.EndElementHandler = self._end_element
+        self._parser.CharacterDataHandler = self._add_text
         self._open: list[tuple[Element, int]] = []
         self._namespaces = self._text_length = 0
         # text of the element that began last; None after its first child or its end
         self._text_before_child: list[str] | None = None
         self._events: list[Event] = []
 
-    def take(self) -> list[Event]:
+    def take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events
 
-    def chunks(self, limit: int | None = None) -> Iterator[None]:
+    def parse_chunks(self, limit: int | None = None) -> Iterator[None]:
         """Parse the document chunk by chunk; events before an error can be taken before it is raised."""
         try:
             with self._document.open() as file:
-                yield from self._chunks(file, limit)
+                yield from self._parse_file(file, limit)
         except OSError as exc:
             problem = "no such file" if isinstance(exc, FileNotFoundError) else exc.strerror
             raise InputError(problem or "cannot be read", file=self._document.name) from exc
 
-    def _chunks(self, file: BinaryIO, limit: int | None) -> Iterator[None]:
+    def _parse_file(self, file: BinaryIO, limit: int | None) -> Iterator[None]:
         fed = unparsed = 0
         ended = False
         while not ended:
@@ -241,13 +243,15 @@ class _LimitedParser:
                 self._parser.Parse(chunk, ended)
             except (InputError, expat.ExpatError, ValueError, LookupError) as exc:
                 yield
-                raise self._explained(exc) from exc
+                raise self._explain_error(exc) from exc
             yield
             unparsed = fed - self._parser.CurrentByteIndex
             if unparsed > MAX_TAG:
-                raise self._error(f"has a tag, comment or instruction of more than {MAX_TAG} bytes")
+                raise self._error_here(f"has a tag, comment or instruction of more than {MAX_TAG} bytes")
             if len(self._names) > MAX_NAMES:
-                raise self._error(f"has more than {MAX_NAMES} different names of elements and attributes")
+                raise self._error_here(
+                    f"has more than {MAX_NAMES} different names of elements and attributes"
+                )
 
     def _require_text(self, chunk: bytes) -> None:
         if not chunk.strip():
@@ -255,10 +259,10 @@ class _LimitedParser:
         if b"\0" in chunk and not chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise MalformedError("is a binary file; expected XML", file=self._document.name)
 
-    def _error(self, problem: str) -> InputError:
+    def _error_here(self, problem: str) -> InputError:
         return InputError(problem, file=self._document.name, line=self._parser.CurrentLineNumber)
 
-    def _explained(self, exc: Exception) -> InputError:
+    def _explain_error(self, exc: Exception) -> InputError:
         if isinstance(exc, InputError):
             return exc
         problem, line = str(exc), 1
@@ -269,20 +273,22 @@ class _LimitedParser:
             problem += f": <{element.tag}> of line {begin} is open"
         return MalformedError(f"is not well-formed XML ({problem})", file=self._document.name, line=line)
 
-    def _declared(self, *_: object) -> None:
-        raise self._error("declares a document type; entities are not read")
+    def _refuse_doctype(self, *_: object) -> None:
+        raise self._error_here("declares a document type; entities are not read")
 
-    def _namespace(self, *_: object) -> None:
+    def _count_namespace(self, *_: object) -> None:
         self._namespaces += 1
 
-    def _started(self, name: str, attributes: dict[str, str]) -> None:
+    def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) == MAX_DEPTH:
-            raise self._error(f"is nested more than {MAX_DEPTH} elements deep")
+            raise self._error_here(f"is nested more than {MAX_DEPTH} elements deep")
         if len(attributes) + self._namespaces > MAX_ATTRIBUTES:
-            raise self._error(f"<{_qualified(name)}> has more than {MAX_ATTRIBUTES} attributes")
+            raise self._error_here(f"<{_qualified_name(name)}> has more than {MAX_ATTRIBUTES} attributes")
         self._namespaces = 0
         self._end_text()
-        element = Element(_qualified(name), {_qualified(key): value for key, value in attributes.items()})
+        element = Element(
+            _qualified_name(name), {_qualified_name(key): value for key, value in attributes.items()}
+        )
         if self._whole and self._open:
             self._open[-1][0].append(element)
         line = self._parser.CurrentLineNumber
@@ -290,16 +296,16 @@ class _LimitedParser:
         self._text_before_child = []
         self._events.append((True, element, line, self._parser.CurrentByteIndex))
 
-    def _ended(self, _: str) -> None:
+    def _end_element(self, _: str) -> None:
         self._end_text()
         element, line = self._open.pop()
         self._events.append((False, element, line, self._parser.CurrentByteIndex))
 
-    def _text(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         # without `whole`, only the first words are kept
         self._text_length += len(text)
         if self._text_length > MAX_TEXT:
-            raise self._error(f"has a text of more than {MAX_TEXT} characters")
+            raise self._error_here(f"has a text of more than {MAX_TEXT} characters")
         if self._text_before_child is None:
             return
         if self._whole:
@@ -313,6 +319,6 @@ class _LimitedParser:
         self._text_before_child, self._text_length = None, 0
 
 
-def _qualified(name: str) -> str:
+def _qualified_name(name: str) -> str:
     """Return a name as lxml and ElementTree write it: ``{namespace}name``."""
     return "{" + name if "}" in name else name

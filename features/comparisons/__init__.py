@@ -1,5 +1,5 @@
 """The family ``comparisons`` in the features package."""
 
-from features.supply import FeaturesSupply
+from features.plugins import FeaturesPlugin
 
-SUPPLY = FeaturesSupply("features.comparisons.featurize:featurize_stage")
+PLUGIN = FeaturesPlugin("features.comparisons.featurize:featurize_stage")

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
-from features.comparisons.outliers import some
-from features.comparisons.summaries import MAD, flat, spread
+from features.comparisons.outliers import select_configurations
+from features.comparisons.summaries import MAD, flatten_samples, robust_spread
 
 #: Least number of operations to estimate the shift of a whole run.
 FEWEST = 5
@@ -32,46 +32,48 @@ class RunLevels:
     noise: Floats  # shape (n_configurations,): variance of the difference of the sides due to their samples
 
     @classmethod
-    def of(cls, sides: Sides) -> RunLevels:
+    def from_sides(cls, sides: Sides) -> RunLevels:
         """Return the medians of the runs of all sides; of summaries, the medians that they state."""
         levels, noise = [], []
-        for _, side, five in sides.both:
+        for _, side, five in sides.both_sides:
             runs, summary = _run_levels(side, sides.sign), side.lengths == 0
-            runs[:1, summary] = _logarithm(five[summary, 2], sides.sign[summary])
+            runs[:1, summary] = _signed_logarithm(five[summary, 2], sides.sign[summary])
             levels.append(runs)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                variance = _MEDIAN * (spread(five) / five[:, 2]) ** 2 / side.lengths
+                variance = _MEDIAN * (robust_spread(five) / five[:, 2]) ** 2 / side.lengths
             noise.append(np.where(np.isfinite(variance), variance, 0.0))
         history = _run_levels(sides.history, sides.sign)
         return cls(history, levels[0], levels[1], sides.comparison, noise[0] + noise[1])
 
     @property
-    def parts(self) -> tuple[Floats, Floats, Floats]:
+    def by_side(self) -> tuple[Floats, Floats, Floats]:
         """History, baseline and target."""
         return self.history, self.baseline, self.target
 
     @cached_property
-    def common(self) -> tuple[Floats, Floats, Floats] | None:
+    def shared_shifts(self) -> tuple[Floats, Floats, Floats] | None:
         """Shift of each run as a whole: the median over its operations, against the baseline's level.
 
         Each of shape (n_runs,); NaN for a run of too few operations. None if there is such a run in baseline
         or target.
         """
-        reference = mean(self.baseline)
+        reference = mean_over_runs(self.baseline)
         shifts = []
-        for part in self.parts:
+        for part in self.by_side:
             operations = (self.per_operation(run) for run in part - reference)
-            medians = [middle(run) if np.isfinite(run).sum() >= FEWEST else np.nan for run in operations]
+            medians = [
+                finite_median(run) if np.isfinite(run).sum() >= FEWEST else np.nan for run in operations
+            ]
             shifts.append(np.array(medians))
         history, baseline, target = shifts
         return None if np.isnan(baseline).any() or np.isnan(target).any() else (history, baseline, target)
 
-    def own(self) -> RunLevels:
+    def without_shared_shift(self) -> RunLevels:
         """Return a copy without the shift that all operations of a run share; `self` if it is unknown."""
-        if self.common is None:
+        if self.shared_shifts is None:
             return self
         history, baseline, target = (
-            part - moved[:, None] for part, moved in zip(self.parts, self.common, strict=True)
+            part - moved[:, None] for part, moved in zip(self.by_side, self.shared_shifts, strict=True)
         )
         return replace(self, history=history, baseline=baseline, target=target)
 
@@ -80,40 +82,40 @@ class RunLevels:
         starts = np.flatnonzero(np.diff(self.operation, prepend=-1))
         stops, medians = np.append(starts[1:], len(values)), values[starts]
         for row in np.flatnonzero(stops - starts > 1).tolist():
-            medians[row] = middle(values[starts[row] : stops[row]])
+            medians[row] = finite_median(values[starts[row] : stops[row]])
         return medians
 
 
-def middle(values: Floats) -> float:
+def finite_median(values: Floats) -> float:
     """Return the median of the finite values; NaN without any."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else np.nan
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else np.nan
 
 
-def mean(runs: Floats) -> Floats:
+def mean_over_runs(runs: Floats) -> Floats:
     """Return the mean over the runs that are known, shape (n_configurations,)."""
-    number = count(runs)
+    number = count_runs(runs)
     return np.asarray(np.nansum(runs, axis=0) / np.where(number > 0, number, np.nan))
 
 
-def count(runs: Floats) -> Floats:
+def count_runs(runs: Floats) -> Floats:
     """Return how many runs are known, shape (n_configurations,)."""
     return np.isfinite(runs).sum(axis=0).astype(np.float64)
 
 
 def _run_levels(side: Samples, sign: Floats) -> Floats:
     """Return the levels of the runs of a side, shape (n_runs or 1, n_configurations)."""
-    levels = side.levels
-    owner, place = flat(levels)
+    levels = side.version_medians
+    owner, place = flatten_samples(levels)
     orders, row = np.unique(levels.orders[place], return_inverse=True)
     runs = np.full((max(len(orders), 1), len(sign)), np.nan)
-    runs[row, owner] = _logarithm(levels.values[place], sign[owner])
+    runs[row, owner] = _signed_logarithm(levels.values[place], sign[owner])
     return runs
 
 
-def _logarithm(values: Floats, sign: Floats) -> Floats:
-    known: NDArray[np.bool_] = np.isfinite(values) & (values > 0)
-    return sign * np.log(values, out=np.full(len(values), np.nan), where=known)
+def _signed_logarithm(values: Floats, sign: Floats) -> Floats:
+    is_positive: NDArray[np.bool_] = np.isfinite(values) & (values > 0)
+    return sign * np.log(values, out=np.full(len(values), np.nan), where=is_positive)
 
 
 #: A variance measured with at least this many degrees of freedom replaces the assumed one.
@@ -167,18 +169,18 @@ def between_operations(shifts: Floats) -> Variance:
 
     Assumes that most operations did not change, and uses the median absolute deviation (Efron 2004).
     """
-    known = shifts[np.isfinite(shifts)]
-    n = len(known)
+    finite = shifts[np.isfinite(shifts)]
+    n = len(finite)
     if n < 2:  # noqa: PLR2004 - a single value has no spread
         return Variance(np.zeros(1), np.zeros(1))
     few = _FEW[n - 2] if n - 2 < len(_FEW) else n / (n - 0.8)
-    spread = few * float(np.median(np.abs(known - np.median(known)))) / MAD
+    spread = few * float(np.median(np.abs(finite - np.median(finite)))) / MAD
     return Variance(np.array([spread**2]), np.array([_EFFICIENCY * (n - 1)]))
 
 
 def _variance_around_mean(runs: Floats) -> Variance:
-    freedom = np.maximum(count(runs) - 1, 0.0)
-    squares = np.nansum((runs - mean(runs)) ** 2, axis=0)
+    freedom = np.maximum(count_runs(runs) - 1, 0.0)
+    squares = np.nansum((runs - mean_over_runs(runs)) ** 2, axis=0)
     return Variance(squares / np.where(freedom > 0, freedom, 1.0), freedom)
 
 
@@ -202,7 +204,7 @@ LEVEL, LEVEL_WHOLE = 0.006, 0.002
 _AT_MOST = 2.0
 
 #: Evidence used to estimate between-run variation.
-Known = Literal["runs", "operations", "assumed"]
+VariationEvidence = Literal["runs", "operations", "assumed"]
 
 
 @dataclass(frozen=True)
@@ -212,10 +214,10 @@ class RunShift:
     #: value, limit: a shift within the limit, in either direction, is between-run variation.
     value: Floats
     limit: Floats
-    known: Known
+    evidence: VariationEvidence
 
     @property
-    def beyond(self) -> Ints:
+    def sign_beyond_limit(self) -> Ints:
         """-1 where the target is worse by more than between-run variation, 1 where better, else 0."""
         return np.where(np.abs(self.value) > self.limit, np.sign(self.value), 0.0).astype(np.int64)
 
@@ -225,10 +227,10 @@ class Offsets:
     """Differences between runs without a change: shared by a whole run, and of single operations."""
 
     whole: RunShift | None  # of the whole run, one value; None with too few operations
-    own: RunShift  # of each configuration, the shared shift removed, shape (n_configurations,)
+    per_configuration: RunShift  # of each configuration, the shared shift removed, shape (n_configurations,)
 
 
-def offsets(sides: Sides, assumed: float = ASSUMED) -> Offsets:
+def divide_shifts(sides: Sides, assumed: float = ASSUMED) -> Offsets:
     """Divide the shifts of the targets into a part shared by the whole run and a part of each operation.
 
     The shared part is the median shift of the run's operations. The variance without a change is estimated
@@ -239,41 +241,43 @@ def offsets(sides: Sides, assumed: float = ASSUMED) -> Offsets:
     An unchanged comparison exceeds the limits with probability `LEVEL`, whatever its number of
     configurations; an unchanged run exceeds its limit with probability `LEVEL_WHOLE`.
     """
-    levels = RunLevels.of(sides)
+    levels = RunLevels.from_sides(sides)
     level = LEVEL / sides.per_comparison[sides.comparison]
-    return Offsets(_whole_shift(levels, assumed), _own_shifts(levels.own(), assumed, level))
+    return Offsets(_whole_shift(levels, assumed), _own_shifts(levels.without_shared_shift(), assumed, level))
 
 
 def _whole_shift(levels: RunLevels, assumed: float) -> RunShift | None:
-    if levels.common is None:
+    if levels.shared_shifts is None:
         return None
-    history, baseline, target = (shifts[:, None] for shifts in levels.common)
+    history, baseline, target = (shifts[:, None] for shifts in levels.shared_shifts)
     measured = between_runs(history, baseline, target)
     variance = _at_least_assumed(measured, assumed)
-    value, runs = _shift(history, baseline, target, variance)
-    limit = _quantile(measured.freedom, np.array([LEVEL_WHOLE])) * np.sqrt(variance * runs)
+    value, runs = _level_shift(history, baseline, target, variance)
+    limit = _limit_in_errors(measured.freedom, np.array([LEVEL_WHOLE])) * np.sqrt(variance * runs)
     return RunShift(value, limit, "runs" if measured.freedom[0] >= ENOUGH else "assumed")
 
 
 def _own_shifts(levels: RunLevels, assumed: float, level: Floats) -> RunShift:
-    measured = between_runs(*levels.parts).with_others()
+    measured = between_runs(*levels.by_side).with_others()
     is_measured = measured.freedom >= ENOUGH
     variance = _at_least_assumed(measured, assumed)
-    value, runs = _shift(*levels.parts, variance)
-    limit2 = _quantile(measured.freedom, level) ** 2 * (variance * runs + levels.noise)
+    value, runs = _level_shift(*levels.by_side, variance)
+    limit2 = _limit_in_errors(measured.freedom, level) ** 2 * (variance * runs + levels.noise)
     operations = between_operations(levels.per_operation(value))
     by_operations = operations.freedom[0] >= ENOUGH
     if not np.isfinite(levels.history).any():
         # without history, the runs of two builds do not show the variation between builds
         noisier = np.maximum(levels.noise - np.median(levels.noise), 0.0)
-        of_pair = _quantile(operations.freedom, level) ** 2 * (operations.value + noisier)
+        of_pair = _limit_in_errors(operations.freedom, level) ** 2 * (operations.value + noisier)
         if not by_operations:
             # most of so few operations may have changed
             limit2 = np.maximum(limit2, np.minimum(of_pair, _AT_MOST**2 * limit2))
         else:
             limit2 = np.where(is_measured, np.maximum(limit2, of_pair), of_pair)
-    known: Known = "runs" if is_measured.all() else "operations" if by_operations else "assumed"
-    return RunShift(value, np.sqrt(limit2), known)
+    evidence: VariationEvidence = (
+        "runs" if is_measured.all() else "operations" if by_operations else "assumed"
+    )
+    return RunShift(value, np.sqrt(limit2), evidence)
 
 
 def _at_least_assumed(measured: Variance, assumed: float) -> Floats:
@@ -281,21 +285,23 @@ def _at_least_assumed(measured: Variance, assumed: float) -> Floats:
     return np.maximum(measured.value, np.where(measured.freedom >= ENOUGH, 0.0, assumed**2))
 
 
-def _shift(history: Floats, baseline: Floats, target: Floats, variance: Floats) -> tuple[Floats, Floats]:
+def _level_shift(
+    history: Floats, baseline: Floats, target: Floats, variance: Floats
+) -> tuple[Floats, Floats]:
     """Return the shift of the target from the earlier level, and its variance in units of a run's."""
-    n_history, n_baseline, n_target = count(history), count(baseline), count(target)
+    n_history, n_baseline, n_target = count_runs(history), count_runs(baseline), count_runs(target)
     with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.abs(mean(history) - mean(baseline))
+        distance = np.abs(mean_over_runs(history) - mean_over_runs(baseline))
         error = np.sqrt(variance * (1 / n_history + 1 / n_baseline))
-        usual = _quantile(np.zeros(1), np.array([LEVEL])) * error
+        usual = _limit_in_errors(np.zeros(1), np.array([LEVEL])) * error
         same = np.where(distance <= usual, n_history, 0.0)
         before = n_baseline + same
-        earlier = np.where(same > 0, mean(history), 0.0)
-        level = (n_baseline * mean(baseline) + same * earlier) / before
-        return mean(target) - level, 1 / before + 1 / n_target
+        earlier = np.where(same > 0, mean_over_runs(history), 0.0)
+        level = (n_baseline * mean_over_runs(baseline) + same * earlier) / before
+        return mean_over_runs(target) - level, 1 / before + 1 / n_target
 
 
-def _quantile(freedom: Floats, level: Floats) -> Floats:
+def _limit_in_errors(freedom: Floats, level: Floats) -> Floats:
     """Return the limit in standard errors, from Student's t where the variance is measured, else normal."""
     from scipy.special import ndtri, stdtrit
 
@@ -312,35 +318,42 @@ class MachineOffsets:
     together: Floats  # shift of the whole run; NaN if unknown
     #: -1 where the configuration, or its whole run, is worse by more than between-run variation, 1 where
     #: better, else 0.
-    own: Ints
-    beyond: Ints
+    configuration_sign: Ints
+    whole_run_sign: Ints
     machine: NDArray[np.str_]
-    each: Mapping[str, Offsets]  # by machine
+    by_machine: Mapping[str, Offsets]  # by machine
 
     @property
-    def whole(self) -> Mapping[str, RunShift]:
+    def whole_run_shifts(self) -> Mapping[str, RunShift]:
         """Shift of the whole run by machine, for the machines where it is known."""
-        return {name: part.whole for name, part in self.each.items() if part.whole is not None}
+        return {name: part.whole for name, part in self.by_machine.items() if part.whole is not None}
 
-    def known(self, configuration: int) -> Known:
+    def evidence_at(self, configuration: int) -> VariationEvidence:
         """Return the evidence used to estimate between-run variation on the machine of a configuration."""
-        return self.each[str(self.machine[configuration])].own.known
+        return self.by_machine[str(self.machine[configuration])].per_configuration.evidence
 
 
 def machine_offsets(sides: Sides, machines: Sequence[str], assumed: float) -> MachineOffsets:
-    """Divide the shifts of the targets as `offsets` does, for each machine separately.
+    """Divide the shifts of the targets as `divide_shifts` does, for each machine separately.
 
     machines: one per comparison. assumed: between-run variation where none can be estimated, as a share of
     the median.
     """
     machine = np.array(machines, str)[sides.comparison]
     value, limit, together = np.full((3, len(machine)), np.nan)
-    (own, beyond), each = np.zeros((2, len(machine)), np.int64), dict[str, Offsets]()
+    (configuration_sign, whole_run_sign), by_machine = (
+        np.zeros((2, len(machine)), np.int64),
+        dict[str, Offsets](),
+    )
     for name in dict.fromkeys(machine.tolist()):
         rows = np.flatnonzero(machine == name)
-        part = each[name] = offsets(some(sides, rows), assumed)
-        value[rows], limit[rows], own[rows] = part.own.value, part.own.limit, part.own.beyond
+        part = by_machine[name] = divide_shifts(select_configurations(sides, rows), assumed)
+        value[rows], limit[rows], configuration_sign[rows] = (
+            part.per_configuration.value,
+            part.per_configuration.limit,
+            part.per_configuration.sign_beyond_limit,
+        )
         if part.whole is not None:
             together[rows] = part.whole.value
-            beyond[rows] = part.whole.beyond
-    return MachineOffsets(value, limit, together, own, beyond, machine, each)
+            whole_run_sign[rows] = part.whole.sign_beyond_limit
+    return MachineOffsets(value, limit, together, configuration_sign, whole_run_sign, machine, by_machine)

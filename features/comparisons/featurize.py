@@ -12,32 +12,38 @@ from numpy.typing import NDArray
 
 from data.comparisons.params import Comparisons, FeatureSet
 from data.comparisons.sides import Sides
-from data.comparisons.stages import Valid, validate
+from data.comparisons.stages import Valid, validate_comparisons
 from data.comparisons.tables import ComparisonTables
 from data.parallel import Compute, side_by_side
 from data.params import load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import write_tables
 from features.comparisons.history import usual_spread
-from features.comparisons.vectors import PreparedComparisons, computed, described, vectors, without_past
+from features.comparisons.vectors import (
+    PreparedComparisons,
+    feature_vectors,
+    set_to_compute,
+    vector_columns,
+    without_past,
+)
 
 RowIndices = NDArray[np.intp]
 
 #: Comparisons per block, unless one benchmark has more; they take as long as starting a process.
-MANY = 20_000
+BLOCK_SIZE = 20_000
 #: Features of a comparison use only results of the same benchmark on the same machine.
 _TOGETHER = ["benchmark", "machine"]
 
 
-def parted(comparisons: pd.DataFrame, many: int = MANY) -> list[RowIndices]:
+def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> list[RowIndices]:
     """Return the row numbers of each block, in ascending order; at least one block."""
     sizes = comparisons.groupby(_TOGETHER, sort=False, dropna=False).size()
-    numbers = pd.Series(((sizes.cumsum() - sizes) // many).to_numpy(), sizes.index, dtype="int64")
+    numbers = pd.Series(((sizes.cumsum() - sizes) // block_size).to_numpy(), sizes.index, dtype="int64")
     block = numbers.reindex(pd.MultiIndex.from_frame(comparisons[_TOGETHER])).to_numpy()
     return [np.flatnonzero(block == number) for number in np.unique(block)] or [np.arange(len(comparisons))]
 
 
-def of_rows(
+def tables_of_blocks(
     tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
 ) -> list[ComparisonTables]:
     """Return the tables of each block of rows of `comparisons`, without labels if there are several."""
@@ -59,26 +65,28 @@ _CHANGE = "worst_change"
 Featurize = Callable[[ComparisonTables, pd.DataFrame], dict[str, pd.DataFrame]]
 
 
-def shipped(own: pd.DataFrame, featurize: Featurize, directory: Path = SHIPPED) -> pd.DataFrame:
+def shipped_features(
+    project_features: pd.DataFrame, featurize: Featurize, directory: Path = SHIPPED
+) -> pd.DataFrame:
     """Return the labelled vectors that the shipped champion was trained on, from the tables of `directory`.
 
-    Shipped vectors of the operations of `own`, the project's features, are left out, so that no fold is
-    tested on operations of its training data. InputError if the tables are missing.
+    Shipped vectors of the operations of `project_features`, the project's features, are left out, so that no
+    fold is tested on operations of its training data. InputError if the tables are missing.
     """
     tables = ComparisonTables.read(directory)
-    features = featurize(tables, validate(tables).comparisons)["features"]
-    return features[~features["fold_group"].isin(own["fold_group"])].reset_index(drop=True)
+    features = featurize(tables, validate_comparisons(tables).comparisons)["features"]
+    return features[~features["fold_group"].isin(project_features["fold_group"])].reset_index(drop=True)
 
 
-PLACES = Places("comparisons")
+PLACES = FamilyPaths("comparisons")
 
 
-def featurize(
+def training_tables(
     tables: ComparisonTables,
     valid: pd.DataFrame,
     features: FeatureSet = "extended",
     compute: Compute | None = None,
-    many: int = MANY,
+    block_size: int = BLOCK_SIZE,
 ) -> dict[str, pd.DataFrame]:
     """Return the training tables, of every valid, labelled comparison.
 
@@ -90,7 +98,7 @@ def featurize(
     features : {"extended", "retrospective"}
         The feature set to compute, as for `vectors`.
     compute : Compute, optional
-        Computes blocks of about `many` comparisons in parallel, if there are several.
+        Computes blocks of about `block_size` comparisons in parallel, if there are several.
 
     Returns
     -------
@@ -101,14 +109,16 @@ def featurize(
         ``runs``: ``spread``, the usual between-run spread.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
-    kept = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
-    chosen = tables.comparisons[kept].reset_index(drop=True)
+    is_used = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
+    chosen = tables.comparisons[is_used].reset_index(drop=True)
     head = chosen[["comparison_id", "benchmark", "operation", "machine"]].copy()
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
-    head["status"] = judged.loc[kept, "status"].to_numpy()
-    parts = parted(chosen, many)
+    head["status"] = judged.loc[is_used, "status"].to_numpy()
+    parts = split_blocks(chosen, block_size)
     compute = compute if compute is not None and len(parts) > 1 else Compute()
-    blocks = side_by_side(Sides.of, of_rows(tables, chosen, parts), compute, "samples of comparisons")
+    blocks = side_by_side(
+        Sides.from_tables, tables_of_blocks(tables, chosen, parts), compute, "samples of comparisons"
+    )
     spread = usual_spread(blocks)
     task = partial(_vectors_and_changes, features=features, spread=spread)
     frames = side_by_side(task, blocks, compute, "vectors of comparisons")
@@ -132,9 +142,9 @@ def _vectors_and_changes(
     """Return the vectors and worst changes of comparisons, with and without earlier versions."""
     frames = []
     for part in (sides, without_past(sides)):
-        prepared = PreparedComparisons.of(part, spread)
-        values = vectors(prepared.sides, features, spread, prepared.steps)
-        frame = pd.DataFrame(values, columns=[*described(features)])
+        prepared = PreparedComparisons.from_sides(part, spread)
+        values = feature_vectors(prepared.sides, features, spread, prepared.steps)
+        frame = pd.DataFrame(values, columns=[*vector_columns(features)])
         frames.append(frame.assign(**{_CHANGE: prepared.worst_change}))
     return frames[0], frames[1]
 
@@ -144,10 +154,12 @@ def featurize_stage() -> None:
     params = load(Comparisons)
     section = params.section.featurize
     tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons
-    compute_features = partial(featurize, features=computed(section.set), compute=params.compute)
+    compute_features = partial(
+        training_tables, features=set_to_compute(section.feature_set), compute=params.compute
+    )
     frames = compute_features(tables, valid)
     without_status = valid["status"].isna().map({True: "unlabelled", False: None})
     frames["unlabelled"] = compute_features(tables, valid.assign(status=without_status))["features"]
-    if section.start_from == "champion":
-        frames["start"] = shipped(frames["features"], compute_features)
+    if section.extra_training_data == "champion":
+        frames["start"] = shipped_features(frames["features"], compute_features)
     write_tables(PLACES.processed, frames, "zstd")

@@ -13,17 +13,17 @@ from features.comparisons.outliers import far_runs
 from features.comparisons.summaries import (
     MAD,
     NOISE_FLOOR,
-    first,
-    last,
-    mean,
-    moments,
-    packed,
-    quantile,
-    sampled,
+    first_values,
+    has_samples,
+    last_values,
+    pack_rows,
+    robust_spread,
+    row_mean,
+    row_quantile,
+    row_sum,
+    sample_moments,
     signed_root,
-    spread,
     step_variance,
-    total_of,
 )
 
 #: Between-run standard deviation of one build, as a share of the level, assumed without other evidence: two
@@ -104,7 +104,7 @@ def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
 
     prior: standard deviation between runs without other evidence, as a share of the level.
     """
-    sides = sides.normalized
+    sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         size = np.abs(sides.baseline_five[:, 2])
         step, error2 = _step_of_samples(sides, size)
@@ -114,24 +114,24 @@ def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
         step = np.where(n_past > 1, np.fmax(long_step, lately), step)
         unknown = PRIOR_VERSIONS / (PRIOR_VERSIONS + yardstick.versions - 1)
         runs2 = yardstick.spread**2 * (1 / n_after + 1 / n_past)
-        noise2 = (spread(sides.baseline_five) / size) ** 2
-        each = sides.target.lengths / n_after
+        noise2 = (robust_spread(sides.baseline_five) / size) ** 2
+        samples_per_version = sides.target.lengths / n_after
         shared = yardstick.spread**2 / (yardstick.spread**2 + noise2)
-        repeated = 1 + np.maximum(each - 1, 0.0) * shared
+        repeated = 1 + np.maximum(samples_per_version - 1, 0.0) * shared
         return Steps(step, np.sqrt(runs2 + unknown * error2), repeated, n_after, yardstick)
 
 
 def _step_of_samples(sides: Sides, size: Floats) -> tuple[Floats, Floats]:
     """Return the smaller of the shifts of medians and means (share of `size`), and its squared error."""
     fives = sides.baseline_five, sides.target_five
-    halves = moments(sides.pooled).halves()
+    halves = sample_moments(sides.pooled_samples).split_halves()
     medians = sides.sign * (fives[1][:, 2] - fives[0][:, 2])
     means = sides.sign * (halves[1].mean - halves[0].mean)
     step = np.fmax(medians, means) / size
     n_b, n_t = (np.where(side.n > 0, side.n, 5).astype(np.float64) for side in halves)
     degrees = np.maximum(n_b + n_t - 2, 3.0)
     variance_b, variance_t = (
-        np.fmax(spread(five) ** 2, side.variance) for five, side in zip(fives, halves, strict=True)
+        np.fmax(robust_spread(five) ** 2, side.variance) for five, side in zip(fives, halves, strict=True)
     )
     error2 = variance_b / n_b + variance_t / n_t
     return step, error2 * (degrees / (degrees - 2)) ** 2 / size**2
@@ -140,23 +140,23 @@ def _step_of_samples(sides: Sides, size: Floats) -> tuple[Floats, Floats]:
 def _step_of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Floats, Floats, Floats]:
     """Return the between-run spread, the numbers of earlier and target versions, and the step of levels."""
     sign = sides.sign[:, None] / size[:, None]
-    b = sign * last(sides.baseline.levels, _PAST)
-    t = sign * first(sides.target.levels, _AFTER)
-    h = sign * last(sides.history.levels, _PAST)
+    b = sign * last_values(sides.baseline.version_medians, _PAST)
+    t = sign * first_values(sides.target.version_medians, _AFTER)
+    h = sign * last_values(sides.history.version_medians, _PAST)
     past = np.hstack([h, b])
     n_past = np.maximum(np.isfinite(past).sum(axis=1), 1).astype(np.float64)
     n_after = np.maximum(np.isfinite(t).sum(axis=1), 1).astype(np.float64)
-    latest = packed(past, right=True)[:, -_PAST:]
+    latest = pack_rows(past, right=True)[:, -_PAST:]
     steps = np.abs(np.diff(latest, axis=1))
-    usual = quantile(steps, 0.5) / MAD
+    usual = row_quantile(steps, 0.5) / MAD
     bound = _ORDINARY_STEPS * np.fmax(usual, NOISE_FLOOR)[:, None]
     squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
     pairs = np.isfinite(steps).sum(axis=1)
-    spread2 = (PRIOR_VERSIONS * prior**2 + total_of(squares) / 2) / (PRIOR_VERSIONS + pairs)
+    spread2 = (PRIOR_VERSIONS * prior**2 + row_sum(squares) / 2) / (PRIOR_VERSIONS + pairs)
     # `features.comparisons.outliers` has removed runs far outside all others; a more robust mean, or a
     # median, ranks the failures of other data sets worse
-    level = mean(latest)
-    return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, mean(t) - level
+    level = row_mean(latest)
+    return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, row_mean(t) - level
 
 
 #: Versions used on either side of a sibling's step, and the least number after it.
@@ -200,10 +200,10 @@ def siblings_worse(sides: Sides) -> Floats:
     siblings, stated = sides.siblings, sides.siblings_worse
     shares = np.full(sides.n_comparisons, np.nan)
     if siblings is not None:
-        steps, ahead = _worsened(siblings.versions), _ahead(siblings.versions)
+        steps, ahead = _worsening_scores(siblings.versions), _following_names(siblings.versions)
         number, worse = np.zeros((2, sides.n_comparisons))
         for pairs in _sibling_pairs(siblings):
-            weights = steps[_reach(siblings, ahead, pairs), pairs.version]
+            weights = steps[_usable_versions(siblings, ahead, pairs), pairs.version]
             finite = np.isfinite(weights)
             number += np.bincount(pairs.comparison[finite], minlength=len(number))
             worse += np.bincount(pairs.comparison[finite], weights[finite], minlength=len(number))
@@ -211,14 +211,14 @@ def siblings_worse(sides: Sides) -> Floats:
     return shares if stated is None else np.where(np.isnan(stated), shares, stated)
 
 
-def _worsened(versions: Versions) -> Floats:
+def _worsening_scores(versions: Versions) -> Floats:
     """Return how clearly (0 to 1) versions are worse than those before, by the number used from each on."""
     n = len(versions.series)
     orders = np.repeat(np.arange(n), np.diff(versions.starts))
-    level = Samples(versions.values, orders, versions.starts[:-1], versions.starts[1:]).levels.values
+    level = Samples(versions.values, orders, versions.starts[:-1], versions.starts[1:]).version_medians.values
     level = np.where(versions.lower, -level, level)
     result = np.full((_NEAR + 1, n), np.nan)
-    before = np.flatnonzero(_same(versions.series, _NEAR - 1)) + _NEAR
+    before = np.flatnonzero(_in_same_series(versions.series, _NEAR - 1)) + _NEAR
     for reach in range(_FEWEST, _NEAR + 1):
         at = before[before + reach <= n]
         at = at[versions.series[at - _NEAR] == versions.series[at + reach - 1]]
@@ -239,17 +239,17 @@ def _clearly_worse(left: Floats, right: Floats) -> Floats:
     return np.asarray(np.clip((t - _WORSE) / (_SURELY - _WORSE), 0, 1) ** 2)
 
 
-def _same(series: Ints, further: int) -> NDArray[np.bool_]:
-    """Return whether each version and the one `further` rows later belong to one series."""
-    return series[: max(len(series) - further, 0)] == series[further:]
+def _in_same_series(series: Ints, offset: int) -> NDArray[np.bool_]:
+    """Return whether each version and the one `offset` rows later belong to one series."""
+    return series[: max(len(series) - offset, 0)] == series[offset:]
 
 
-def _ahead(versions: Versions) -> Ints:
+def _following_names(versions: Versions) -> Ints:
     """Return the names of each version and its successors, shape (_NEAR, n_versions); -2 without one."""
     ahead = np.full((_NEAR, len(versions.series)), -2)
-    for further in range(min(_NEAR, len(versions.series))):
-        n = len(versions.series) - further
-        ahead[further, :n] = np.where(_same(versions.series, further), versions.name[further:], -2)
+    for offset in range(min(_NEAR, len(versions.series))):
+        n = len(versions.series) - offset
+        ahead[offset, :n] = np.where(_in_same_series(versions.series, offset), versions.name[offset:], -2)
     return ahead
 
 
@@ -271,15 +271,15 @@ def _sibling_pairs(siblings: Siblings) -> Iterator[_SiblingPairs]:
         yield _SiblingPairs(comparison[other], version[other])
 
 
-def _reach(siblings: Siblings, ahead: Ints, pairs: _SiblingPairs) -> Ints:
+def _usable_versions(siblings: Siblings, ahead: Ints, pairs: _SiblingPairs) -> Ints:
     """Return how many versions of each sibling may be used: the last of them is a version of the target."""
     reach = np.ones(len(pairs.version), np.int64)
     first, count = siblings.first[pairs.comparison], (siblings.stop - siblings.first)[pairs.comparison]
     for step in range(1, min(int(count.max(initial=0)), _NEAR)):
         name = siblings.versions.name[np.minimum(first + step, len(siblings.versions.name) - 1)]
         name = np.where(step < count, name, -3)
-        for further in range(1, _NEAR):
-            reach = np.where(ahead[further, pairs.version] == name, np.maximum(reach, further + 1), reach)
+        for offset in range(1, _NEAR):
+            reach = np.where(ahead[offset, pairs.version] == name, np.maximum(reach, offset + 1), reach)
     return reach
 
 
@@ -318,8 +318,12 @@ HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HIS
 
 def with_versions(sides: Sides) -> Ints:
     """Return the indices of sampled configurations with at least two versions on a side, or history."""
-    versions = _several(sides.baseline) | _several(sides.target) | (sides.history.lengths > 0)
-    return np.flatnonzero(sampled(sides) & versions)
+    versions = (
+        _has_several_versions(sides.baseline)
+        | _has_several_versions(sides.target)
+        | (sides.history.lengths > 0)
+    )
+    return np.flatnonzero(has_samples(sides) & versions)
 
 
 def version_features(sides: Sides, rows: Ints) -> Floats:
@@ -329,18 +333,20 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
     the order of `HISTORY`; NaN where unknown.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
-    baseline, target, history = (side.levels for side in (sides.baseline, sides.target, sides.history))
+    baseline, target, history = (
+        side.version_medians for side in (sides.baseline, sides.target, sides.history)
+    )
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         sign = sides.sign[block, None]
-        b = sign * last(baseline.of(block), _VERSIONS)
-        t = sign * first(target.of(block), _VERSIONS)
-        h = sign * last(history.of(block), _VERSIONS)
+        b = sign * last_values(baseline.select_rows(block), _VERSIONS)
+        t = sign * first_values(target.select_rows(block), _VERSIONS)
+        h = sign * last_values(history.select_rows(block), _VERSIONS)
         result[:, block] = _describe_versions(b, t, h)
     return result
 
 
-def _several(samples: Samples) -> NDArray[np.bool_]:
+def _has_several_versions(samples: Samples) -> NDArray[np.bool_]:
     """Return which lists hold more than one version."""
     if not len(samples.orders):
         return samples.lengths > 0
@@ -350,59 +356,61 @@ def _several(samples: Samples) -> NDArray[np.bool_]:
 
 
 def _describe_versions(b: Floats, t: Floats, h: Floats) -> Floats:
-    past = packed(np.hstack([h, b]), right=True)
-    level, target = quantile(b, 0.5), quantile(t, 0.5)
-    floor = NOISE_FLOOR * np.abs(level)
+    past = pack_rows(np.hstack([h, b]), right=True)
+    level, target = row_quantile(b, 0.5), row_quantile(t, 0.5)
+    least_deviation = NOISE_FLOOR * np.abs(level)
     # the standard deviation between neighbouring versions, hardly affected by steps of the level
-    jitter = quantile(np.abs(np.diff(past, axis=1)), 0.5) / (MAD * np.sqrt(2))
-    jitter = np.maximum(jitter, floor)
+    jitter = row_quantile(np.abs(np.diff(past, axis=1)), 0.5) / (MAD * np.sqrt(2))
+    jitter = np.maximum(jitter, least_deviation)
     step = target - level
-    long_ago = quantile(past, 0.5)
-    scatter = np.maximum(quantile(np.abs(past - long_ago[:, None]), 0.5) / MAD, floor)
+    long_ago = row_quantile(past, 0.5)
+    scatter = np.maximum(row_quantile(np.abs(past - long_ago[:, None]), 0.5) / MAD, least_deviation)
     gain, sharpness, _ = step_variance(b, t)
-    direction = np.sign(mean(t) - mean(b))
+    direction = np.sign(row_mean(t) - row_mean(b))
     enough = np.where((np.isfinite(past).sum(axis=1) >= _ENOUGH), 1.0, np.nan)
     with_history = np.where(np.isfinite(h).any(axis=1), 1.0, np.nan)
-    contrast, excess, rank = _against_past_steps(past, t, jitter, floor)
-    extent = quantile(past, 0.95) - quantile(past, 0.05)
+    contrast, excess, rank = _against_past_steps(past, t, jitter, least_deviation)
+    extent = row_quantile(past, 0.95) - row_quantile(past, 0.05)
     return np.vstack(
         [
-            _version_t(b, t, floor),
+            _version_t(b, t, least_deviation),
             step / jitter,
             direction * gain,
             direction * sharpness,
             (_first_known(t) - level) / jitter,
-            (quantile(t, 1.0) - level) / jitter,
+            (row_quantile(t, 1.0) - level) / jitter,
             (_first_known(t[:, ::-1]) - level) / jitter,
             (target - long_ago) / scatter * with_history,
-            _superiority(past, t) * with_history,
-            _share(past <= target[:, None], past) * enough,
-            _share(past <= (target - step / 2)[:, None], past) * enough,
+            _share_of_wins(past, t) * with_history,
+            _share_where(past <= target[:, None], past) * enough,
+            _share_where(past <= (target - step / 2)[:, None], past) * enough,
             contrast,
             excess * enough,
             rank * enough,
-            _trend(past) / jitter * enough,
-            step / np.maximum(extent, floor) * enough,
+            _past_trend(past) / jitter * enough,
+            step / np.maximum(extent, least_deviation) * enough,
         ]
     )
 
 
-def _version_t(b: Floats, t: Floats, floor: Floats) -> Floats:
+def _version_t(b: Floats, t: Floats, least_deviation: Floats) -> Floats:
     """Return the t statistic of the versions' medians, with the variance of both sides pooled."""
     n_b, n_t = (np.isfinite(side).sum(axis=1) for side in (b, t))
-    mean_b, mean_t = mean(b), mean(t)
+    mean_b, mean_t = row_mean(b), row_mean(t)
     squares_b, squares_t = (
-        total_of(np.where(np.isnan(deviations), 0.0, deviations) ** 2)
+        row_sum(np.where(np.isnan(deviations), 0.0, deviations) ** 2)
         for deviations in (b - mean_b[:, None], t - mean_t[:, None])
     )
     squares = squares_b + squares_t
     degrees = n_b + n_t - 2
     deviation = np.sqrt(squares / np.where(degrees > 0, degrees, np.nan))
-    return np.asarray((mean_t - mean_b) / (np.maximum(deviation, floor) * np.sqrt(1 / n_b + 1 / n_t)))
+    return np.asarray(
+        (mean_t - mean_b) / (np.maximum(deviation, least_deviation) * np.sqrt(1 / n_b + 1 / n_t))
+    )
 
 
 def _against_past_steps(
-    past: Floats, t: Floats, jitter: Floats, floor: Floats
+    past: Floats, t: Floats, jitter: Floats, least_deviation: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Compare the step at the boundary with the steps between adjacent windows of the past: size and rank.
 
@@ -418,48 +426,48 @@ def _against_past_steps(
         rows = np.flatnonzero((versions == width) & (number >= 2 * width))
         if not len(rows):
             continue
-        least = (jitter if width == 1 else floor)[rows]
+        least = (jitter if width == 1 else least_deviation)[rows]
         windows = np.lib.stride_tricks.sliding_window_view(past[rows], 2 * width, axis=1)
-        steps = np.abs(_contrast(windows[..., :width], windows[..., width:], least[:, None]))
-        here = _contrast(past[rows, -width:], t[rows, :width], least)
+        steps = np.abs(_window_contrast(windows[..., :width], windows[..., width:], least[:, None]))
+        here = _window_contrast(past[rows, -width:], t[rows, :width], least)
         contrast[rows] = signed_root(np.clip(here, -_LARGEST, _LARGEST))
-        size, large = np.abs(here), quantile(steps, 0.95)
+        size, large = np.abs(here), row_quantile(steps, 0.95)
         excess[rows] = np.sign(here) * np.log1p(np.minimum(size, _LARGEST) / np.maximum(large, _SMALLEST))
-        rank[rows] = np.sign(here) * _share(steps < size[:, None], steps)
+        rank[rows] = np.sign(here) * _share_where(steps < size[:, None], steps)
     return contrast, excess, rank
 
 
-def _contrast(left: Floats, right: Floats, least: Floats) -> Floats:
+def _window_contrast(left: Floats, right: Floats, least: Floats) -> Floats:
     """Return the step between two windows by the deviation inside them, which is at least `least`."""
     deviation = np.sqrt((left.var(axis=-1) + right.var(axis=-1)) / 2)
     return np.asarray((right.mean(axis=-1) - left.mean(axis=-1)) / np.maximum(deviation, least))
 
 
-def _share(condition: NDArray[np.bool_], values: Floats) -> Floats:
-    known = np.isfinite(values)
-    count = known.sum(axis=1)
-    return np.asarray((condition & known).sum(axis=1) / np.where(count > 0, count, np.nan))
+def _share_where(condition: NDArray[np.bool_], values: Floats) -> Floats:
+    finite = np.isfinite(values)
+    count = finite.sum(axis=1)
+    return np.asarray((condition & finite).sum(axis=1) / np.where(count > 0, count, np.nan))
 
 
-def _superiority(past: Floats, t: Floats) -> Floats:
+def _share_of_wins(past: Floats, t: Floats) -> Floats:
     """Return how often the target is better than past versions, as a share of pairs; ties count half."""
     wins = np.zeros(len(past))
     pairs = np.zeros(len(past))
     for column in t.T:
-        known = np.isfinite(past) & np.isfinite(column)[:, None]
-        wins += (known & (column[:, None] > past)).sum(axis=1)
-        wins += (known & (column[:, None] == past)).sum(axis=1) / 2
-        pairs += known.sum(axis=1)
+        is_pair = np.isfinite(past) & np.isfinite(column)[:, None]
+        wins += (is_pair & (column[:, None] > past)).sum(axis=1)
+        wins += (is_pair & (column[:, None] == past)).sum(axis=1) / 2
+        pairs += is_pair.sum(axis=1)
     return np.asarray(wins / np.where(pairs > 0, pairs, np.nan))
 
 
-def _trend(past: Floats) -> Floats:
+def _past_trend(past: Floats) -> Floats:
     """Return the median of the last third of the past minus the median of the first third."""
-    known = np.isfinite(past)
-    share = np.cumsum(known, axis=1) / np.maximum(known.sum(axis=1), 1)[:, None]
-    early = np.where(known & (share <= 1 / 3), past, np.nan)
-    late = np.where(known & (share > 2 / 3), past, np.nan)
-    return quantile(late, 0.5) - quantile(early, 0.5)
+    finite = np.isfinite(past)
+    share = np.cumsum(finite, axis=1) / np.maximum(finite.sum(axis=1), 1)[:, None]
+    early = np.where(finite & (share <= 1 / 3), past, np.nan)
+    late = np.where(finite & (share > 2 / 3), past, np.nan)
+    return row_quantile(late, 0.5) - row_quantile(early, 0.5)
 
 
 def _first_known(rows: Floats) -> Floats:

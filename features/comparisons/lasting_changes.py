@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints
-from features.comparisons.summaries import NOISE_FLOOR, packed, quantile
+from features.comparisons.summaries import NOISE_FLOOR, pack_rows, row_quantile
 
 #: Least number of values in a segment; fewer are an excursion.
 SHORTEST = 3
@@ -34,61 +34,63 @@ class Courses:
     rows: Floats  # shape (n, width): In units of their noise; NaN is unknown
 
     @cached_property
-    def weights(self) -> Floats:
+    def known_counts(self) -> Floats:
         """Number of known values before each place, shape (n, width + 1)."""
-        return _summed(np.isfinite(self.rows).astype(np.float64))
+        return _sums_before(np.isfinite(self.rows).astype(np.float64))
 
     @cached_property
-    def costs(self) -> Floats:
+    def segment_costs(self) -> Floats:
         """Cost of the segment between each two places, shape (n, width + 1, width + 1).
 
         Infinite where the segment has fewer than `SHORTEST` values.
         """
-        weight, total = (summed[:, None] - summed[:, :, None] for summed in (self.weights, self._sums))
-        squares = _summed(np.nan_to_num(self.rows) ** 2)
+        weight, total = (
+            summed[:, None] - summed[:, :, None] for summed in (self.known_counts, self._cumulative_sums)
+        )
+        squares = _sums_before(np.nan_to_num(self.rows) ** 2)
         total *= total
         total /= np.where(weight > 0, weight, 1)
         cost = np.maximum(squares[:, None] - squares[:, :, None] - total, 0)
         cost[weight < SHORTEST] = np.inf
         return cost
 
-    def best(self, penalty: float) -> Best:
+    def best_courses(self, penalty: float) -> BestCourses:
         """Return the best courses up to each place and from each place on; each step costs `penalty`."""
         n, width = self.rows.shape
         before, behind = np.full((2, n, width + 1), np.inf)
         begins, ends = np.zeros((n, width + 1), np.int64), np.full((n, width + 1), width)
         before[:, 0] = behind[:, width] = -penalty
-        each, costs = np.arange(n), self.costs
+        row_numbers, costs = np.arange(n), self.segment_costs
         for at in range(1, width + 1):
             totals = before[:, :at] + costs[:, :at, at]
             begins[:, at] = best = totals.argmin(axis=1)
-            before[:, at] = totals[each, best] + penalty
+            before[:, at] = totals[row_numbers, best] + penalty
         for at in range(width - 1, -1, -1):
             totals = behind[:, at + 1 :] + costs[:, at, at + 1 :]
             best = totals.argmin(axis=1)
             ends[:, at] = best + at + 1
-            behind[:, at] = totals[each, best] + penalty
-        return Best(penalty, before, begins, behind, ends)
+            behind[:, at] = totals[row_numbers, best] + penalty
+        return BestCourses(penalty, before, begins, behind, ends)
 
-    def level(self, starts: Ints, stops: Ints) -> Floats:
+    def segment_mean(self, starts: Ints, stops: Ints) -> Floats:
         """Return the mean of one segment of every series, shape (n,)."""
-        each = np.arange(len(self.rows))
-        weight = self.held(starts, stops)
-        total = self._sums[each, stops] - self._sums[each, starts]
+        row_numbers = np.arange(len(self.rows))
+        weight = self.segment_size(starts, stops)
+        total = self._cumulative_sums[row_numbers, stops] - self._cumulative_sums[row_numbers, starts]
         return np.asarray(total / np.where(weight > 0, weight, np.nan))
 
-    def held(self, starts: Ints, stops: Ints) -> Floats:
+    def segment_size(self, starts: Ints, stops: Ints) -> Floats:
         """Return the number of known values of one segment of every series, shape (n,)."""
-        each = np.arange(len(self.rows))
-        return np.asarray(self.weights[each, stops] - self.weights[each, starts])
+        row_numbers = np.arange(len(self.rows))
+        return np.asarray(self.known_counts[row_numbers, stops] - self.known_counts[row_numbers, starts])
 
     @cached_property
-    def _sums(self) -> Floats:
-        return _summed(np.nan_to_num(self.rows))
+    def _cumulative_sums(self) -> Floats:
+        return _sums_before(np.nan_to_num(self.rows))
 
 
 @dataclass(frozen=True)
-class Best:
+class BestCourses:
     """The best piecewise constant courses of series; arrays of shape (n, width + 1)."""
 
     penalty: float
@@ -111,25 +113,25 @@ class Step:
 
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
     """Return the step of every series near `place`, the number of values before the boundary."""
-    best = courses.best(penalty)
-    each, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
+    best = courses.best_courses(penalty)
+    row_numbers, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
     near = near[(near >= 0) & (near < best.before.shape[1])]
     costs = best.before[:, near] + best.behind[:, near] + penalty
     at, cost = near[costs.argmin(axis=1)], costs.min(axis=1)
-    start, stop = best.begins[each, at], best.ends[each, at]
-    before, behind = courses.level(start, at), courses.level(at, stop)
+    start, stop = best.begins[row_numbers, at], best.ends[row_numbers, at]
+    before, behind = courses.segment_mean(start, at), courses.segment_mean(at, stop)
     size = np.where(np.isfinite(cost), behind - before, np.nan)
     # the best course without a step near the place
     width = courses.rows.shape[1]
     starts, stops = max(place - NEAR + 1, 1), min(place + NEAR, width)
-    across = courses.costs[:, :starts, stops:]
+    across = courses.segment_costs[:, :starts, stops:]
     total = best.before[:, :starts, None] + across + best.behind[:, None, stops:]
     evidence = total.min(axis=(1, 2)) + 2 * best.penalty - cost
     to_left = _other_steps(courses, start, before, best.begins, 0)
     to_right = _other_steps(courses, stop, behind, best.ends, width)
     return Step(
         size,
-        np.minimum(courses.held(start, at), courses.held(at, stop)),
+        np.minimum(courses.segment_size(start, at), courses.segment_size(at, stop)),
         np.where(np.isfinite(evidence), evidence, np.nan) * np.sign(size),
         np.maximum(to_left[0], to_right[0]),
         to_left[1] + to_right[1],
@@ -138,11 +140,11 @@ def step_near(place: int, courses: Courses, penalty: float) -> Step:
 
 def _other_steps(courses: Courses, at: Ints, level: Floats, turns: Ints, end: int) -> tuple[Floats, Floats]:
     """Return the size of the largest step from a place towards one end, and the number of steps."""
-    each = np.arange(len(at))
+    row_numbers = np.arange(len(at))
     largest, count = np.zeros((2, len(at)))
     for _ in range(_STEPS):
-        following = turns[each, at]
-        next_level = courses.level(np.minimum(at, following), np.maximum(at, following))
+        following = turns[row_numbers, at]
+        next_level = courses.segment_mean(np.minimum(at, following), np.maximum(at, following))
         live = (at != end) & np.isfinite(next_level)
         largest = np.where(live, np.fmax(largest, np.abs(next_level - level)), largest)
         count += live
@@ -157,7 +159,7 @@ def without_spikes(rows: Floats) -> Floats:
     return np.maximum(np.minimum(left, rows), np.minimum(np.maximum(left, rows), right))
 
 
-def _summed(values: Floats) -> Floats:
+def _sums_before(values: Floats) -> Floats:
     """Return the sums of the values before each place, shape (n, width + 1)."""
     return np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
 
@@ -179,24 +181,24 @@ _TOLD = 1.96 * np.sqrt(2)
 WANTED = 0.05
 
 
-def scatter(rows: Floats, apart: Sequence[int] = _APART) -> Floats:
+def version_scatter(rows: Floats, lags: Sequence[int] = _APART) -> Floats:
     """Return the standard deviation between versions, robust to lasting changes, shape (n,).
 
-    The largest of several robust estimates from distances between versions `apart` places apart (where noise
+    The largest of several robust estimates from distances between versions `lags` places apart (where noise
     drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer than 4 versions. rows:
     shape (n, width), logarithms of the medians of versions, NaN where unknown.
     """
-    ordered = packed(rows, right=False)
+    ordered = pack_rows(rows, right=False)
     noise = np.full(len(rows), NOISE_FLOOR)
-    for lag in apart:
+    for lag in lags:
         distances = np.abs(ordered[:, lag:] - ordered[:, :-lag]) / np.sqrt(2)
         if distances.shape[1]:
             for share, deviations in _DISTANCES:
-                noise = np.fmax(noise, quantile(distances, share) / deviations)
+                noise = np.fmax(noise, row_quantile(distances, share) / deviations)
     return np.where(np.isfinite(rows).sum(axis=1) >= _ENOUGH, noise, np.nan)
 
 
-def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
+def detectable_change(five: Floats, counts: Floats, noise: Floats) -> Floats:
     """Return the smallest change of a median that is distinguishable from noise with a confidence of 95 %.
 
     A share of the median, shape (n,): 1.96 standard deviations of the difference of two versions' medians.
@@ -205,15 +207,15 @@ def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
     unstable if the result is above 5 % (`WANTED`).
 
     five: shape (n, n_versions, 5), minimum, quartiles and maximum, NaN where not measured. counts: shape (n,
-    n_versions), number of repetitions, 0 where unknown, which counts as 5. noise: shape (n,), as `scatter`
-    returns it.
+    n_versions), number of repetitions, 0 where unknown, which counts as 5. noise: shape (n,), as
+    `version_scatter` returns it.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         medians = np.where(five[..., 2] > 0, five[..., 2], np.nan)
         spread = (five[..., 3] - five[..., 1]) / medians / _IQR
     repetitions = np.where(counts > 0, counts, _REPETITIONS)
     errors = np.where(repetitions > 1, _MEDIAN_ERROR * spread / np.sqrt(repetitions), np.nan)
-    repeated = quantile(errors, 0.5)
+    repeated = row_quantile(errors, 0.5)
     return np.asarray(_TOLD * np.fmax(noise, repeated))
 
 
@@ -249,7 +251,7 @@ class Shift(NamedTuple):
     share: float  # of the level before; negative is worse
 
 
-def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
+def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
     """Find the lasting changes of many series, and the noise of each series apart from them.
 
     The first search estimates the noise from neighbouring versions. The changes found are then removed, the
@@ -257,15 +259,15 @@ def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Flo
 
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
-    `SMALLEST`; and the noise, shape (n,), as `scatter` returns it, without the changes.
+    `SMALLEST`; and the noise, shape (n,), as `version_scatter` returns it, without the changes.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(medians > 0, np.log(medians), np.nan)
-    noise = scatter(logs)
-    changes = _find_changes(logs, signs, scatter(logs, apart=(1,)))
+    noise = version_scatter(logs)
+    changes = _find_changes(logs, signs, version_scatter(logs, lags=(1,)))
     left = [row for row, shifts in enumerate(changes) if shifts]
     for _ in range(_ROUNDS):
-        without = scatter(_without_changes(logs[left], signs[left], [changes[row] for row in left]))
+        without = version_scatter(_without_changes(logs[left], signs[left], [changes[row] for row in left]))
         # the minimum: so the loop ends, and changes that a course misses do not count as noise
         noise[left] = np.fmin(noise[left], without)
         repeated = zip(left, _find_changes(logs[left], signs[left], noise[left]), strict=True)
@@ -287,17 +289,17 @@ def _without_changes(logs: Floats, signs: Floats, changes: Sequence[Sequence[Shi
 
 def _find_changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ...]]:
     """Return the changes of series with this noise, including those below `SMALLEST`."""
-    known = np.isfinite(logs)
-    width = int(known.sum(axis=1).max(initial=0))
+    finite = np.isfinite(logs)
+    width = int(finite.sum(axis=1).max(initial=0))
     changes: list[tuple[Shift, ...]] = [()] * len(logs)
-    long_enough = np.flatnonzero(known.sum(axis=1) >= _CHANGES_ENOUGH)
+    long_enough = np.flatnonzero(finite.sum(axis=1) >= _CHANGES_ENOUGH)
     size = max(1, _BLOCK // (width + 1) ** 2)
     for start in range(0, len(long_enough), size):
         rows = long_enough[start : start + size]
-        place = np.argsort(~known[rows], axis=1, kind="stable")[:, :width]
+        place = np.argsort(~finite[rows], axis=1, kind="stable")[:, :width]
         ordered = np.take_along_axis(logs[rows], place, axis=1) * signs[rows, None]
         courses = Courses(_without_outliers(ordered / noise[rows, None]))
-        for row, begins in enumerate(courses.best(PENALTY).begins):
+        for row, begins in enumerate(courses.best_courses(PENALTY).begins):
             # the begins of the segments of the best course, and the end
             cuts = [len(begins) - 1]
             while cuts[0] > 0:
@@ -307,7 +309,7 @@ def _find_changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shif
                 versions = place[row].tolist()
                 changes[rows[row]] = tuple(
                     shift._replace(first=versions[shift.first], last=versions[shift.last])
-                    for shift in series.shifts()
+                    for shift in series.iter_changes()
                 )
     return changes
 
@@ -317,7 +319,7 @@ def _without_outliers(rows: Floats) -> Floats:
     half = _WINDOW // 2
     padded = np.pad(rows, ((0, 0), (half, half)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW, axis=1)
-    middle = quantile(windows.reshape(-1, _WINDOW), 0.5).reshape(rows.shape)
+    middle = row_quantile(windows.reshape(-1, _WINDOW), 0.5).reshape(rows.shape)
     return np.clip(rows, middle - _FARTHEST, middle + _FARTHEST)
 
 
@@ -326,9 +328,9 @@ class _SteppedSeries:
 
     def __init__(self, calm: Floats, logs: Floats, cuts: Sequence[int], sign: float) -> None:
         self._calm, self._logs, self._cuts, self._sign = calm, logs, cuts, sign
-        self._levels = [_middle(logs[start:stop]) for start, stop in pairwise(cuts)]
+        self._levels = [_finite_median(logs[start:stop]) for start, stop in pairwise(cuts)]
 
-    def shifts(self) -> Iterator[Shift]:
+    def iter_changes(self) -> Iterator[Shift]:
         """Yield the changes, the earliest first."""
         at = 0
         while at + 1 < len(self._levels):
@@ -336,7 +338,7 @@ class _SteppedSeries:
             lowest = at
             while lowest + 1 < len(self._levels) and self._levels[lowest + 1] < self._levels[lowest]:
                 lowest += 1
-            declines = (self._decline(at, end) for end in range(lowest, at, -1))
+            declines = (self._creeping_decline(at, end) for end in range(lowest, at, -1))
             decline = next((shift for shift in declines if shift is not None), None)
             if decline is not None:
                 shift, at = decline
@@ -349,29 +351,30 @@ class _SteppedSeries:
     def _relative_change(self, before: float, after: float) -> float:
         return float(self._sign * np.expm1(self._sign * (after - before)))
 
-    def _decline(self, at: int, end: int) -> tuple[Shift, int] | None:
+    def _creeping_decline(self, at: int, end: int) -> tuple[Shift, int] | None:
         """Return a creeping drop in place of the steps between two segments, if it explains them better."""
         start, stop = self._cuts[at], self._cuts[end + 1]
-        known = np.isfinite(self._calm[start:stop])
-        part = self._calm[start:stop][known]
+        finite = np.isfinite(self._calm[start:stop])
+        part = self._calm[start:stop][finite]
         if len(part) < 2 * _SHORTEST_DECLINE:
             return None
         steps = sum(
-            _squares(self._calm[left:right]) + PENALTY for left, right in pairwise(self._cuts[at : end + 2])
+            _sum_of_squares(self._calm[left:right]) + PENALTY
+            for left, right in pairwise(self._cuts[at : end + 2])
         )
         first, last, squares = _fit_decline(part)
         if squares + 2 * PENALTY + _STRAIGHT >= steps or last - first < _SHORTEST_DECLINE:
             return None
-        logs = self._logs[start:stop][known]
-        share = self._relative_change(_middle(logs[: first + 1]), _middle(logs[last:]))
+        logs = self._logs[start:stop][finite]
+        share = self._relative_change(_finite_median(logs[: first + 1]), _finite_median(logs[last:]))
         return Shift("creep", start + first + 1, start + last, share), end
 
 
-def _middle(values: Floats) -> float:
+def _finite_median(values: Floats) -> float:
     return float(np.median(values[np.isfinite(values)]))
 
 
-def _squares(values: Floats) -> float:
+def _sum_of_squares(values: Floats) -> float:
     return float(np.nanvar(values) * np.isfinite(values).sum())
 
 

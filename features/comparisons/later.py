@@ -14,12 +14,12 @@ from features.comparisons.lasting_changes import Courses, step_near, without_spi
 from features.comparisons.summaries import (
     MAD,
     NOISE_FLOOR,
-    first,
-    last,
-    mean,
+    first_values,
+    last_values,
     over_configurations,
-    packed,
-    quantile,
+    pack_rows,
+    row_mean,
+    row_quantile,
     signed_root,
     step_variance,
 )
@@ -68,10 +68,10 @@ def later_vectors(sides: Sides) -> Floats:
     values = np.full((len(LATER_FEATURES), len(sides.sign)), np.nan)
     lists = (sides.baseline, sides.target, sides.later)
     rows = np.flatnonzero(np.all([side.lengths > 0 for side in lists], axis=0))
-    levels = [side.levels for side in (sides.history, *lists)]
+    levels = [side.version_medians for side in (sides.history, *lists)]
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
-        course = _Course.from_levels(sides.sign[block, None], *(side.of(block) for side in levels))
+        course = _Course.from_levels(sides.sign[block, None], *(side.select_rows(block) for side in levels))
         described = _describe_course(course)
         values[:, block] = [described[name] for name in LATER_FEATURES]
     values[~np.isfinite(values)] = np.nan
@@ -91,49 +91,51 @@ class _Course:
     def from_levels(
         cls, sign: Floats, history: Samples, baseline: Samples, target: Samples, later: Samples
     ) -> _Course:
-        base, near = last(baseline, _SIDE), first(target, _SIDE)
-        following = first(later, LATER_VERSIONS)
+        base, near = last_values(baseline, _SIDE), first_values(target, _SIDE)
+        following = first_values(later, LATER_VERSIONS)
         # later versions are not validated: zeros are missing values
         following = np.where(following > 0, following, np.nan)
-        before = _packed(sign * np.hstack([last(history, HISTORY_VERSIONS), base]), _BEFORE, right=True)
-        after = _packed(sign * np.hstack([near, following]), _AFTER, right=False)
-        return cls(before, sign * near, after, quantile(sign * base, 0.5))
+        before = _pack_to_width(
+            sign * np.hstack([last_values(history, HISTORY_VERSIONS), base]), _BEFORE, right=True
+        )
+        after = _pack_to_width(sign * np.hstack([near, following]), _AFTER, right=False)
+        return cls(before, sign * near, after, row_quantile(sign * base, 0.5))
 
     @cached_property
-    def later(self) -> Floats:
+    def after_target(self) -> Floats:
         """The versions after the target."""
-        places = np.arange(self.after.shape[1])
-        return np.where(places >= np.isfinite(self.target).sum(axis=1)[:, None], self.after, np.nan)
+        positions = np.arange(self.after.shape[1])
+        return np.where(positions >= np.isfinite(self.target).sum(axis=1)[:, None], self.after, np.nan)
 
     @cached_property
-    def soon(self) -> Floats:
+    def soon_median(self) -> Floats:
         """The median of the first versions after the target."""
-        return quantile(_packed(self.later, _AFTER, right=False)[:, :_SIDE], 0.5)
+        return row_quantile(_pack_to_width(self.after_target, _AFTER, right=False)[:, :_SIDE], 0.5)
 
     @cached_property
-    def whole(self) -> Floats:
+    def all_levels(self) -> Floats:
         """All levels, shape (n, _BEFORE + _AFTER)."""
         return np.hstack([self.before, self.after])
 
     @cached_property
-    def size(self) -> Floats:
+    def level_size(self) -> Floats:
         """The level's size."""
         return np.abs(self.level)
 
     @cached_property
-    def floor(self) -> Floats:
+    def least_noise(self) -> Floats:
         """The least value of noise."""
-        return np.asarray(NOISE_FLOOR * self.size)
+        return np.asarray(NOISE_FLOOR * self.level_size)
 
     @cached_property
-    def noise(self) -> Floats:
+    def version_noise(self) -> Floats:
         """The standard deviation between neighbouring versions; steps of the level hardly touch it."""
-        steps = quantile(np.abs(np.diff(self.whole, axis=1)), 0.5)
-        return np.fmax(steps / (MAD * np.sqrt(2)), self.floor)
+        steps = row_quantile(np.abs(np.diff(self.all_levels, axis=1)), 0.5)
+        return np.fmax(steps / (MAD * np.sqrt(2)), self.least_noise)
 
 
 def _describe_course(course: _Course) -> dict[str, Floats]:
-    rows = without_spikes((course.whole - course.level[:, None]) / course.noise[:, None])
+    rows = without_spikes((course.all_levels - course.level[:, None]) / course.version_noise[:, None])
     courses = Courses(np.clip(rows, -_LARGEST, _LARGEST))
     parts = [(size, _compare_windows(course, size)) for size in _WINDOWS]
     parts += [(size, _compare_with_other_steps(course, size)) for size in _CONTRASTS]
@@ -145,40 +147,40 @@ def _describe_course(course: _Course) -> dict[str, Floats]:
 
 def _describe_levels(course: _Course) -> dict[str, Floats]:
     """Return the changes of the level after the boundary, and how long they lasted."""
-    level, noise, size = course.level, course.noise, course.size
-    later = quantile(course.later, 0.5) - level
-    soon = quantile(course.after[:, :_SIDE], 0.5) - level
-    extent = quantile(course.whole, 0.95) - quantile(course.whole, 0.05)
-    target = quantile(course.target, 0.5) - course.soon
-    worst = quantile(course.before[:, -_SIDE:], 0.1)
+    level, noise, size = course.level, course.version_noise, course.level_size
+    later = row_quantile(course.after_target, 0.5) - level
+    soon = row_quantile(course.after[:, :_SIDE], 0.5) - level
+    extent = row_quantile(course.all_levels, 0.95) - row_quantile(course.all_levels, 0.05)
+    target = row_quantile(course.target, 0.5) - course.soon_median
+    worst = row_quantile(course.before[:, -_SIDE:], 0.1)
     near = course.after[:, : 2 * _SIDE]
     return {
         "later_step": signed_root(later / noise),
         "later_change": signed_root(later / size),
-        "soon_step": signed_root((course.soon - level) / noise),
-        "soon_change": signed_root((course.soon - level) / size),
-        "soon_range": soon / np.maximum(extent, course.floor),
-        "recovered": signed_root((_best(course.after[:, : 2 * _SIDE + 5]) - level) / noise),
-        "stayed": -_share(near < worst[:, None], near),
+        "soon_step": signed_root((course.soon_median - level) / noise),
+        "soon_change": signed_root((course.soon_median - level) / size),
+        "soon_range": soon / np.maximum(extent, course.least_noise),
+        "recovered": signed_root((_best_median(course.after[:, : 2 * _SIDE + 5]) - level) / noise),
+        "stayed": -_share_where(near < worst[:, None], near),
         "target_alone": signed_root(target / noise),
-        "later_seen": np.isfinite(course.later).sum(axis=1).astype(np.float64),
+        "later_seen": np.isfinite(course.after_target).sum(axis=1).astype(np.float64),
     }
 
 
 def _compare_windows(course: _Course, size: int) -> dict[str, Floats]:
     """Compare the versions next to the boundary with as many before it."""
     before, after = course.before[:, -size:], course.after[:, :size]
-    spreads, counts = zip(*map(_spread, (before, after)), strict=True)
+    spreads, counts = zip(*map(_spread_and_count, (before, after)), strict=True)
     error = np.sqrt(spreads[0] ** 2 / counts[0] + spreads[1] ** 2 / counts[1])
     pooled = np.sqrt((spreads[0] ** 2 + spreads[1] ** 2) / 2)
-    middles = quantile(after, 0.5) - quantile(before, 0.5)
+    middles = row_quantile(after, 0.5) - row_quantile(before, 0.5)
     gain, sharpness, sums = step_variance(before, after)
     return {
         "after_t": signed_root(
-            (mean(after) - mean(before)) / np.maximum(error, course.floor / np.sqrt(size))
+            (row_mean(after) - row_mean(before)) / np.maximum(error, course.least_noise / np.sqrt(size))
         ),
-        "after_effect": signed_root(middles / np.maximum(pooled, course.floor)),
-        "after_superiority": _superiority(before, after),
+        "after_effect": signed_root(middles / np.maximum(pooled, course.least_noise)),
+        "after_superiority": _share_of_wins(before, after),
         "after_gain": -np.sign(sums) * gain,
         "after_sharpness": -np.sign(sums) * sharpness,
     }
@@ -186,7 +188,7 @@ def _compare_windows(course: _Course, size: int) -> dict[str, Floats]:
 
 def _compare_with_other_steps(course: _Course, size: int) -> dict[str, Floats]:
     """Return the step between the windows at the boundary, by their deviation and by the other steps."""
-    windows = np.lib.stride_tricks.sliding_window_view(course.whole, 2 * size, axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(course.all_levels, 2 * size, axis=1)
     left, right = windows[..., :size], windows[..., size:]
     steps, place = right.mean(axis=-1) - left.mean(axis=-1), course.before.shape[1] - size
     inside = np.sqrt((left[:, place].var(axis=-1) + right[:, place].var(axis=-1)) / 2)
@@ -194,9 +196,11 @@ def _compare_with_other_steps(course: _Course, size: int) -> dict[str, Floats]:
     others[:, place - size : place + size + 1] = np.nan
     return {
         "contrast": signed_root(
-            np.clip(steps[:, place] / np.fmax(inside, course.floor), -_LARGEST, _LARGEST)
+            np.clip(steps[:, place] / np.fmax(inside, course.least_noise), -_LARGEST, _LARGEST)
         ),
-        "contrast_excess": signed_root(steps[:, place] / np.fmax(quantile(others, 0.95), course.floor)),
+        "contrast_excess": signed_root(
+            steps[:, place] / np.fmax(row_quantile(others, 0.95), course.least_noise)
+        ),
     }
 
 
@@ -205,7 +209,7 @@ def _describe_segments(course: _Course, courses: Courses, penalty: float) -> dic
     step = step_near(course.before.shape[1], courses, penalty)
     return {
         "segment_step": signed_root(step.size),
-        "segment_change": signed_root(step.size * course.noise / course.size),
+        "segment_change": signed_root(step.size * course.version_noise / course.level_size),
         "segment_lasting": signed_root(step.size * np.sqrt(step.lasts)),
         "segment_evidence": signed_root(step.evidence),
         "segment_excess": step.size / (np.abs(step.size) + np.fmax(step.others, 1.0)),
@@ -214,39 +218,39 @@ def _describe_segments(course: _Course, courses: Courses, penalty: float) -> dic
     }
 
 
-def _packed(rows: Floats, width: int, *, right: bool) -> Floats:
+def _pack_to_width(rows: Floats, width: int, *, right: bool) -> Floats:
     """Move the known values of every row to one end of `width` places, without gaps."""
-    known = packed(rows, right=right)
-    known = known[:, -width:] if right else known[:, :width]
-    empty = np.full((len(rows), width - known.shape[1]), np.nan)
-    return np.hstack([empty, known] if right else [known, empty])
+    packed_rows = pack_rows(rows, right=right)
+    packed_rows = packed_rows[:, -width:] if right else packed_rows[:, :width]
+    empty = np.full((len(rows), width - packed_rows.shape[1]), np.nan)
+    return np.hstack([empty, packed_rows] if right else [packed_rows, empty])
 
 
-def _best(rows: Floats, length: int = 5) -> Floats:
+def _best_median(rows: Floats, length: int = 5) -> Floats:
     """Return the largest median of `length` neighbours in every row; NaN where there are too few."""
     middles = np.median(np.lib.stride_tricks.sliding_window_view(rows, length, axis=1), axis=-1)
     return np.fmax.reduce(middles, axis=1)
 
 
-def _share(condition: NDArray[np.bool_], values: Floats) -> Floats:
-    known = np.isfinite(values)
-    return np.asarray((condition & known).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
+def _share_where(condition: NDArray[np.bool_], values: Floats) -> Floats:
+    finite = np.isfinite(values)
+    return np.asarray((condition & finite).sum(axis=1) / np.maximum(finite.sum(axis=1), 1))
 
 
-def _spread(rows: Floats) -> tuple[Floats, Floats]:
+def _spread_and_count(rows: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviation of the finite values of each row, and their number."""
-    known = np.isfinite(rows)
-    count = known.sum(axis=1).astype(np.float64)
-    squares = np.where(known, (rows - mean(rows)[:, None]) ** 2, 0.0).cumsum(axis=1)[:, -1]
+    finite = np.isfinite(rows)
+    count = finite.sum(axis=1).astype(np.float64)
+    squares = np.where(finite, (rows - row_mean(rows)[:, None]) ** 2, 0.0).cumsum(axis=1)[:, -1]
     return np.sqrt(squares / np.where(count > 1, count - 1, np.nan)), count
 
 
-def _superiority(before: Floats, after: Floats) -> Floats:
+def _share_of_wins(before: Floats, after: Floats) -> Floats:
     """Return how often later versions are better, as a share of pairs; ties count half."""
     pairs = np.sign(after[:, :, None] - before[:, None, :])
     return np.asarray(_mean_of_known(pairs.reshape(len(pairs), -1)) / 2 + 0.5)
 
 
 def _mean_of_known(rows: Floats) -> Floats:
-    known = np.isfinite(rows)
-    return np.asarray(np.where(known, rows, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
+    finite = np.isfinite(rows)
+    return np.asarray(np.where(finite, rows, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1))

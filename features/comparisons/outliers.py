@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import HISTORY_VERSIONS, Floats, Ints, Samples, Sides, five_numbers
-from features.comparisons.summaries import last, quantile
+from features.comparisons.summaries import last_values, row_quantile
 
 #: A side with fewer samples is not searched for outliers.
 FEWEST = 5
@@ -26,7 +26,7 @@ _BLOCK = 20_000
 
 
 @dataclass(frozen=True)
-class Wild:
+class Outliers:
     """The removed samples and runs, one row each."""
 
     comparison: Ints  # row of the comparison
@@ -36,16 +36,16 @@ class Wild:
     value: Floats  # the sample, or the median of the run
     median: Floats  # of the others
 
-    def followed(self, by: Wild) -> Wild:
+    def append_rows(self, by: Outliers) -> Outliers:
         """Return these rows followed by those of `by`."""
         pairs = zip(vars(self).values(), vars(by).values(), strict=True)
-        return Wild(*(np.concatenate(pair) for pair in pairs))
+        return Outliers(*(np.concatenate(pair) for pair in pairs))
 
 
-NOTHING = Wild(*(np.zeros(0, kind) for kind in (np.int64, np.int64, str, np.int64, float, float)))
+NO_OUTLIERS = Outliers(*(np.zeros(0, kind) for kind in (np.int64, np.int64, str, np.int64, float, float)))
 
 
-def without_wild(sides: Sides) -> tuple[Sides, Wild]:
+def without_outliers(sides: Sides) -> tuple[Sides, Outliers]:
     """Remove outliers: a sample far outside all others of its side, and an outlying run before the target.
 
     Outliers are kept where most of several configurations have one on the same side, as they are then typical
@@ -54,12 +54,12 @@ def without_wild(sides: Sides) -> tuple[Sides, Wild]:
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)
-    return sides, samples if runs is NOTHING else samples.followed(runs)
+    return sides, samples if runs is NO_OUTLIERS else samples.append_rows(runs)
 
 
-def _without_samples(sides: Sides) -> tuple[Sides, Wild]:
-    if not any(_outlying(ordered).any() for _, ordered in sides.pooled.ordered):
-        return sides, NOTHING
+def _without_samples(sides: Sides) -> tuple[Sides, Outliers]:
+    if not any(_outlying_ends(ordered).any() for _, ordered in sides.pooled_samples.sorted_matrices):
+        return sides, NO_OUTLIERS
     positions = {name: _sample_outliers(getattr(sides, name), sides) for name in ("baseline", "target")}
     parts = []
     for name, at in positions.items():
@@ -67,23 +67,30 @@ def _without_samples(sides: Sides) -> tuple[Sides, Wild]:
         samples: Samples = getattr(sides, name)
         if len(rows):
             bounds = zip(samples.starts[rows], at[rows], samples.stops[rows], strict=True)
-            places = [np.r_[start:outlier, outlier + 1 : stop] for start, outlier, stop in bounds]
-            kept = _rewritten(samples, rows, places)
+            kept_positions = [np.r_[start:outlier, outlier + 1 : stop] for start, outlier, stop in bounds]
+            kept_samples = _replace_lists(samples, rows, kept_positions)
             five = getattr(sides, f"{name}_five").copy()
-            five[rows] = five_numbers(Samples(kept.values, kept.orders, kept.starts[rows], kept.stops[rows]))
-            sides = replace(sides, **{name: kept, f"{name}_five": five})
+            five[rows] = five_numbers(
+                Samples(
+                    kept_samples.values,
+                    kept_samples.orders,
+                    kept_samples.starts[rows],
+                    kept_samples.stops[rows],
+                )
+            )
+            sides = replace(sides, **{name: kept_samples, f"{name}_five": five})
         lengths, medians = samples.lengths[rows], getattr(sides, f"{name}_five")[rows, 2]
         owners = sides.comparison[rows], sides.threads[rows], np.full(len(rows), name)
         parts.append((*owners, lengths, samples.values[at[rows]], medians))
-    return sides, Wild(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return sides, Outliers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _sample_outliers(samples: Samples, sides: Sides) -> Ints:
     """Return the position of the outlying sample of each configuration, -1 without one."""
     at = np.full(len(samples.starts), -1)
-    for rows, index in samples.indices:
+    for rows, index in samples.matrix_indices:
         values = samples.values[index]
-        above, below = _outlying(np.sort(values, axis=1))
+        above, below = _outlying_ends(np.sort(values, axis=1))
         has = np.flatnonzero(above | below)
         column = np.where(above[has], values[has].argmax(axis=1), values[has].argmin(axis=1))
         at[rows[has]] = index[has, column]
@@ -93,7 +100,7 @@ def _sample_outliers(samples: Samples, sides: Sides) -> Ints:
     return np.where(is_outlier & accident[sides.comparison], at, -1)
 
 
-def _outlying(ordered: Floats) -> NDArray[np.bool_]:
+def _outlying_ends(ordered: Floats) -> NDArray[np.bool_]:
     """Return whether the largest and the smallest value of ascending rows are outliers, shape (2, n_rows)."""
     size = ordered.shape[1]
     if size < FEWEST:
@@ -108,7 +115,7 @@ def _outlying(ordered: Floats) -> NDArray[np.bool_]:
     return np.array((above, below))
 
 
-def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
+def _without_runs(sides: Sides) -> tuple[Sides, Outliers]:
     """Leave out of history, and of baselines of several runs, the runs far outside all others of both."""
     names = ("history", "baseline")
     runs = {name: getattr(sides, name).levels for name in names}
@@ -118,28 +125,28 @@ def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
     parts = []
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
-        levels = [last(runs[name].of(block), HISTORY_VERSIONS) for name in names]
+        levels = [last_values(runs[name].of(block), HISTORY_VERSIONS) for name in names]
         before, edge = np.hstack(levels), levels[0].shape[1]
         far = far_runs(before)
         # the level of a short baseline may be new: neither it nor earlier runs on it are outliers
         far[far[:, edge:].any(axis=1) & alone[block]] = False
         for at in np.flatnonzero(far.any(axis=1)).tolist():
-            row, known = int(block[at]), np.isfinite(before[at])
+            row, finite = int(block[at]), np.isfinite(before[at])
             for name, columns in zip(names, (slice(edge), slice(edge, None)), strict=True):
                 stop, width = runs[name].stops[row], len(before[at, columns])
                 orders = runs[name].orders[stop - width + np.flatnonzero(far[at, columns])]
                 if len(orders):
                     left_out[name].append((row, orders))
-            median = quantile(before[at : at + 1, known & ~far[at]], 0.5)[0]
-            head = sides.comparison[row], sides.threads[row], "history", known.sum()
+            median = row_quantile(before[at : at + 1, finite & ~far[at]], 0.5)[0]
+            head = sides.comparison[row], sides.threads[row], "history", finite.sum()
             parts += [(*head, level, median) for level in before[at, far[at]]]
     if not parts:
-        return sides, NOTHING
+        return sides, NO_OUTLIERS
     history, baseline = (_without_orders(getattr(sides, name), left_out[name]) for name in names)
     five, changed = sides.baseline_five.copy(), np.array([row for row, _ in left_out["baseline"]], np.int64)
-    five[changed] = five_numbers(baseline.of(changed))
-    kept = replace(sides, history=history, baseline=baseline, baseline_five=five)
-    return kept, Wild(*map(np.array, zip(*parts, strict=True)))
+    five[changed] = five_numbers(baseline.select_rows(changed))
+    cleaned = replace(sides, history=history, baseline=baseline, baseline_five=five)
+    return cleaned, Outliers(*map(np.array, zip(*parts, strict=True)))
 
 
 def far_runs(levels: Floats) -> NDArray[np.bool_]:
@@ -153,15 +160,18 @@ def far_runs(levels: Floats) -> NDArray[np.bool_]:
 
 
 def _far_above(levels: Floats) -> NDArray[np.bool_]:
-    ordered, known = np.sort(levels, axis=1), np.isfinite(levels).sum(axis=1)
-    each, marked = np.arange(len(levels)), np.zeros(levels.shape, bool)
+    ordered, counts = np.sort(levels, axis=1), np.isfinite(levels).sum(axis=1)
+    row_numbers, marked = np.arange(len(levels)), np.zeros(levels.shape, bool)
     far = np.array([_FAR_OF_FEW.get(size, FAR) for size in range(levels.shape[1] + 2)])
-    for number in range(1, max(1, int(known.max(initial=0)) // _RUNS_PER_WILD) + 1):
-        others = np.maximum(known - number, 1)
-        largest, nearest = ordered[each, others - 1], ordered[each, np.minimum(others, levels.shape[1] - 1)]
-        least = SPAN * np.abs(ordered[each, others // 2])
+    for number in range(1, max(1, int(counts.max(initial=0)) // _RUNS_PER_WILD) + 1):
+        others = np.maximum(counts - number, 1)
+        largest, nearest = (
+            ordered[row_numbers, others - 1],
+            ordered[row_numbers, np.minimum(others, levels.shape[1] - 1)],
+        )
+        least = SPAN * np.abs(ordered[row_numbers, others // 2])
         is_far = nearest - largest > far[others + 1] * np.maximum(largest - ordered[:, 0], least)
-        is_far &= (known - number + 1 >= FEWEST) & ((number == 1) | (known >= number * _RUNS_PER_WILD))
+        is_far &= (counts - number + 1 >= FEWEST) & ((number == 1) | (counts >= number * _RUNS_PER_WILD))
         marked |= is_far[:, None] & (levels >= nearest[:, None])
     return marked
 
@@ -169,18 +179,18 @@ def _far_above(levels: Floats) -> NDArray[np.bool_]:
 def _without_orders(samples: Samples, left_out: list[tuple[int, Ints]]) -> Samples:
     """Return `samples` without some versions of some lists."""
     rows = np.array([row for row, _ in left_out], np.int64)
-    kept = []
+    positions = []
     for row, orders in left_out:
-        places = np.arange(samples.starts[row], samples.stops[row])
-        kept.append(places[~np.isin(samples.orders[places], orders)])
-    return _rewritten(samples, rows, kept)
+        candidates = np.arange(samples.starts[row], samples.stops[row])
+        positions.append(candidates[~np.isin(samples.orders[candidates], orders)])
+    return _replace_lists(samples, rows, positions)
 
 
-def _rewritten(samples: Samples, rows: Ints, kept: list[Ints]) -> Samples:
-    """Return `samples` with the lists of `rows` replaced by the positions `kept`, appended at the end."""
+def _replace_lists(samples: Samples, rows: Ints, positions: list[Ints]) -> Samples:
+    """Return `samples` with the lists of `rows` replaced by `positions`, appended at the end."""
     if not len(rows):
         return samples
-    index, lengths = np.concatenate(kept), np.array([len(places) for places in kept])
+    index, lengths = np.concatenate(positions), np.array([len(row_positions) for row_positions in positions])
     starts, stops = samples.starts.copy(), samples.stops.copy()
     stops[rows] = len(samples.values) + np.cumsum(lengths)
     starts[rows] = stops[rows] - lengths
@@ -192,21 +202,21 @@ _COLUMNS = ("comparison", "threads", "sign", "baseline_five", "target_five")
 _LISTS = ("baseline", "target", "history", "later")
 
 
-def without_copies(sides: Sides) -> Sides:
+def without_duplicates(sides: Sides) -> Sides:
     """Remove each configuration with the same samples, versions and summaries as an earlier one.
 
     Returns `sides` itself if nothing was removed.
     """
     first: dict[tuple[bytes, ...], int] = {}
-    kept = np.ones(len(sides.sign), bool)
+    is_kept = np.ones(len(sides.sign), bool)
     for row in _possible_duplicates(sides).tolist():
-        kept[row] = first.setdefault(_content(sides, row), row) == row
-    if kept.all():
+        is_kept[row] = first.setdefault(_content_key(sides, row), row) == row
+    if is_kept.all():
         return sides
-    return some(sides, kept)
+    return select_configurations(sides, is_kept)
 
 
-def some(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
+def select_configurations(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
     """Return the configurations `rows` of `sides`, given as indices or as a mask."""
     return replace(
         sides,
@@ -227,11 +237,11 @@ def _possible_duplicates(sides: Sides) -> NDArray[np.intp]:
     return np.sort(order[np.append(same, False) | np.insert(same, 0, False)])
 
 
-def _content(sides: Sides, row: int) -> tuple[bytes, ...]:
+def _content_key(sides: Sides, row: int) -> tuple[bytes, ...]:
     """Return the content of a configuration as a key; versions count by their rank, not their order."""
     lists: list[Samples] = [getattr(sides, name) for name in _LISTS]
     content = [sides.comparison[row], sides.baseline_five[row], sides.target_five[row]]
     for samples in lists:
         orders = samples.orders[samples.starts[row] : samples.stops[row]]
-        content += [samples.at(row), np.unique(orders, return_inverse=True)[1]]
+        content += [samples.samples_of_row(row), np.unique(orders, return_inverse=True)[1]]
     return tuple(array.tobytes() for array in content)

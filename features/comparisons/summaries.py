@@ -37,7 +37,7 @@ class Moments:
     mean: Floats
     variance: Floats
 
-    def halves(self) -> tuple[Moments, Moments]:
+    def split_halves(self) -> tuple[Moments, Moments]:
         """Return the moments of the first half of the lists, and of the second."""
         half = len(self.n) // 2
         first, second = (
@@ -76,10 +76,10 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
         )
 
 
-def moments(samples: Samples) -> Moments:
+def sample_moments(samples: Samples) -> Moments:
     """Return mean and variance of every list."""
     n = samples.lengths
-    owner, place = flat(samples)
+    owner, place = flatten_samples(samples)
     values = samples.values[place]
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.bincount(owner, values, minlength=len(n)) / n
@@ -100,12 +100,12 @@ def welch_t(baseline: Moments, target: Moments, sign: Floats) -> Floats:
         return np.where((error == 0) & (shift == 0), 0.0, shift / error)
 
 
-def sampled(sides: Sides) -> NDArray[np.bool_]:
+def has_samples(sides: Sides) -> NDArray[np.bool_]:
     """Return which configurations have samples on both sides."""
     return (sides.baseline.lengths > 0) & (sides.target.lengths > 0)
 
 
-def flat(samples: Samples) -> tuple[Ints, Ints]:
+def flatten_samples(samples: Samples) -> tuple[Ints, Ints]:
     """Return the list of each sample, and its position in ``samples.values``, in the order of the lists."""
     lengths = samples.lengths
     owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -163,12 +163,12 @@ def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) ->
     counts = np.bincount(comparison, minlength=n_comparisons)
     same = counts.max(initial=0)
     if same > 0 and counts.min() == same:  # the common case, without copies
-        return _extent([values[:, i::same] for i in range(same)])
+        return _reduce_planes([values[:, i::same] for i in range(same)])
     firsts = np.cumsum(counts) - counts
     result = Extent(*(np.full((len(values), n_comparisons), np.nan) for _ in range(3)))
     for size in np.unique(counts[counts > 0]):
         rows = np.flatnonzero(counts == size)
-        part = _extent([values[:, firsts[rows] + i] for i in range(size)])
+        part = _reduce_planes([values[:, firsts[rows] + i] for i in range(size)])
         for whole, values_of_part in zip(result, part, strict=True):
             whole[:, rows] = values_of_part
     return result
@@ -180,7 +180,7 @@ def signed_root(values: Floats) -> Floats:
     return np.copysign(np.sqrt(size, out=size), values, out=size)
 
 
-def _extent(planes: list[Floats]) -> Extent:
+def _reduce_planes(planes: list[Floats]) -> Extent:
     """Reduce one array per configuration; element ``j`` of each belongs to the same comparison."""
     if len(planes) <= 2:  # noqa: PLR2004 - all three follow from the two ends
         low, high = np.fmin(planes[0], planes[-1]), np.fmax(planes[0], planes[-1])
@@ -188,25 +188,25 @@ def _extent(planes: list[Floats]) -> Extent:
     gaps = np.array([np.isnan(plane) for plane in planes])
     if gaps.any():
         return _extent_with_gaps(planes, gaps)
-    ordered = _sorted(planes)
+    ordered = _sort_planes(planes)
     low, high = ordered[(len(planes) - 1) // 2], ordered[len(planes) // 2]
     return Extent(ordered[0], low if low is high else (low + high) / 2, ordered[-1])
 
 
 def _extent_with_gaps(planes: list[Floats], gaps: NDArray[np.bool_]) -> Extent:
     """Return the lowest, middle and highest of the known values; gaps are sorted last and not counted."""
-    known = len(planes) - gaps.sum(axis=0)
+    counts = len(planes) - gaps.sum(axis=0)
     filled = [np.where(gap, np.inf, plane) for gap, plane in zip(gaps, planes, strict=True)]
-    ordered = np.array(_sorted(filled))
+    ordered = np.array(_sort_planes(filled))
 
-    def at(index: Ints) -> Floats:
+    def value_at(index: Ints) -> Floats:
         return np.asarray(np.take_along_axis(ordered, np.maximum(index, 0)[None], axis=0)[0])
 
-    ends = (ordered[0], (at((known - 1) // 2) + at(known // 2)) / 2, at(known - 1))
-    return Extent(*(np.where(known > 0, end, np.nan) for end in ends))
+    ends = (ordered[0], (value_at((counts - 1) // 2) + value_at(counts // 2)) / 2, value_at(counts - 1))
+    return Extent(*(np.where(counts > 0, end, np.nan) for end in ends))
 
 
-def _sorted(planes: list[Floats]) -> list[Floats]:
+def _sort_planes(planes: list[Floats]) -> list[Floats]:
     if len(planes) > _NETWORK:
         return list(np.sort(np.stack(planes), axis=0))
     ordered = list(planes)
@@ -225,7 +225,7 @@ MAD = 0.6745
 _IQR = 1.349
 
 
-def oriented(five: Floats, sign: Floats) -> Floats:
+def orient_upwards(five: Floats, sign: Floats) -> Floats:
     """Return five numbers as if higher were better: where lower is, values are mirrored (v -> -v).
 
     Ascending, so min and max, and the quartiles, change places where values are mirrored. five: shape (...,
@@ -242,7 +242,7 @@ def relative_differences(baseline: Floats, target: Floats) -> Floats:
 
     The shift of the median by the baseline's median, and the distances of the target's min, max and quartiles
     from its median by that median. Negative medians are a worse target. NaN where a median is zero or
-    unknown. baseline, target: shape (n_configurations, 5), as `oriented` returns them.
+    unknown. baseline, target: shape (n_configurations, 5), as `orient_upwards` returns them.
     """
     middle = target[:, 2]
     baseline_size, size = (np.abs(median) for median in (baseline[:, 2], middle))
@@ -256,25 +256,25 @@ def relative_differences(baseline: Floats, target: Floats) -> Floats:
     return differences
 
 
-def spread(five: Floats) -> Floats:
+def robust_spread(five: Floats) -> Floats:
     """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` of the median."""
     middle = np.abs(five[..., 2])
     return np.maximum((five[..., 3] - five[..., 1]) / _IQR, NOISE_FLOOR * middle)
 
 
-def overlap(baseline: Floats, target: Floats) -> Floats:
+def range_overlap(baseline: Floats, target: Floats) -> Floats:
     """Return (target maximum - baseline minimum) / range of both sides, shape (n_configurations,).
 
     1 where neither end of the target is worse or all values are equal, 0 where the target's best value is the
     baseline's worst, towards -1 for a target far below the baseline. baseline, target: shape
-    (n_configurations, 5), as `oriented` returns them.
+    (n_configurations, 5), as `orient_upwards` returns them.
     """
     reach = target[:, 4] - baseline[:, 0]
     whole = np.maximum(baseline[:, 4], target[:, 4]) - np.minimum(baseline[:, 0], target[:, 0])
     return np.where(whole == 0, 1.0, reach / np.where(whole == 0, 1.0, whole))
 
 
-def superiority(baseline: Floats, target: Floats) -> Floats:
+def estimate_superiority(baseline: Floats, target: Floats) -> Floats:
     """Estimate the probability that a target value exceeds a baseline value, from five numbers each.
 
     The quantile functions are taken as linear between the five numbers, so each side is a mixture of four
@@ -302,26 +302,30 @@ def _area_below(a: Floats, b: Floats, y: Floats) -> Floats:
     return np.asarray(inside**2 / (2 * width) + np.maximum(y - b, 0.0))
 
 
-def first(samples: Samples, width: int) -> Floats:
+def first_values(samples: Samples, width: int) -> Floats:
     """Return the first values of every list, left-aligned, NaN where a list has fewer.
 
     Shape (n_configurations, length of the longest list, at most `width`).
     """
     lengths = np.minimum(samples.lengths, width)
-    return _filled(samples, samples.starts, lengths, np.arange(lengths.max(initial=0)))
+    return _padded_values(samples, samples.starts, lengths, np.arange(lengths.max(initial=0)))
 
 
-def last(samples: Samples, width: int) -> Floats:
+def last_values(samples: Samples, width: int) -> Floats:
     """Return the last values of every list, right-aligned, NaN where a list has fewer.
 
     Shape (n_configurations, length of the longest list, at most `width`).
     """
     lengths = np.minimum(samples.lengths, width)
     longest = lengths.max(initial=0)
-    return _filled(samples, samples.stops - longest, lengths, np.arange(longest), lead=longest - lengths)
+    return _padded_values(
+        samples, samples.stops - longest, lengths, np.arange(longest), lead=longest - lengths
+    )
 
 
-def _filled(samples: Samples, starts: Ints, lengths: Ints, columns: Ints, lead: Ints | None = None) -> Floats:
+def _padded_values(
+    samples: Samples, starts: Ints, lengths: Ints, columns: Ints, lead: Ints | None = None
+) -> Floats:
     skip = np.zeros_like(lengths) if lead is None else lead
     occupied = (columns >= skip[:, None]) & (columns < (skip + lengths)[:, None])
     if not len(samples.values):
@@ -330,28 +334,28 @@ def _filled(samples: Samples, starts: Ints, lengths: Ints, columns: Ints, lead: 
     return np.where(occupied, samples.values[index], np.nan)
 
 
-def packed(rows: Floats, *, right: bool) -> Floats:
+def pack_rows(rows: Floats, *, right: bool) -> Floats:
     """Move the known values of every row to one end, without gaps and in their order."""
-    known = np.isfinite(rows)
-    place = np.argsort(known if right else ~known, axis=1, kind="stable")
+    finite = np.isfinite(rows)
+    place = np.argsort(finite if right else ~finite, axis=1, kind="stable")
     return np.asarray(np.take_along_axis(rows, place, axis=1))
 
 
-def quantile(rows: Floats, share: float) -> Floats:
+def row_quantile(rows: Floats, share: float) -> Floats:
     """Return a quantile of the known values of every row, interpolated linearly; NaN without known values."""
     if rows.shape[1] == 0:
         return np.full(len(rows), np.nan)
     ordered = np.sort(rows, axis=1)
-    known = np.isfinite(rows).sum(axis=1)
-    place = np.maximum(known - 1, 0) * share
+    counts = np.isfinite(rows).sum(axis=1)
+    place = np.maximum(counts - 1, 0) * share
     low = np.floor(place).astype(np.int64)
     high = np.ceil(place).astype(np.int64)
-    each = np.arange(len(rows))
+    row_numbers = np.arange(len(rows))
     weight = place - low
-    return np.asarray(ordered[each, low] * (1 - weight) + ordered[each, high] * weight)
+    return np.asarray(ordered[row_numbers, low] * (1 - weight) + ordered[row_numbers, high] * weight)
 
 
-def total_of(rows: Floats) -> Floats:
+def row_sum(rows: Floats) -> Floats:
     """Return the sum of every row, from left to right: zeros around it don't change its last digit."""
     return rows.cumsum(axis=1)[:, -1] if rows.shape[1] else np.zeros(len(rows))
 
@@ -362,11 +366,11 @@ def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats
     Three arrays of shape (n_rows,): the share of the whole variance, the variance relative to that of the
     best step (both NaN without variance), and the sum before the boundary of the deviations from the mean.
     """
-    both = np.hstack([before, after])
-    known = np.isfinite(both)
-    centred = np.where(known, both - mean(both)[:, None], 0.0)
-    total, n = total_of(centred**2), known.sum(axis=1)[:, None]
-    left, sums = known.cumsum(axis=1)[:, :-1], centred.cumsum(axis=1)[:, :-1]
+    values = np.hstack([before, after])
+    finite = np.isfinite(values)
+    centred = np.where(finite, values - row_mean(values)[:, None], 0.0)
+    total, n = row_sum(centred**2), finite.sum(axis=1)[:, None]
+    left, sums = finite.cumsum(axis=1)[:, :-1], centred.cumsum(axis=1)[:, :-1]
     inside = (left > 0) & (left < n)
     explained = np.where(inside, sums**2 * n / np.where(inside, left * (n - left), 1), 0.0)
     boundary, best = before.shape[1] - 1, explained.max(axis=1)
@@ -378,9 +382,9 @@ def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats
     )
 
 
-def mean(rows: Floats) -> Floats:
+def row_mean(rows: Floats) -> Floats:
     """Return the mean of the known values of every row, NaN for unknown rows."""
-    known = np.isfinite(rows)
-    total = total_of(np.where(known, rows, 0.0))
-    count = known.sum(axis=1)
+    finite = np.isfinite(rows)
+    total = row_sum(np.where(finite, rows, 0.0))
+    count = finite.sum(axis=1)
     return np.asarray(total / np.where(count > 0, count, np.nan))

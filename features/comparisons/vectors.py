@@ -27,19 +27,24 @@ from features.comparisons.history import (
     within_runs,
 )
 from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES, later_vectors
-from features.comparisons.outliers import Wild, some, without_copies, without_wild
+from features.comparisons.outliers import (
+    Outliers,
+    select_configurations,
+    without_duplicates,
+    without_outliers,
+)
 from features.comparisons.summaries import (
-    flat,
-    moments,
-    oriented,
+    estimate_superiority,
+    flatten_samples,
+    has_samples,
+    orient_upwards,
     over_configurations,
-    overlap,
+    range_overlap,
     rank_test,
     relative_differences,
-    sampled,
+    robust_spread,
+    sample_moments,
     signed_root,
-    spread,
-    superiority,
     welch_t,
 )
 
@@ -52,7 +57,7 @@ class PreparedComparisons:
     """Comparisons prepared for judging: no duplicates or outliers, and the changes of their medians."""
 
     sides: Sides
-    wild: Wild  # the removed samples and runs
+    outliers: Outliers  # the removed samples and runs
     #: Shape (n_configurations,): relative change of the median, `FARTHEST` at most; negative is worse.
     change: Floats
     steps: Steps  # steps relative to between-run variation
@@ -62,13 +67,13 @@ class PreparedComparisons:
     best: Ints
 
     @classmethod
-    def of(cls, sides: Sides, run_spread: float = ORDINARY) -> PreparedComparisons:
-        """Remove duplicates and outliers, and compare the medians; `run_spread` as in `vectors`."""
-        return cls.compared(*without_wild(without_copies(sides)), run_spread)
+    def from_sides(cls, sides: Sides, run_spread: float = ORDINARY) -> PreparedComparisons:
+        """Remove duplicates and outliers, and compare the medians; `run_spread` as in `feature_vectors`."""
+        return cls.from_clean_sides(*without_outliers(without_duplicates(sides)), run_spread)
 
     @classmethod
-    def compared(cls, sides: Sides, wild: Wild, run_spread: float) -> PreparedComparisons:
-        """Compare the medians of `sides`, whose outliers `wild` are already removed."""
+    def from_clean_sides(cls, sides: Sides, outliers: Outliers, run_spread: float) -> PreparedComparisons:
+        """Compare the medians of `sides`, whose outliers `outliers` are already removed."""
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             change = sides.sign * (after - before) / np.abs(before)
@@ -78,10 +83,10 @@ class PreparedComparisons:
         ends = counts.cumsum()
         worst, best = (order[np.where(counts, at, -1)] for at in (ends - counts, ends - 1))
         steps = run_steps(sides, run_spread)
-        return cls(sides, wild, change, steps, within_runs(sides, steps), worst, best)
+        return cls(sides, outliers, change, steps, within_runs(sides, steps), worst, best)
 
     @cached_property
-    def worsened(self) -> Ints:
+    def n_worsened(self) -> Ints:
         """How many configurations of every comparison got worse, shape (n_comparisons,)."""
         return np.bincount(self.sides.comparison[self.change < 0], minlength=self.sides.n_comparisons)
 
@@ -112,12 +117,12 @@ def without_past(sides: Sides) -> Sides:
 
 def _with_past(sides: Sides, rows: Ints) -> Sides:
     """Return the configurations `rows` with history and baseline joined as their baseline."""
-    chosen = some(sides, rows)
+    chosen = select_configurations(sides, rows)
     parts = (chosen.history, chosen.baseline)
-    owners, places = zip(*map(flat, parts), strict=True)
+    owners, positions = zip(*map(flatten_samples, parts), strict=True)
     order = np.argsort(np.concatenate(owners), kind="stable")
-    values = np.concatenate([side.values[place] for side, place in zip(parts, places, strict=True)])[order]
-    orders = np.concatenate([side.orders[place] for side, place in zip(parts, places, strict=True)])[order]
+    values = np.concatenate([side.values[place] for side, place in zip(parts, positions, strict=True)])[order]
+    orders = np.concatenate([side.orders[place] for side, place in zip(parts, positions, strict=True)])[order]
     lengths = chosen.history.lengths + chosen.baseline.lengths
     stops = np.cumsum(lengths)
     baseline = Samples(values, orders, stops - lengths, stops)
@@ -196,22 +201,22 @@ SUMMARISED = 5
 _LATER = {"retrospective": LATER_FEATURES}
 
 
-def columns(features: FeatureSet) -> tuple[str, ...]:
+def model_columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the columns that models use with the parameter ``comparisons.featurize.set``."""
     return SEED_FEATURES if features == "seed" else _SEEN + _LATER.get(features, ())
 
 
-def computed(features: FeatureSet) -> FeatureSet:
+def set_to_compute(features: FeatureSet) -> FeatureSet:
     """Return the feature set to compute for a model: "retrospective" for itself, else "extended"."""
     return "retrospective" if features == "retrospective" else "extended"
 
 
-def described(features: FeatureSet) -> tuple[str, ...]:
-    """Return the names of the columns of `vectors` for a set, with those that models do not use."""
+def vector_columns(features: FeatureSet) -> tuple[str, ...]:
+    """Return the names of the columns of `feature_vectors` for a set, with those that models do not use."""
     return FEATURES + _LATER.get(features, ())
 
 
-def set_of(features: Iterable[str]) -> FeatureSet:
+def smallest_set_with(features: Iterable[str]) -> FeatureSet:
     """Return the smallest set that has all these features."""
     names = set(features)
     if names & set(LATER_FEATURES):
@@ -230,8 +235,8 @@ def seed_vectors(sides: Sides) -> Floats:
         stop = min(start + _BLOCK, n)
         rows = slice(*np.searchsorted(sides.comparison, (start, stop)))
         differences = relative_differences(
-            oriented(sides.baseline_five[rows], sides.sign[rows]),
-            oriented(sides.target_five[rows], sides.sign[rows]),
+            orient_upwards(sides.baseline_five[rows], sides.sign[rows]),
+            orient_upwards(sides.target_five[rows], sides.sign[rows]),
         )
         extent = over_configurations(differences, sides.comparison[rows] - start, stop - start)
         for column, values in enumerate(extent):
@@ -239,7 +244,7 @@ def seed_vectors(sides: Sides) -> Floats:
     return vector.reshape(15, n).T
 
 
-def vectors(
+def feature_vectors(
     sides: Sides,
     features: FeatureSet = "extended",
     run_spread: float = ORDINARY,
@@ -260,28 +265,28 @@ def vectors(
     steps : Steps, optional
         The result of `run_steps`, if it is already computed.
     """
-    sides = sides.normalized
+    sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         values = _per_configuration(sides, steps or run_steps(sides, run_spread))
         extent = over_configurations(values, sides.comparison, sides.n_comparisons)
-        positions = _positions(len(values))
+        positions = _feature_positions(len(values))
         rows = np.full((len(FEATURES), sides.n_comparisons), np.nan)
         rows[: len(positions)] = np.concatenate(extent)[positions]
         rows[:_SEED] = signed_root(rows[:_SEED])
         # the known z values of the configurations of a comparison, combined by Stouffer's method
         z = values[len(_STATISTICS)]
-        known = np.isfinite(z)
-        owner, n = sides.comparison[known], sides.n_comparisons
+        finite = np.isfinite(z)
+        owner, n = sides.comparison[finite], sides.n_comparisons
         count = np.bincount(owner, minlength=n)
-        rows[_SUM] = np.bincount(owner, z[known], minlength=n) / np.sqrt(np.where(count > 0, count, np.nan))
-        found = np.minimum(np.maximum(rows, -_BOUND, out=rows), _BOUND, out=rows).T.copy()
+        rows[_SUM] = np.bincount(owner, z[finite], minlength=n) / np.sqrt(np.where(count > 0, count, np.nan))
+        bounded = np.minimum(np.maximum(rows, -_BOUND, out=rows), _BOUND, out=rows).T.copy()
         if features != "retrospective":
-            return found
-        return np.hstack([found, np.clip(later_vectors(sides), -_BOUND, _BOUND)])
+            return bounded
+        return np.hstack([bounded, np.clip(later_vectors(sides), -_BOUND, _BOUND)])
 
 
 @cache
-def _positions(n_rows: int) -> Ints:
+def _feature_positions(n_rows: int) -> Ints:
     """Return the positions of the features of `n_rows` rows among all lowest, middle and highest values."""
     rows = [*_STATISTICS, *_PER_CONFIGURATION][:n_rows]
     parts = [name.rpartition("_") for name in SEED_FEATURES + EXTENDED_FEATURES]
@@ -293,12 +298,12 @@ def _positions(n_rows: int) -> Ints:
 
 def _per_configuration(sides: Sides, steps: Steps) -> Floats:
     """Return the features of configurations, one row each; without those of versions if all are unknown."""
-    b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
+    b, t = orient_upwards(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
     values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
     values["past_known"] = (sides.history.lengths > 0).astype(np.float64)
     _use_earlier_runs(values, sides, steps)
-    summaries = (~sampled(sides)).nonzero()[0]
+    summaries = (~has_samples(sides)).nonzero()[0]
     if len(summaries):
         for name, estimate in _of_summaries(b[summaries], t[summaries]).items():
             values[name][summaries] = estimate
@@ -316,13 +321,13 @@ def _use_earlier_runs(values: dict[str, Floats], sides: Sides, steps: Steps) -> 
     """Replace features by those against all earlier runs where these are larger and the baseline is short."""
     if not sides.history.lengths.any():
         return
-    baseline, history = sides.baseline.levels.lengths, sides.history.levels.lengths
+    baseline, history = sides.baseline.version_medians.lengths, sides.history.version_medians.lengths
     short = (baseline > 0) & (baseline < _SHORT) & (sides.target.lengths > 0)
     rows = np.flatnonzero(short & (baseline + history >= _SHORT))
     if not len(rows):
         return
     past = _with_past(sides, rows)
-    b, t = oriented(np.array((past.baseline_five, past.target_five)), past.sign)
+    b, t = orient_upwards(np.array((past.baseline_five, past.target_five)), past.sign)
     clustered = np.sqrt(steps.repeated[rows])
     for name, feature in (_of_five_numbers(b, t) | _of_samples(past)).items():
         if _DIRECTIONS.get(name, -1) == 0:
@@ -333,13 +338,13 @@ def _use_earlier_runs(values: dict[str, Floats], sides: Sides, steps: Steps) -> 
 
 def _of_five_numbers(b: Floats, t: Floats) -> dict[str, Floats]:
     shift, size = t[:, 2] - b[:, 2], np.abs(b[:, 2])
-    noise_b, noise_t = spread(np.array((b, t)))
+    noise_b, noise_t = robust_spread(np.array((b, t)))
     return {
         "baseline_effect": shift / noise_b,
         "pooled_effect": shift / np.sqrt((noise_b**2 + noise_t**2) / 2),
         "lows": (t[:, 0] - b[:, 0]) / size,
         "highs": (t[:, 4] - b[:, 4]) / size,
-        "overlap": overlap(b, t),
+        "overlap": range_overlap(b, t),
         "baseline_noise": noise_b / size,
         "spread_ratio": np.log(noise_t / np.abs(t[:, 2]) / (noise_b / size)),
     }
@@ -347,7 +352,7 @@ def _of_five_numbers(b: Floats, t: Floats) -> dict[str, Floats]:
 
 def _of_samples(sides: Sides) -> dict[str, Floats]:
     ranks = rank_test(sides.baseline, sides.target, sides.sign)
-    baseline, target = moments(sides.pooled).halves()
+    baseline, target = sample_moments(sides.pooled_samples).split_halves()
     fewer = np.minimum(baseline.n, target.n).astype(np.float64)
     return {
         "rank_z": ranks.z,
@@ -359,8 +364,8 @@ def _of_samples(sides: Sides) -> dict[str, Floats]:
 
 def _of_summaries(b: Floats, t: Floats) -> dict[str, Floats]:
     """Estimate the features of `_of_samples` from five numbers, as quantiles of `SUMMARISED` repetitions."""
-    better, n = superiority(b, t), float(SUMMARISED)
-    error = np.sqrt((spread(b) ** 2 + spread(t) ** 2) / n)
+    better, n = estimate_superiority(b, t), float(SUMMARISED)
+    error = np.sqrt((robust_spread(b) ** 2 + robust_spread(t) ** 2) / n)
     return {
         "superiority": better,
         "rank_z": (better - 0.5) / np.sqrt((2 * n + 1) / (12 * n * n)),

@@ -1,5 +1,5 @@
 """The family ``corun`` in the features package."""
 
-from features.supply import FeaturesSupply
+from features.plugins import FeaturesPlugin
 
-SUPPLY = FeaturesSupply("features.corun.rates:featurize_stage")
+PLUGIN = FeaturesPlugin("features.corun.rates:featurize_stage")

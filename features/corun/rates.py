@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
 from data.errors import InputError
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import write_tables
 
-PLACES = Places("corun")
+PLACES = FamilyPaths("corun")
 #: Columns that identify an instance.
 CORUN = ["task", "corunners", "machine"]
 #: All columns of an instance but its features, with their types.
@@ -53,7 +53,7 @@ class Solo:
     hosts: pd.DataFrame  # ``device, engine`` and the numbers that describe each machine, indexed by machine
 
     @classmethod
-    def of(cls, tables: CorunTables) -> Solo:
+    def from_tables(cls, tables: CorunTables) -> Solo:
         """Return medians over the repetitions of solo runs."""
         runs = tables.tasks
         rates = runs[tables.events].div(runs["solo_seconds"], axis="index")
@@ -72,7 +72,7 @@ class Solo:
         return logs.quantile(list(QUANTILES)).T.set_axis([f"q{q * 100:02.0f}" for q in QUANTILES], axis=1)
 
     @cached_property
-    def siblings(self) -> dict[str, dict[str, str]]:
+    def machine_by_engine(self) -> dict[str, dict[str, str]]:
         """The machine that has an engine on a device: ``siblings[engine][device]``."""
         engines: dict[str, dict[str, str]] = {}
         for machine, device, engine in self.hosts[["device", "engine"]].itertuples():
@@ -102,7 +102,7 @@ class Placed:
     machines: list[str]
 
     @classmethod
-    def of(cls, pairs: pd.DataFrame) -> Placed:
+    def from_pairs(cls, pairs: pd.DataFrame) -> Placed:
         """Return the tasks and co-runners of a table of pairs."""
         corunners = [
             tuple(sorted(name for name in names if isinstance(name, str)))
@@ -111,20 +111,20 @@ class Placed:
         return cls(pairs["task"].tolist(), corunners, pairs["machine"].tolist())
 
     @property
-    def named(self) -> pd.DataFrame:
+    def as_columns(self) -> pd.DataFrame:
         """The columns of `CORUN`."""
         joined = [AND.join(names) for names in self.corunners]
         return pd.DataFrame(dict(zip(CORUN, (self.tasks, joined, self.machines), strict=True)))
 
     @cached_property
-    def flat(self) -> tuple[NDArray[np.intp], list[str], list[str]]:
+    def corunner_rows(self) -> tuple[NDArray[np.intp], list[str], list[str]]:
         """The row, the name and the machine of each co-runner, in the order of the rows."""
         owners = np.repeat(np.arange(len(self.tasks)), [len(names) for names in self.corunners])
         names = [name for names in self.corunners for name in names]
         return owners, names, [self.machines[owner] for owner in owners]
 
     @property
-    def most(self) -> int:
+    def max_corunners(self) -> int:
         """The largest number of co-runners."""
         return max(map(len, self.corunners), default=0)
 
@@ -136,10 +136,10 @@ def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     ``most_<event>``, the largest single rate.
     """
     events = list(solo.rates.columns)
-    owners, names, machines = placed.flat
+    owners, names, machines = placed.corunner_rows
     rates, count = solo.rates_of(machines, names), len(placed.tasks)
     parts = {OWN: solo.rates_of(placed.machines, placed.tasks), OTHERS: _sum_by_owner(rates, owners, count)}
-    if placed.most > 1:
+    if placed.max_corunners > 1:
         largest = np.full((count, len(events)), -np.inf)
         np.maximum.at(largest, owners, rates)
         parts[MOST] = np.where(np.isneginf(largest), 0.0, largest)
@@ -158,7 +158,7 @@ def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     the shares, ``twins`` the number of co-runners that are the same task, and the last column the number of
     co-runners.
     """
-    owners, names, machines = placed.flat
+    owners, names, machines = placed.corunner_rows
     number = len(placed.tasks)
     counts = np.bincount(owners, minlength=number)
     task_times = _solo_times(solo, placed.machines, placed.tasks)
@@ -178,29 +178,29 @@ def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return features of each machine: its engine, numeric properties, quantiles of its solo times."""
-    engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.siblings}
+    engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.machine_by_engine}
     numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
     parts = [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")]
     by_machine = pd.concat(parts, axis="columns").astype("float64")
     return by_machine.reindex(placed.machines).reset_index(drop=True)
 
 
-def vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
+def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return all features of each row: rates, times, machine."""
     made = (make(solo, placed) for make in (rate_vectors, time_vectors, machine_vectors))
     return pd.concat(made, axis="columns")
 
 
-def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
+def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     """Return the training rows: one per task, co-runners and machine, with the columns of `KEYS`.
 
     ``impact`` is the median over repetitions of co-run time / median solo time; ``families`` are the families
     of all tasks involved, in alphabetical order, equal for both directions of a pair.
     """
-    placed = Placed.of(tables.pairs)
+    placed = Placed.from_pairs(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
     impact = tables.pairs["corun_seconds"].to_numpy(np.float64) / alone
-    rows = placed.named.assign(solo_seconds=alone, impact=impact)
+    rows = placed.as_columns.assign(solo_seconds=alone, impact=impact)
     repeated = rows.groupby(["machine", "task", "corunners"], sort=True)
     table = repeated["impact"].agg(repetitions="size", impact="median")
     table = table.assign(solo_seconds=repeated["solo_seconds"].first()).reset_index()
@@ -212,8 +212,8 @@ def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     )[list(KEYS)].astype(KEYS)
 
 
-def placed_of(table: pd.DataFrame) -> Placed:
-    """Return the tasks and co-runners of rows of `instances`."""
+def placed_from_instances(table: pd.DataFrame) -> Placed:
+    """Return the tasks and co-runners of rows of `training_instances`."""
     corunners = [tuple(names.split(AND)) for names in table["corunners"]]
     return Placed(table["task"].tolist(), corunners, table["machine"].tolist())
 
@@ -223,12 +223,12 @@ def featurize_stage() -> None:
     # imported here, because readers of all formats depend on it
     from data.corun.validity import CorunDecisions
 
-    tables = CorunDecisions.read(PLACES.valid).kept(CorunTables.read(PLACES.interim))
-    solo = Solo.of(tables)
-    table = instances(tables, solo)
+    tables = CorunDecisions.read(PLACES.valid).select_kept(CorunTables.read(PLACES.interim))
+    solo = Solo.from_tables(tables)
+    table = training_instances(tables, solo)
     if table["impact"].isna().all():
         raise InputError("no co-run has a solo time", file=PLACES.interim / "pairs.parquet")
-    written = pd.concat([table, vectors(solo, placed_of(table))], axis="columns")
+    written = pd.concat([table, corun_vectors(solo, placed_from_instances(table))], axis="columns")
     write_tables(PLACES.processed, {"features": written})
     print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
 
@@ -245,8 +245,8 @@ def _solo_times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd
     cost = solo.fixed_cost.reindex(machines)
     low = cost.iloc[:, FIXED].to_numpy(np.float64)
     logs = np.log1p(solo.rates_of(machines, tasks))
-    activity, known = np.full(len(logs), np.nan), ~np.isnan(logs).all(axis=1)
-    activity[known] = np.nanmean(logs[known], axis=1)
+    activity, has_rates = np.full(len(logs), np.nan), ~np.isnan(logs).all(axis=1)
+    activity[has_rates] = np.nanmean(logs[has_rates], axis=1)
     columns = {
         "seconds": seconds,
         **{f"over_{name}": seconds - cost[name].to_numpy(np.float64) for name in cost},
@@ -254,7 +254,7 @@ def _solo_times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd
         "activity": activity,
     }
     devices = solo.hosts["device"].reindex(machines)
-    for engine, on in solo.siblings.items():
+    for engine, on in solo.machine_by_engine.items():
         sibling = devices.map(on).fillna("").tolist()
         columns[f"vs_{engine}"] = seconds - solo.log_seconds(sibling, tasks)
     return pd.DataFrame(columns, dtype=np.float64).take(place).reset_index(drop=True)

@@ -1,5 +1,5 @@
 """The family ``fingerprints`` in the features package."""
 
-from features.supply import FeaturesSupply
+from features.plugins import FeaturesPlugin
 
-SUPPLY = FeaturesSupply("features.fingerprints.matrix:featurize_stage")
+PLUGIN = FeaturesPlugin("features.fingerprints.matrix:featurize_stage")

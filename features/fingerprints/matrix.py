@@ -18,11 +18,11 @@ from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, CATEGORIES, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions
 from data.params import load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.specs import Spec, Tables
 
 Threads = Literal["one", "all", "both"]
-PLACES = Places("fingerprints")
+PLACES = FamilyPaths("fingerprints")
 RUN = ["machine", "repetition"]
 #: Suffix of the column of a stressor that ran on every thread.
 EVERY_THREAD = "@all"
@@ -53,16 +53,16 @@ class Measured:
     machines: NDArray[np.str_]  # shape (n_rows,)
     cpus: NDArray[np.str_]  # shape (n_rows,): CPU models, whose machines are held out together
 
-    def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
+    def select_rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
         """Return a copy with the rows `index`."""
         return replace(
             self, x=self.x[index], y=self.y[index], machines=self.machines[index], cpus=self.cpus[index]
         )
 
-    def only(self, columns: list[int]) -> Measured:
+    def select_columns(self, columns: list[int]) -> Measured:
         """Return a copy with the columns `columns`."""
-        kept = tuple(self.columns[column] for column in columns)
-        return replace(self, columns=kept, x=self.x[:, columns])
+        names = tuple(self.columns[column] for column in columns)
+        return replace(self, columns=names, x=self.x[:, columns])
 
     def by_machine(self) -> Measured:
         """Return one row per machine, sorted: the geometric means over its repetitions."""
@@ -72,12 +72,12 @@ class Measured:
         return replace(self, x=x, y=y, machines=names, cpus=self.cpus[first])
 
     @property
-    def speed(self) -> NDArray[np.float64]:
+    def log_speed(self) -> NDArray[np.float64]:
         """The logarithm of the performance, negated where lower is better."""
         return np.log(self.y) if self.better == "higher" else -np.log(self.y)
 
-    def performance(self, speed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the performance at a `speed`, in its own unit."""
+    def performance_at(self, speed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the performance at a `log_speed`, in its own unit."""
         return np.exp(speed if self.better == "higher" else -speed)
 
 
@@ -101,7 +101,7 @@ class FingerprintTable(Tables):
         """The applications, sorted."""
         return tuple(sorted(self.targets["application"].unique()))
 
-    def measured(self, application: str) -> Measured:
+    def measurements_of(self, application: str) -> Measured:
         """Return an application's measurements with their fingerprints.
 
         A measurement whose repetition also has a fingerprint on that machine is paired with that run; any
@@ -131,7 +131,7 @@ class FingerprintTable(Tables):
         metric, better = (str(rows[name].iloc[0]) for name in ("metric", "better"))
         return Measured(application, metric, better, self.columns, x, y, machines, cpus)
 
-    def covering(self, limit: int) -> tuple[str, ...]:
+    def covering_applications(self, limit: int) -> tuple[str, ...]:
         """Return at most `limit` applications, measured on many machines, of all kinds, without near-copies.
 
         The kinds (the part of the name before the first colon; without colons, all are of one kind) take
@@ -172,7 +172,7 @@ class FingerprintTable(Tables):
             raise InputError(f"cannot be read ({exc}); run featurize first", file=directory) from exc
 
 
-def featurize(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
+def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
     """Return the matrix of valid tables, with rates on one thread, on all threads, or both as columns.
 
     InputError if `threads` leaves no rates.
@@ -197,7 +197,7 @@ def stressor_of(column: str) -> str:
     return column.removesuffix(EVERY_THREAD)
 
 
-def categories(columns: tuple[str, ...]) -> dict[str, list[int]]:
+def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
     """Return the columns of each category of seed 003, table 1; "other" holds stressors beyond the table."""
     by_category: dict[str, list[int]] = {}
     for number, column in enumerate(columns):
@@ -206,13 +206,13 @@ def categories(columns: tuple[str, ...]) -> dict[str, list[int]]:
     return dict(sorted(by_category.items()))
 
 
-def zscores(x: NDArray[np.float64], known: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
     """Return (x - mean) / standard deviation by column (seed 003, section 5.2).
 
     x: shape (n_rows, n_columns), rates; gaps become 0, the mean. known: indices of the rows of the mean and
     deviation (the training part); by default all.
     """
-    rows = x if known is None else x[known]
+    rows = x if training_rows is None else x[training_rows]
     counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
     mean = np.nansum(rows, axis=0) / counts
     spread = np.sqrt(np.nansum((rows - mean) ** 2, axis=0) / counts)
@@ -222,8 +222,8 @@ def zscores(x: NDArray[np.float64], known: NDArray[np.int64] | None = None) -> N
 def featurize_stage() -> None:
     """Stage featurize: write the matrix, and the applications' performance."""
     tables = FingerprintTables.read(PLACES.interim)
-    kept = FingerprintDecisions.read(PLACES.valid).kept(tables)
-    table = featurize(kept, load(Fingerprints).section.featurize.threads)
+    valid_tables = FingerprintDecisions.read(PLACES.valid).select_kept(tables)
+    table = fingerprint_matrix(valid_tables, load(Fingerprints).section.featurize.threads)
     table.write(PLACES.processed)
     counts = f"{len(table.runs)} runs of {len(table.columns)} rates, {len(table.applications)} applications"
     print(counts)  # noqa: T201

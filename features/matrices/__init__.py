@@ -1,5 +1,5 @@
 """The family ``matrices`` in the features package."""
 
-from features.supply import FeaturesSupply
+from features.plugins import FeaturesPlugin
 
-SUPPLY = FeaturesSupply()
+PLUGIN = FeaturesPlugin()

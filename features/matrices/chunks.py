@@ -16,8 +16,15 @@ from numpy.typing import NDArray
 from data.matrices.chunks import PART
 from data.matrices.tables import CAUSE_DTYPES, METRIC_DTYPES, RUN_DTYPES, MatrixTables
 from data.parallel import Compute, side_by_side
-from data.tables.specs import typed
-from features.matrices.forms import Known, NoiseSums, Rows, contrasted, joined, middle_and_unit
+from data.tables.specs import with_dtypes
+from features.matrices.forms import (
+    MetricStatistics,
+    NoiseSums,
+    Rows,
+    concat_rows,
+    contrast_pairs,
+    middle_and_unit,
+)
 
 Floats = NDArray[np.float64]
 #: Numbers that are read at once.
@@ -38,15 +45,15 @@ class CleanChunks:
     pairs: int
     parts: int
 
-    def read(self, file: Path) -> tuple[MatrixTables, Floats]:
+    def read_chunk(self, file: Path) -> tuple[MatrixTables, Floats]:
         """Read a chunk, and the parts of its runs."""
         table = ds.dataset(file).to_table(columns=[*RUN_DTYPES, *self.metrics, PART])
         runs = table.to_pandas(ignore_metadata=True).astype(RUN_DTYPES)
         part = runs.pop(PART).to_numpy(np.float64)
-        return MatrixTables(runs, typed(None, CAUSE_DTYPES), typed(None, METRIC_DTYPES)), part
+        return MatrixTables(runs, with_dtypes(None, CAUSE_DTYPES), with_dtypes(None, METRIC_DTYPES)), part
 
-    def learning(self, part: Floats) -> list[NDArray[np.bool_]]:
-        """Return a mask of runs for each `Known`: all runs, then those outside each part.
+    def training_masks(self, part: Floats) -> list[NDArray[np.bool_]]:
+        """Return a mask of runs for each `MetricStatistics`: all runs, then those outside each part.
 
         part: shape (n_runs,).
         """
@@ -54,35 +61,40 @@ class CleanChunks:
         return [np.ones(len(part), bool), *(part != number for number in others)]
 
 
-def learned(chunks: CleanChunks, compute: Compute) -> list[Known]:
-    """Return `features.matrices.forms.known` of all runs, then of the runs outside each part.
+def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[MetricStatistics]:
+    """Return `features.matrices.forms.training_statistics` of all runs, then of the runs outside each part.
 
     Medians and units are computed column by column, noise as sums over chunks.
     """
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
     blocks = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
-    scales = side_by_side(partial(_scales, chunks), blocks, compute, "scales of metrics")
-    starts = [Known.scaling(chunks.metrics, part, chunks.groups) for part in np.concatenate(scales, axis=1)]
+    scales = side_by_side(partial(_metric_scales, chunks), blocks, compute, "scales of metrics")
+    starts = [
+        MetricStatistics.from_scales(chunks.metrics, part, chunks.groups)
+        for part in np.concatenate(scales, axis=1)
+    ]
     noise = partial(_noise_sums, chunks, starts)
     sums = zip(*side_by_side(noise, chunks.files, compute, "noise of metrics"), strict=True)
     return [reduce(add, part).learned(start) for part, start in zip(sums, starts, strict=True)]
 
 
-def rows_of(chunks: CleanChunks, known: Sequence[Known], file: Path) -> Rows:
+def contrasted_rows(chunks: CleanChunks, statistics: Sequence[MetricStatistics], file: Path) -> Rows:
     """Return the labelled, contrasted pairs of a chunk, each with the statistics of the other parts."""
-    tables, part = chunks.read(file)
+    tables, part = chunks.read_chunk(file)
     if chunks.parts == 1:
-        rows = contrasted(tables, known[0])
+        rows = contrast_pairs(tables, statistics[0])
     else:
         present = [number for number in range(chunks.parts) if (part == number).any()]
-        rows = joined([contrasted(tables.of_runs(part == number), known[number + 1]) for number in present])
-    return rows.of(~np.isnan(rows.y))
+        rows = concat_rows(
+            [contrast_pairs(tables.select_runs(part == number), statistics[number + 1]) for number in present]
+        )
+    return rows.select_rows(~np.isnan(rows.y))
 
 
-def _scales(chunks: CleanChunks, metrics: Sequence[str]) -> Floats:
+def _metric_scales(chunks: CleanChunks, metrics: Sequence[str]) -> Floats:
     """Return medians and units of some metrics, shape (n_known, n_metrics, 2)."""
     table = ds.dataset(list(chunks.files)).to_table(columns=[*metrics, PART], use_threads=False)
-    masks = chunks.learning(_numeric_column(table, PART))
+    masks = chunks.training_masks(_numeric_column(table, PART))
     columns = (_numeric_column(table, name) for name in metrics)
     return np.array([[middle_and_unit(column[rows]) for rows in masks] for column in columns]).swapaxes(0, 1)
 
@@ -93,7 +105,10 @@ def _numeric_column(table: pa.Table, name: str) -> Floats:
     return values
 
 
-def _noise_sums(chunks: CleanChunks, starts: Sequence[Known], file: Path) -> list[NoiseSums]:
-    tables, part = chunks.read(file)
-    masks = chunks.learning(part)
-    return [NoiseSums.of(tables.of_runs(rows), start) for rows, start in zip(masks, starts, strict=True)]
+def _noise_sums(chunks: CleanChunks, starts: Sequence[MetricStatistics], file: Path) -> list[NoiseSums]:
+    tables, part = chunks.read_chunk(file)
+    masks = chunks.training_masks(part)
+    return [
+        NoiseSums.from_tables(tables.select_runs(rows), start)
+        for rows, start in zip(masks, starts, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""Forms: feature vectors of pairs of matrices (seed 001, section 4.5, and the form ``contrasted``)."""
+"""Forms: feature vectors of pairs of matrices (seed 001, section 4.5, and the form ``contrast_pairs``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.matrices.tables import SIDES, MatrixTables
-from data.matrices.validity import middle, stacks
+from data.matrices.validity import group_by_size, median_and_count
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class GroupSums:
     totals: Floats  # of weights
 
     @classmethod
-    def of(cls, values: Floats, weights: Floats, place: Whole, groups: int) -> GroupSums:
+    def from_values(cls, values: Floats, weights: Floats, place: Whole, groups: int) -> GroupSums:
         """Sum up `values`; a missing one weighs nothing."""
         weights = np.where(np.isnan(values), 0.0, weights)
         sums, totals = np.zeros((2, groups + 1, values.shape[1]))
@@ -34,7 +34,7 @@ class GroupSums:
     def __add__(self, other: GroupSums) -> GroupSums:
         return GroupSums(self.sums + other.sums, self.totals + other.totals)
 
-    def means(self, prior: float) -> Floats:
+    def shrunk_means(self, prior: float) -> Floats:
         """Return the means by group, shrunk towards that of all groups, which is the last row."""
         every = self.sums.sum(axis=0) / np.maximum(self.totals.sum(axis=0), 1)
         means = (self.sums + prior * every) / (self.totals + prior)
@@ -55,43 +55,44 @@ class MatrixPairs:
     counts: Floats  # numbers of runs that measured the metric
 
     @classmethod
-    def of(cls, tables: MatrixTables, scaled: Floats) -> MatrixPairs:
+    def from_tables(cls, tables: MatrixTables, scaled: Floats) -> MatrixPairs:
         """Summarise the runs of `tables`, whose metrics are `scaled`."""
-        pair, side, pairs = tables.standing.pair, tables.standing.target, len(tables.standing.names)
+        pair, side, pairs = tables.pair_sides.pair, tables.pair_sides.target, len(tables.pair_sides.names)
         order = np.lexsort((np.arange(len(pair)), ~side, pair))
         first = order[np.searchsorted(pair[order], np.arange(pairs))]
-        statistics = summarised(side * pairs + pair, scaled, 2 * pairs)
+        statistics = summarise_groups(side * pairs + pair, scaled, 2 * pairs)
         return cls(
-            about(tables.runs, first), *(table.reshape(2, pairs, scaled.shape[1]) for table in statistics)
+            describe_runs(tables.runs, first),
+            *(table.reshape(2, pairs, scaled.shape[1]) for table in statistics),
         )
 
     @property
-    def difference(self) -> Floats:
+    def median_difference(self) -> Floats:
         """Middle of the target less that of the baseline, shape (n_pairs, n_metrics)."""
         return np.asarray(self.middles[1] - self.middles[0])
 
 
-def about(runs: pd.DataFrame, rows: Whole) -> pd.DataFrame:
+def describe_runs(runs: pd.DataFrame, rows: Whole) -> pd.DataFrame:
     """Return the descriptive columns `ABOUT` of the runs at `rows`."""
     return pd.DataFrame({name: runs[name].to_numpy(object)[rows] for name in ABOUT}, dtype=object)
 
 
-def summarised(place: Whole, values: Floats, places: int) -> tuple[Floats, Floats, Floats]:
+def summarise_groups(place: Whole, values: Floats, n_groups: int) -> tuple[Floats, Floats, Floats]:
     """Return medians, variances and counts of the columns over the rows with equal `place`.
 
-    place: shape (n_rows,), from 0 to `places`, exclusive. values: shape (n_rows, n_columns), NaN where not
+    place: shape (n_rows,), from 0 to `n_groups`, exclusive. values: shape (n_rows, n_columns), NaN where not
     measured. Results have shape (places, n_columns); medians are NaN without values, variances with fewer
     than two.
     """
-    shape = (places, values.shape[1])
+    shape = (n_groups, values.shape[1])
     middles, spreads, counts = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
-    for here, rows in stacks(place, places):
+    for here, rows in group_by_size(place, n_groups):
         sides = np.sort(values[rows], axis=1)
-        middles[here], counts[here] = middle(sides)
-        known, count = np.isfinite(sides), counts[here]
+        middles[here], counts[here] = median_and_count(sides)
+        finite, count = np.isfinite(sides), counts[here]
         with np.errstate(divide="ignore", invalid="ignore"):
-            mean = np.where(known, sides, 0.0).sum(axis=1) / count
-            deviations = np.where(known, sides - mean[:, None], 0.0)
+            mean = np.where(finite, sides, 0.0).sum(axis=1) / count
+            deviations = np.where(finite, sides - mean[:, None], 0.0)
             spreads[here] = np.where(count > 1, (deviations**2).sum(axis=1) / (count - 1), np.nan)
     return middles, spreads, counts
 
@@ -130,15 +131,15 @@ class Rows:
     about: pd.DataFrame
     y: Floats  # shape (n_rows,): 1 is abnormal, 0 normal; NaN without a label
     blocks: int = 1  # how often the columns repeat the same metrics
-    beside: int = 0  # number of columns at the end that are not metrics; they are not projected
+    n_other_columns: int = 0  # number of columns at the end that are not metrics; they are not projected
 
-    def of(self, chosen: NDArray[np.bool_] | Whole) -> Rows:
+    def select_rows(self, chosen: NDArray[np.bool_] | Whole) -> Rows:
         """Return the rows selected by a mask or by indices."""
         about = self.about.iloc[chosen].reset_index(drop=True)
         return replace(self, x=self.x[chosen], about=about, y=self.y[chosen])
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def concat_rows(parts: Sequence[Rows]) -> Rows:
     """Return the rows of several `parts` of the same columns, one after the other."""
     about = pd.concat([part.about for part in parts], ignore_index=True)
     x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
@@ -146,7 +147,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 @dataclass(frozen=True)
-class Known:
+class MetricStatistics:
     """Statistics of the training tables that the forms use.
 
     Differences are of scaled values, ``arcsinh(value / unit)``: nearly proportional to the value below the
@@ -163,36 +164,38 @@ class Known:
     spread: Floats  # shape (n_groups + 1, n_metrics): Variance of the runs of one matrix
 
     @classmethod
-    def scaling(cls, metrics: Sequence[str], scales: Floats, groups: Sequence[str]) -> Known:
+    def from_scales(cls, metrics: Sequence[str], scales: Floats, groups: Sequence[str]) -> MetricStatistics:
         """Return statistics with medians and units, given as shape (n_metrics, 2), and without noise."""
         zeros = np.zeros((len(groups) + 1, len(metrics)))
         return cls(tuple(metrics), scales[:, 0], scales[:, 1], tuple(groups), zeros, zeros)
 
-    def scaled(self, values: Floats) -> Floats:
+    def scale_values(self, values: Floats) -> Floats:
         """Return ``arcsinh(value / unit)``, shape as `values`."""
         return np.arcsinh(values / self.units)
 
-    def unscaled(self, values: Floats) -> Floats:
-        """Return the metrics' values, given the result of `scaled`."""
+    def unscale_values(self, values: Floats) -> Floats:
+        """Return the metrics' values, given the result of `scale_values`."""
         return np.sinh(values) * self.units
 
-    def places(self, groups: Sequence[str]) -> Whole:
+    def rows_of_groups(self, groups: Sequence[str]) -> Whole:
         """Return the row of `drift` and `spread` for each of `groups`."""
         rows = {group: row for row, group in enumerate(self.groups)}
         return np.array([rows.get(group, len(rows)) for group in groups], np.intp)
 
 
-Form = Callable[[MatrixTables, Known], Rows]
+Form = Callable[[MatrixTables, MetricStatistics], Rows]
 
 
-def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
+def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricStatistics:
     """Return the statistics of training tables that the forms use, for `metrics`.
 
     The noise of each group is estimated from pairs whose target runs are all labelled normal.
     """
-    scales = np.array([middle_and_unit(column) for column in _finite(tables, metrics).T]).reshape(-1, 2)
-    start = Known.scaling(metrics, scales, sorted(tables.runs["group"].unique()))
-    return NoiseSums.of(tables, start).learned(start)
+    scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
+        -1, 2
+    )
+    start = MetricStatistics.from_scales(metrics, scales, sorted(tables.runs["group"].unique()))
+    return NoiseSums.from_tables(tables, start).estimate_noise(start)
 
 
 def middle_and_unit(column: Floats) -> tuple[float, float]:
@@ -215,18 +218,18 @@ class NoiseSums:
     spread: GroupSums  # variances of the runs of a baseline
 
     @classmethod
-    def of(cls, tables: MatrixTables, start: Known) -> NoiseSums:
+    def from_tables(cls, tables: MatrixTables, start: MetricStatistics) -> NoiseSums:
         """Sum up whole pairs, in the scales of `start`."""
         groups = len(start.groups)
-        matrices = MatrixPairs.of(tables, start.scaled(_finite(tables, start.metrics)))
-        place = start.places(matrices.about["group"].tolist())
-        labels, squared = _pair_labels(tables), matrices.difference**2
+        matrices = MatrixPairs.from_tables(tables, start.scale_values(_finite_values(tables, start.metrics)))
+        place = start.rows_of_groups(matrices.about["group"].tolist())
+        labels, squared = _pair_labels(tables), matrices.median_difference**2
         drift, likely = (
-            GroupSums.of(squared[rows], np.ones_like(squared[rows]), place[rows], groups)
+            GroupSums.from_values(squared[rows], np.ones_like(squared[rows]), place[rows], groups)
             for rows in (labels == 0, labels != 1)
         )
         weight = np.maximum(matrices.counts[0] - 1, 0)
-        spread = GroupSums.of(matrices.spreads[0], weight, place, groups)
+        spread = GroupSums.from_values(matrices.spreads[0], weight, place, groups)
         return cls(int((labels == 0).sum()), drift, likely, spread)
 
     def __add__(self, other: NoiseSums) -> NoiseSums:
@@ -237,47 +240,51 @@ class NoiseSums:
             self.spread + other.spread,
         )
 
-    def learned(self, start: Known) -> Known:
+    def estimate_noise(self, start: MetricStatistics) -> MetricStatistics:
         """Return a copy of `start` with the noise estimated from these sums."""
         # with few pairs labelled normal, unlabelled pairs are used, too
         drift = self.drift if self.normal >= FEW else self.likely
-        return replace(start, drift=drift.means(PAIRS), spread=self.spread.means(RUNS))
+        return replace(start, drift=drift.shrunk_means(PAIRS), spread=self.spread.shrunk_means(RUNS))
 
 
-def flattened(tables: MatrixTables, known: Known) -> Rows:
+def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """Return one row per run; baselines are normal. Gaps are filled with the training median."""
     runs = tables.runs
-    y = np.where(runs["side"] == SIDES[0], 0.0, flags(runs))
-    return Rows(_filled(tables, known), known.metrics, about(runs, np.arange(len(runs))), y)
+    y = np.where(runs["side"] == SIDES[0], 0.0, abnormal_flags(runs))
+    return Rows(
+        _fill_gaps(tables, statistics), statistics.metrics, describe_runs(runs, np.arange(len(runs))), y
+    )
 
 
-def concatenated(tables: MatrixTables, known: Known) -> Rows:
+def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """Return one row per target run: the baseline run of the same number, then the target run.
 
     Baseline runs are reused, from the first, if they are fewer. Gaps are filled with the training median.
     """
-    target, baseline = _partners(tables.runs)
-    filled = _filled(tables, known)
-    columns = tuple(f"{side} {metric}" for side in SIDES for metric in known.metrics)
+    target, baseline = _baseline_partners(tables.runs)
+    filled = _fill_gaps(tables, statistics)
+    columns = tuple(f"{side} {metric}" for side in SIDES for metric in statistics.metrics)
     x = np.hstack([filled[baseline], filled[target]])
-    return Rows(x, columns, about(tables.runs, target), flags(tables.runs)[target], blocks=2)
+    return Rows(x, columns, describe_runs(tables.runs, target), abnormal_flags(tables.runs)[target], blocks=2)
 
 
-def subtracted(tables: MatrixTables, known: Known) -> Rows:
-    """Return one row per target run: its deviation in percent from its baseline run in `concatenated`.
+def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
+    """Return one row per target run: its deviation in percent from its baseline run in `concatenate_runs`.
 
     Percent of the metric's unit where the baseline is smaller than the unit. A value that is missing on
     either side is no deviation.
     """
-    target, baseline = _partners(tables.runs)
-    values = _finite(tables, known.metrics)
+    target, baseline = _baseline_partners(tables.runs)
+    values = _finite_values(tables, statistics.metrics)
     base = values[baseline]
-    x = 100 * (values[target] - base) / np.maximum(np.abs(base), known.units)
+    x = 100 * (values[target] - base) / np.maximum(np.abs(base), statistics.units)
     x = np.clip(np.nan_to_num(x), -MOST_PER_CENT, MOST_PER_CENT)
-    return Rows(x, known.metrics, about(tables.runs, target), flags(tables.runs)[target])
+    return Rows(
+        x, statistics.metrics, describe_runs(tables.runs, target), abnormal_flags(tables.runs)[target]
+    )
 
 
-def contrasted(tables: MatrixTables, known: Known) -> Rows:
+def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """Return one row per pair: the differences between its matrices' medians, in units of the metric's noise.
 
     The noise of a metric is the spread of the differences of normal training pairs of the group, scaled by
@@ -290,72 +297,80 @@ def contrasted(tables: MatrixTables, known: Known) -> Rows:
     beyond 2, 3, 5 and 10, up or down; the spread of the target's runs compared with the baseline's; the share
     of metrics missing in the target.
     """
-    matrices = MatrixPairs.of(tables, known.scaled(_finite(tables, known.metrics)))
-    place = known.places(matrices.about["group"].tolist())
-    units = np.nan_to_num(matrices.difference / noise(matrices, known, place))
+    matrices = MatrixPairs.from_tables(
+        tables, statistics.scale_values(_finite_values(tables, statistics.metrics))
+    )
+    place = statistics.rows_of_groups(matrices.about["group"].tolist())
+    units = np.nan_to_num(matrices.median_difference / chance_deviation(matrices, statistics, place))
     spread = np.log((matrices.spreads[1] + FLOOR**2) / (matrices.spreads[0] + FLOOR**2)) / 2
     lacks = (matrices.counts[0] > 0) & (matrices.counts[1] == 0)
-    further = sizes_told(units) | {
+    summary_columns = size_statistics(units) | {
         "mean spread": np.nan_to_num(spread).mean(axis=1),
         "metrics that the target lacks": lacks.mean(axis=1),
     }
-    x = np.column_stack([np.arcsinh(units), *further.values()])
-    rows = Rows(x, (*known.metrics, *further), matrices.about, _pair_labels(tables), beside=len(further))
+    x = np.column_stack([np.arcsinh(units), *summary_columns.values()])
+    rows = Rows(
+        x,
+        (*statistics.metrics, *summary_columns),
+        matrices.about,
+        _pair_labels(tables),
+        n_other_columns=len(summary_columns),
+    )
     has_both = (matrices.counts.max(axis=2, initial=0) > 0).all(axis=0)
-    return rows if has_both.all() else rows.of(has_both)
+    return rows if has_both.all() else rows.select_rows(has_both)
 
 
-def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
+def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place: Whole) -> Floats:
     """Return the deviation of the difference of the medians by chance, shape (n_pairs, n_metrics).
 
-    place: shape (n_pairs,), the row of the pair's group in `known`.
+    place: shape (n_pairs,), the row of the pair's group in `training_statistics`.
     """
     degrees = np.maximum(matrices.counts[0] - 1, 0)
-    usual = known.spread[place]
+    usual = statistics.spread[place]
     moderated = (RUNS * usual + degrees * np.nan_to_num(matrices.spreads[0])) / (RUNS + degrees)
     with np.errstate(divide="ignore", invalid="ignore"):
         chance = moderated * (1 / matrices.counts).sum(axis=0)
     chance[~np.isfinite(chance)] = 0
     least = np.where((matrices.middles == 0).any(axis=0), ZERO, FLOOR) ** 2
     # matrices vary more where runs vary more than in training
-    drift = known.drift[place] * (moderated + least) / (usual + least)
+    drift = statistics.drift[place] * (moderated + least) / (usual + least)
     return np.asarray(np.sqrt(np.maximum(drift, chance) + least))
 
 
-def flags(runs: pd.DataFrame) -> Floats:
+def abnormal_flags(runs: pd.DataFrame) -> Floats:
     """Return the flag ``abnormal`` of each run: 1, 0, or NaN."""
     return runs["abnormal"].astype("boolean").to_numpy(np.float64, na_value=np.nan)
 
 
 FORMS: dict[str, Form] = {
-    "flattened": flattened,
-    "concatenated": concatenated,
-    "subtracted": subtracted,
-    "contrasted": contrasted,
+    "flattened": flatten_runs,
+    "concatenated": concatenate_runs,
+    "subtracted": subtract_baselines,
+    "contrasted": contrast_pairs,
 }
 
 
-def _finite(tables: MatrixTables, metrics: Sequence[str]) -> Floats:
-    values = tables.numbers(metrics)
+def _finite_values(tables: MatrixTables, metrics: Sequence[str]) -> Floats:
+    values = tables.metric_values(metrics)
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _filled(tables: MatrixTables, known: Known) -> Floats:
-    values = _finite(tables, known.metrics)
-    return np.where(np.isnan(values), known.middles, values)
+def _fill_gaps(tables: MatrixTables, statistics: MetricStatistics) -> Floats:
+    values = _finite_values(tables, statistics.metrics)
+    return np.where(np.isnan(values), statistics.middles, values)
 
 
 def _pair_labels(tables: MatrixTables) -> Floats:
     """Return 1 for pairs with an abnormal target run, 0 with only normal ones among the flagged, else NaN."""
-    places, flagged = tables.standing, flags(tables.runs)
+    membership, flagged = tables.pair_sides, abnormal_flags(tables.runs)
     normal, abnormal = (
-        np.bincount(places.pair, places.target & (flagged == label), len(places.names)) > 0
+        np.bincount(membership.pair, membership.target & (flagged == label), len(membership.names)) > 0
         for label in (0, 1)
     )
     return np.where(abnormal, 1.0, np.where(normal, 0.0, np.nan))
 
 
-def _partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
+def _baseline_partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
     """Return the row of each target run that has a baseline, and of the baseline run of the same number."""
     of_baseline = (runs["side"] == SIDES[0]).to_numpy()
     number = runs.groupby(["pair_id", "side"]).cumcount().to_numpy()
@@ -368,7 +383,7 @@ def _partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
     return target, rows[starts[pair[target]] + number[target] % sizes[pair[target]]]
 
 
-def sizes_told(units: Floats) -> dict[str, Floats]:
+def size_statistics(units: Floats) -> dict[str, Floats]:
     """Return statistics of the differences of all metrics together, by name, each of shape (n_pairs,).
 
     units: shape (n_pairs, n_metrics), differences in units of their noise.
@@ -406,30 +421,32 @@ class Removal:
     counts: Whole
 
     @classmethod
-    def of(cls, form: str, tables: MatrixTables, known: Known, rows: Rows) -> Removal:
+    def from_rows(cls, form: str, tables: MatrixTables, statistics: MetricStatistics, rows: Rows) -> Removal:
         """Prepare the `rows` of a form of `tables`, whose pairs all have both sides."""
-        metrics = len(known.metrics)
+        metrics = len(statistics.metrics)
         if form == "contrasted":
             pairs = np.arange(len(rows.x))
             names = rows.about["pair_id"].to_numpy(object)
             return cls(rows, None, names, np.abs(np.sinh(rows.x[:, :metrics])), pairs, np.ones_like(pairs))
-        runs, places = tables.runs, tables.standing
-        scaled = known.scaled(_finite(tables, known.metrics))
-        matrices = MatrixPairs.of(tables, scaled)
-        difference = np.nan_to_num(matrices.difference)
-        moved = known.unscaled(scaled - difference[places.pair])
-        values = np.where(places.target[:, None], moved, tables.numbers(known.metrics))
-        numbers = pd.DataFrame(values, runs.index, list(known.metrics))
-        still = pd.concat([runs.drop(columns=list(known.metrics)), numbers], axis="columns")
-        size = np.abs(difference) / noise(matrices, known, known.places(matrices.about["group"].tolist()))
-        pair_of_row = pd.Index(places.names).get_indexer(rows.about["pair_id"])
+        runs, membership = tables.runs, tables.pair_sides
+        scaled = statistics.scale_values(_finite_values(tables, statistics.metrics))
+        matrices = MatrixPairs.from_tables(tables, scaled)
+        difference = np.nan_to_num(matrices.median_difference)
+        moved = statistics.unscale_values(scaled - difference[membership.pair])
+        values = np.where(membership.target[:, None], moved, tables.metric_values(statistics.metrics))
+        numbers = pd.DataFrame(values, runs.index, list(statistics.metrics))
+        still = pd.concat([runs.drop(columns=list(statistics.metrics)), numbers], axis="columns")
+        size = np.abs(difference) / chance_deviation(
+            matrices, statistics, statistics.rows_of_groups(matrices.about["group"].tolist())
+        )
+        pair_of_row = pd.Index(membership.names).get_indexer(rows.about["pair_id"])
         targets = np.flatnonzero((rows.about["side"] == SIDES[1]).to_numpy(bool))
         order = targets[np.argsort(pair_of_row[targets], kind="stable")]
-        counts = np.bincount(pair_of_row[targets], minlength=len(places.names))
-        x = FORMS[form](tables.with_runs(still), known).x[order]
-        return cls(rows.of(order), x, places.names, size, np.cumsum(counts) - counts, counts)
+        counts = np.bincount(pair_of_row[targets], minlength=len(membership.names))
+        x = FORMS[form](tables.with_runs(still), statistics).x[order]
+        return cls(rows.select_rows(order), x, membership.names, size, np.cumsum(counts) - counts, counts)
 
-    def without(self, pair: Whole, removed: NDArray[np.bool_]) -> tuple[Floats, Whole]:
+    def without_differences(self, pair: Whole, removed: NDArray[np.bool_]) -> tuple[Floats, Whole]:
         """Return the rows of versions of pairs, without the differences of some metrics.
 
         pair: shape (n_versions,), the pair of each version. removed: shape (n_versions, n_metrics), the
@@ -445,13 +462,13 @@ class Removal:
             return np.where(np.tile(removed, self.rows.blocks), self.still[row], x), version
         metrics = removed.shape[1]
         x[:, :metrics][removed] = 0
-        units = self._units[row]
+        units = self._noise_units[row]
         units[removed] = 0
-        for column, statistic in enumerate(sizes_told(units).values(), start=metrics):
+        for column, statistic in enumerate(size_statistics(units).values(), start=metrics):
             x[:, column] = statistic
         return x, version
 
     @cached_property
-    def _units(self) -> Floats:
+    def _noise_units(self) -> Floats:
         """The differences of rows that are differences, in units of noise."""
         return np.asarray(np.sinh(self.rows.x[:, : self.sizes.shape[1]]))

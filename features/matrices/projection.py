@@ -24,7 +24,7 @@ class RowMoments:
     cross: Floats  # shape (n_columns, n_columns)
 
     @classmethod
-    def of(cls, x: Floats) -> RowMoments:
+    def from_rows(cls, x: Floats) -> RowMoments:
         """Take the moments of rows, at least one."""
         mean = x.mean(axis=0)
         return cls(len(x), mean, (x - mean).T @ (x - mean))
@@ -50,76 +50,80 @@ class Projection:
     axes: Floats | None
 
     @classmethod
-    def of(cls, rows: Rows, most: int | None) -> Projection:
-        """Fit to training rows, with at most `most` components; None: standardisation only."""
-        metrics, further = _split_columns(rows)
-        mean = np.concatenate([metrics.mean(axis=0), further.mean(axis=0)])
-        scale = _scale(mean, np.concatenate([metrics.std(axis=0), further.std(axis=0)]))
-        if most is None:
+    def from_rows(cls, rows: Rows, max_components: int | None) -> Projection:
+        """Fit to training rows, with at most `max_components` components; None: standardisation only."""
+        metrics, other_columns = _split_columns(rows)
+        mean = np.concatenate([metrics.mean(axis=0), other_columns.mean(axis=0)])
+        scale = _column_scale(mean, np.concatenate([metrics.std(axis=0), other_columns.std(axis=0)]))
+        if max_components is None:
             return cls(mean, scale, None)
         n, width = metrics.shape
         standardised = (metrics - mean[:width]) / scale[:width]
-        most = min(most, width, max(n - 1, 1))
+        max_components = min(max_components, width, max(n - 1, 1))
         if n < width:
             _, _, axes = np.linalg.svd(standardised, full_matrices=False)
         else:
             # the cross product of the columns is much smaller than the rows
-            axes = _leading(standardised.T @ standardised, most)
-        return cls(mean, scale, _oriented(axes[:most]))
+            axes = _leading_axes(standardised.T @ standardised, max_components)
+        return cls(mean, scale, _orient_axes(axes[:max_components]))
 
     @classmethod
-    def of_moments(cls, moments: RowMoments, beside: int, most: int) -> Projection:
-        """Fit to the moments of rows of one block with `beside` further columns; rows need no memory."""
-        scale = _scale(moments.mean, np.sqrt(np.diag(moments.cross) / moments.n))
-        width = len(scale) - beside
+    def from_moments(cls, moments: RowMoments, n_other_columns: int, max_components: int) -> Projection:
+        """Fit to the moments of rows of one block with `n_other_columns` others; rows need no memory."""
+        scale = _column_scale(moments.mean, np.sqrt(np.diag(moments.cross) / moments.n))
+        width = len(scale) - n_other_columns
         cross = moments.cross[:width, :width] / np.outer(scale[:width], scale[:width])
-        return cls(moments.mean, scale, _oriented(_leading(cross, min(most, width, max(moments.n - 1, 1)))))
+        return cls(
+            moments.mean,
+            scale,
+            _orient_axes(_leading_axes(cross, min(max_components, width, max(moments.n - 1, 1)))),
+        )
 
-    def leading(self, components: int | None) -> Projection:
+    def first_components(self, components: int | None) -> Projection:
         """Return a copy with the first `components` components; None: standardisation only."""
         axes = None if components is None or self.axes is None else self.axes[:components]
         return replace(self, axes=axes)
 
-    def standardised(self, rows: Rows) -> Floats:
+    def standardise_rows(self, rows: Rows) -> Floats:
         """Return the standardised columns of `rows`, shape as ``rows.x``."""
-        return self._columns(rows, None)
+        return self._project_columns(rows, None)
 
-    def projected(self, rows: Rows) -> Floats:
+    def project_rows(self, rows: Rows) -> Floats:
         """Return the standardised components of every block of `rows`, then the further columns.
 
         Shape (n_rows, n_blocks * n_components + n_beside).
         """
-        return self._columns(rows, self.axes)
+        return self._project_columns(rows, self.axes)
 
-    def _columns(self, rows: Rows, axes: Floats | None) -> Floats:
-        metrics, further = _split_columns(rows)
+    def _project_columns(self, rows: Rows, axes: Floats | None) -> Floats:
+        metrics, other_columns = _split_columns(rows)
         width = metrics.shape[1]
         projected = (metrics - self.mean[:width]) / self.scale[:width]
         projected = projected if axes is None else projected @ axes.T
-        standardised = (further - self.mean[width:]) / self.scale[width:]
+        standardised = (other_columns - self.mean[width:]) / self.scale[width:]
         return np.hstack([projected.reshape(len(rows.x), -1), standardised])
 
 
 def _split_columns(rows: Rows) -> tuple[Floats, Floats]:
     """Return the blocks of metrics, one row per block, and the further columns."""
-    count = rows.x.shape[1] - rows.beside
+    count = rows.x.shape[1] - rows.n_other_columns
     return rows.x[:, :count].reshape(-1, count // rows.blocks), rows.x[:, count:]
 
 
-def _scale(mean: Floats, spread: Floats) -> Floats:
+def _column_scale(mean: Floats, spread: Floats) -> Floats:
     return np.where(spread > CONSTANT * np.abs(mean), spread, 1.0)
 
 
-def _leading(cross: Floats, most: int) -> Floats:
+def _leading_axes(cross: Floats, n_axes: int) -> Floats:
     """Return the eigenvectors of the largest eigenvalues, as rows, the largest first."""
     from scipy.linalg import eigh
 
     width = len(cross)
-    _, vectors = eigh(cross, subset_by_index=[width - most, width - 1])
+    _, vectors = eigh(cross, subset_by_index=[width - n_axes, width - 1])
     return np.asarray(vectors.T[::-1])
 
 
-def _oriented(axes: Floats) -> Floats:
+def _orient_axes(axes: Floats) -> Floats:
     """Return components with such signs that the largest part of each is positive."""
     signs = np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)
     return np.ascontiguousarray(axes * signs[:, None])

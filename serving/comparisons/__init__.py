@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from serving.comparisons.commands import DECIDING, JUDGING, SERVING, Assumed, add
-from serving.supply import FamilyPlugin, Importing, Judging, Pages, Registered, deferred, named
+from serving.comparisons.commands import DECIDING, JUDGING, SERVING, Assumed, add_commands
+from serving.plugins import (
+    FamilyPlugin,
+    Importing,
+    Judging,
+    Pages,
+    Registered,
+    deferred_function,
+    import_attribute,
+)
 
 MODEL = Registered("model", "Judges comparisons.", DECIDING)
-SUPPLY = FamilyPlugin(
-    page=deferred("serving.comparisons.page.page"),
+PLUGIN = FamilyPlugin(
+    page=deferred_function("serving.comparisons.page.page"),
     importing=Importing(
         "comparisons",
-        deferred("serving.comparisons.command.imported"),
-        lambda: named("data.comparisons.formats.FORMATS"),
+        deferred_function("serving.comparisons.command.imported"),
+        lambda: import_attribute("data.comparisons.formats.FORMATS"),
         {"better": Assumed},
     ),
-    judging=Judging("comparisons", deferred("serving.comparisons.command.judge_source"), JUDGING),
+    judging=Judging("comparisons", deferred_function("serving.comparisons.command.judge_source"), JUDGING),
     models=(MODEL,),
-    doors=deferred("serving.comparisons.endpoints.doors"),
+    endpoints=deferred_function("serving.comparisons.endpoints.comparison_endpoints"),
     pages=Pages(
-        deferred("serving.comparisons.labelling.pages.install"),
+        deferred_function("serving.comparisons.labelling.pages.install"),
         SERVING,
-        deferred("serving.comparisons.labels.endpoints.begun"),
-        deferred("serving.comparisons.labels.endpoints.unseen"),
+        deferred_function("serving.comparisons.labels.endpoints.begun"),
+        deferred_function("serving.comparisons.labels.endpoints.count_new_labels"),
     ),
-    commands=add,
-    labels=deferred("serving.comparisons.labels.command.counts"),
-    words=deferred("serving.comparisons.mistakes.told_of"),
+    commands=add_commands,
+    labels=deferred_function("serving.comparisons.labels.command.counts"),
+    describe_cases=deferred_function("serving.comparisons.mistakes.told_of"),
 )

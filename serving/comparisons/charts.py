@@ -19,19 +19,19 @@ from serving.reports.chart_marks import (
     HeatCell,
     Line,
     ValueLine,
-    five_of,
-    thinned,
+    box_percentiles,
+    even_slice,
 )
-from serving.reports.charts import FAIL, INK, MUTED, PAPER, PASS, SERIES, Chart, Words, counted, percent
+from serving.reports.charts import FAIL, INK, MUTED, PAPER, PASS, SERIES, Chart, Words, percent, with_noun
 from serving.reports.evaluation_files import Confusion
-from serving.reports.panels import Axis, Mark, Panel, drawn
-from serving.reports.separation import Leaders, listed
-from training.evaluation.figures import reliability
+from serving.reports.panels import Axis, Mark, Panel, draw_chart
+from serving.reports.separation import Leaders, join_names
+from training.evaluation.figures import reliability_bins
 from training.evaluation.metrics import Floats, precision_by_recall
 
 #: Most dots of one kind; of more an even share is drawn.
 DRAWN = 400
-#: The review rate in the title of `looks_chart`, or the nearest one.
+#: The review rate in the title of `review_rate_chart`, or the nearest one.
 _TITLE_RATE = 0.05
 #: Medians of accuracy on the 250 unpublished comparisons of seed 000, section 6.7.
 PUBLISHED = {
@@ -48,32 +48,33 @@ ALWAYS = "always saying pass"
 def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
     """Draw the confusion matrix of `champion` at the thresholds chosen inside the training parts."""
     title = (
-        f"{champion} misses {confusion.missed:,} of {counted(confusion.fails, 'regression')} "
-        f"and raises {counted(confusion.false_alarms, 'false alarm')} "
-        f"in {counted(confusion.passes, 'pass', 'passes')}"
+        f"{champion} misses {confusion.false_negatives:,} of {with_noun(confusion.n_fails, 'regression')} "
+        f"and raises {with_noun(confusion.false_positives, 'false alarm')} "
+        f"in {with_noun(confusion.n_passes, 'pass', 'passes')}"
     )
     shows = (
-        f"Confusion matrix. Labelled fail: {confusion.caught} called fail, {confusion.missed} called pass. "
-        f"Labelled pass: {confusion.false_alarms} called fail, {confusion.cleared} called pass"
+        f"Confusion matrix. Labelled fail: {confusion.caught} called fail, {confusion.false_negatives} "
+        "called pass. "
+        f"Labelled pass: {confusion.false_positives} called fail, {confusion.cleared} called pass"
     )
 
-    def cell(number: int, total: int, word: str, *, right: bool) -> HeatCell:
+    def heat_cell(number: int, total: int, word: str, *, right: bool) -> HeatCell:
         share = number / total if total else 0.0
         return HeatCell(number, 0.25 + 0.5 * share if right else 0.0, f"{word}, {percent(share)} of the row")
 
     rows = (
         (
-            cell(confusion.caught, confusion.fails, "caught", right=True),
-            cell(confusion.missed, confusion.fails, "missed", right=False),
+            heat_cell(confusion.caught, confusion.n_fails, "caught", right=True),
+            heat_cell(confusion.false_negatives, confusion.n_fails, "missed", right=False),
         ),
         (
-            cell(confusion.false_alarms, confusion.passes, "false alarms", right=False),
-            cell(confusion.cleared, confusion.passes, "cleared", right=True),
+            heat_cell(confusion.false_positives, confusion.n_passes, "false alarms", right=False),
+            heat_cell(confusion.cleared, confusion.n_passes, "cleared", right=True),
         ),
     )
     answers = ("fail", "pass")
     panel = Panel([Cells(rows)], Axis("verdict (comparisons)", answers), Axis("label (comparisons)", answers))
-    return drawn(Words(name, title, shows), [panel], (4.6, 2.9))
+    return draw_chart(Words(name, title, shows), [panel], (4.6, 2.9))
 
 
 def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame) -> Chart | None:
@@ -86,14 +87,14 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     if models.empty or not (models["status"] == "fail").any():
         return None
     curves = {str(entry): precision_by_recall(part) for entry, part in models.groupby("entry")}
-    areas = {entry: _area(*curve) for entry, curve in curves.items()}
+    areas = {entry: _area_below(*curve) for entry, curve in curves.items()}
     areas_by_fold = {
-        (fold, str(entry)): _area(*precision_by_recall(part))
+        (fold, str(entry)): _area_below(*precision_by_recall(part))
         for (fold, entry), part in models.groupby(["fold", "entry"])
         if (part["status"] == "fail").any()
     }
-    leaders = Leaders.of(pd.Series(areas_by_fold).unstack())
-    points = {str(entry): Confusion.of(part) for entry, part in rules.groupby("entry")}
+    leaders = Leaders.from_scores(pd.Series(areas_by_fold).unstack())
+    points = {str(entry): Confusion.from_verdicts(part) for entry, part in rules.groupby("entry")}
     title = _curve_title(leaders, areas, curves, points)
     note = (
         "Curves are means over the folds, whose probabilities have different scales: of the precision at "
@@ -102,11 +103,11 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     )
     shows = f"Precision by recall on held-out folds, {len(areas)} models and {len(points)} rules"
     marks: list[Mark] = []
-    for look, entry in enumerate(sorted(areas, key=lambda entry: (-areas[entry], entry))):
-        point = Confusion.of(models[models["entry"] == entry])
+    for style, entry in enumerate(sorted(areas, key=lambda entry: (-areas[entry], entry))):
+        point = Confusion.from_verdicts(models[models["entry"] == entry])
         marks += [
-            Line(f"{entry} ({areas[entry]:.3f})", *curves[entry], look, marked=False, steps=True),
-            Dots([point.recall], [point.precision], fill=SERIES[look % len(SERIES)], edge=MUTED, size=36),
+            Line(f"{entry} ({areas[entry]:.3f})", *curves[entry], style, marked=False, steps=True),
+            Dots([point.recall], [point.precision], fill=SERIES[style % len(SERIES)], edge=MUTED, size=36),
         ]
     marks += [
         Dots([point.recall], [point.precision], entry, PAPER, INK, MARKERS[number % len(MARKERS)], 81, 1.4)
@@ -118,10 +119,10 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
         Axis("precision (% of alarms that are right)", percent=True, low=-0.02, high=1.04),
     )
     legend = "models (mean average precision), then rules"
-    return drawn(Words(name, title, shows, note), [panel], (8.4, 5.0), beside=legend)
+    return draw_chart(Words(name, title, shows, note), [panel], (8.4, 5.0), legend_title=legend)
 
 
-def _area(recall: Floats, precision: Floats) -> float:
+def _area_below(recall: Floats, precision: Floats) -> float:
     return float(np.diff(recall, prepend=0) @ precision)
 
 
@@ -135,9 +136,11 @@ def _curve_title(
     best, (recall, precision) = leaders.best, curves[leaders.best]
     title = f"{best} has the best curve (average precision {areas[best]:.3f} in the mean over folds)"
     if leaders.alike:
-        values = sorted(areas[name] for name in leaders.all)
-        span = _span(f"{values[0]:.3f}", f"{values[-1]:.3f}")
-        title = f"{listed(leaders.all)} (average precision {span}) cannot be told apart by their curves"
+        values = sorted(areas[name] for name in leaders.all_names)
+        span = _range_text(f"{values[0]:.3f}", f"{values[-1]:.3f}")
+        title = (
+            f"{join_names(leaders.all_names)} (average precision {span}) cannot be told apart by their curves"
+        )
     useful = {entry: point for entry, point in points.items() if point.recall > 0 and point.precision > 0}
     if not useful:
         return title
@@ -150,11 +153,11 @@ def _curve_title(
     )
 
 
-def _span(low: str, high: str) -> str:
+def _range_text(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def without_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def undo_signed_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Undo the signed square root of seed 000, figure 6.5: ``x * |x|``."""
     return values * np.abs(values)
 
@@ -170,7 +173,7 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
         return None
     rooted = features[columns].to_numpy(float)
     failed = features["status"].to_numpy() == "fail"
-    plain = without_root(rooted)
+    plain = undo_signed_root(rooted)
     scores = _f_values(rooted, failed)
     best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
     before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
@@ -179,7 +182,7 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
         f"{columns[best[0]]} parts pass from fail best, and the square root {effect} "
         f"from {before:,.0f} to {after:,.0f}"
     )
-    fails, passes = (np.flatnonzero(rows)[thinned(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
+    fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
     shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
     note = (
         f"Drawn: {len(fails):,} of {failed.sum():,} fails and {len(passes):,} of {(~failed).sum():,} passes."
@@ -191,11 +194,11 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     for vectors, unit in ((plain, "relative difference"), (rooted, "signed \u221a of relative difference")):
         for x, y in combinations(best, 2):
             dots = [
-                Dots(vectors[rows, x], vectors[rows, y], label, told=names[rows].tolist(), **look)
-                for rows, label, look in ((passes, "pass", below), (fails, "fail", above))
+                Dots(vectors[rows, x], vectors[rows, y], label, point_names=names[rows].tolist(), **style)
+                for rows, label, style in ((passes, "pass", below), (fails, "fail", above))
             ]
             panels.append(Panel(dots, Axis(f"{columns[x]}\n({unit})"), Axis(f"{columns[y]}\n({unit})")))
-    return drawn(Words(name, title, shows, note), panels, (10.2, 6.6), across=3, narrows=False)
+    return draw_chart(Words(name, title, shows, note), panels, (10.2, 6.6), across=3, narrows=False)
 
 
 def _f_values(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -213,11 +216,14 @@ class Rates(BaseModel):
     """Error rates over the folds with one requested share."""
 
     share: float  # the requested share
-    folds: int  # folds, made, held: number of folds, of those that could guarantee it, of those that kept it
+    folds: (
+        int  # folds, made, n_kept: number of folds, of those that could guarantee it, of those that kept it
+    )
     made: int
-    held: int
-    missed: float  # missed, false_alarms, unsure: shares of the fails, of the passes, of all comparisons
-    false_alarms: float
+    n_kept: int
+    # rates of false negatives and positives, unsure: shares of the fails, of the passes, of all comparisons
+    false_negative_rate: float
+    false_positive_rate: float
     unsure: float
 
 
@@ -226,8 +232,8 @@ class ModelPromises(BaseModel):
 
     calibration_error: float
     chosen: list[Rates]
-    missed: list[Rates]
-    false_alarms: list[Rates]
+    max_false_negative_rate: list[Rates]
+    max_false_positive_rate: list[Rates]
     sent: list[Rates]
 
 
@@ -237,7 +243,7 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
     `verdicts`: the champion's out-of-fold verdicts.
     `error`: the expected calibration error.
     """
-    ranges = reliability(verdicts)
+    ranges = reliability_bins(verdicts)
     title = f"What {champion} calls a probability is off by {percent(error)} in the mean"
     note = (
         "A dot a tenth of the scale, the larger the more comparisons; on the line, of comparisons with a "
@@ -247,34 +253,35 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
     sizes = 20 + 200 * ranges["cases"] / ranges["cases"].max()
     marks: list[Mark] = [Line("as it should be", [0.0, 1.0], [0.0, 1.0], 1, marked=False)]
     for row, size in zip(ranges.itertuples(), sizes, strict=True):
-        cases = [counted(int(row.cases), "comparison")]
-        marks.append(Dots([row.probability], [row.share_of_fails], told=cases, size=float(size)))
+        cases = [with_noun(int(row.cases), "comparison")]
+        marks.append(Dots([row.probability], [row.share_of_fails], point_names=cases, size=float(size)))
     x = Axis("probability (mean of a range)", percent=True, low=-0.04, high=1.04)
     y = Axis("regressions (% of the comparisons there)", percent=True, low=-0.04, high=1.04)
     words = Words("reliability", title, "Share of regressions by the probability that was told", note)
-    return drawn(words, [Panel(marks, x, y)], (4.6, 3.9))
+    return draw_chart(words, [Panel(marks, x, y)], (4.6, 3.9))
 
 
-def looks_chart(sent: Sequence[Rates]) -> Chart:
+def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     """Draw misses and false alarms by the review rate."""
-    unsure, missed, alarms = (
-        np.array([getattr(rates, name) for rates in sent]) for name in ("unsure", "missed", "false_alarms")
+    unsure, false_negatives, alarms = (
+        np.array([getattr(rates, name) for rates in sent])
+        for name in ("unsure", "false_negative_rate", "false_positive_rate")
     )
     example = sent[int(np.abs(unsure - _TITLE_RATE).argmin())]
     title = (
         f"With {percent(example.unsure)} of the comparisons sent to a person, "
-        f"{percent(example.missed)} of the regressions are missed "
-        f"at {percent(example.false_alarms)} false alarms"
+        f"{percent(example.false_negative_rate)} of the regressions are missed "
+        f"at {percent(example.false_positive_rate)} false alarms"
     )
     note = "Sent are the comparisons that are most worth a look, by shares from inside."
     words = Words("looks", title, "Misses and false alarms by the share that is sent to a person", note)
-    lines = [Line("missed", unsure, missed, 0), Line("false alarms", unsure, alarms, 3)]
+    lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]
     x = Axis("unsure (% of the comparisons)", percent=True)
     y = Axis("wrong (% of the regressions, % of the others)", percent=True, low=0.0)
-    return drawn(words, [Panel(lines, x, y)], (8.4, 3.7))
+    return draw_chart(words, [Panel(lines, x, y)], (8.4, 3.7))
 
 
-def by_neighbours(curves: pd.DataFrame, always_pass: float) -> Chart | None:
+def neighbours_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
     """Draw the accuracy of k-NN by k, for both weightings of votes (seed 000, figure 6.6).
 
     `curves`: ``curve, parameter, fold, accuracy``.
@@ -285,7 +292,7 @@ def by_neighbours(curves: pd.DataFrame, always_pass: float) -> Chart | None:
     return _by_parameter("figure-6-6", curves, names, ("k (number of neighbours)", "k"), always_pass)
 
 
-def by_trees(curves: pd.DataFrame, always_pass: float) -> Chart | None:
+def trees_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
     """Draw the accuracy of both forests by their number of trees (seed 000, figure 6.8)."""
     names = {"random-forest": "random forest", "extra-trees": "extra trees"}
     return _by_parameter("figure-6-8", curves, names, ("trees (number in the forest)", "trees"), always_pass)
@@ -300,23 +307,23 @@ def _by_parameter(
     folds = rows.groupby(["curve", "parameter"])["accuracy"]
     table = pd.DataFrame({"mean": folds.mean(), "std": folds.std().fillna(0.0)}).reset_index()
     marks: list[Mark] = []
-    for (curve, label), look in zip(names.items(), (0, 3), strict=True):
+    for (curve, label), style in zip(names.items(), (0, 3), strict=True):
         part = table[table["curve"] == curve]
-        marks.append(Line(label, part["parameter"], part["mean"], look, band=part["std"]))
+        marks.append(Line(label, part["parameter"], part["mean"], style, band=part["std"]))
     marks.append(ValueLine(ALWAYS, y=always_pass))
     panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of verdicts right)", percent=True))
     note = "Lines are means over the folds, bands one standard deviation."
     words = Words(name, _parameter_title(rows, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
-    return drawn(words, [panel], (8.4, 3.7))
+    return draw_chart(words, [panel], (8.4, 3.7))
 
 
 def _parameter_title(rows: pd.DataFrame, names: Mapping[str, str], word: str) -> str:
     """Name the best curve, if it is significant, and the least parameter that is not significantly worse."""
     folds = rows.pivot_table(index="fold", columns=["curve", "parameter"], values="accuracy")
-    places = {f"{curve} {parameter}": (str(curve), parameter) for curve, parameter in folds.columns}
-    leaders = Leaders.of(folds.set_axis(list(places), axis="columns"))
-    best_curve, best = places[leaders.best]
-    alike = [places[name] for name in leaders.all]
+    curve_parameters = {f"{curve} {parameter}": (str(curve), parameter) for curve, parameter in folds.columns}
+    leaders = Leaders.from_scores(folds.set_axis(list(curve_parameters), axis="columns"))
+    best_curve, best = curve_parameters[leaders.best]
+    alike = [curve_parameters[name] for name in leaders.all_names]
     curves = [name for name in names if name in {curve for curve, _ in alike}]
     enough = min(parameter for curve, parameter in alike if curve == best_curve)
     enough_words = f"k = {enough}" if word == "k" else f"{enough} {word}"
@@ -332,7 +339,7 @@ def _parameter_title(rows: pd.DataFrame, names: Mapping[str, str], word: str) ->
     return title if enough == best else f"{title}, and no less that could be told at {enough_words}"
 
 
-def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
+def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     """Draw the accuracy of every model over the folds of both schemes (seed 000, figure 6.9).
 
     `verdicts`: out-of-fold verdicts of models, columns `serving.comparisons.evaluated.VERDICTS`.
@@ -348,16 +355,16 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     ranked = medians[medians["split"] == split].sort_values(["accuracy", "entry"], ascending=[False, True])
     order = [str(entry) for entry in ranked["entry"]]
     marks: list[Mark] = []
-    looks = {"stratified": (-0.19, 0, "stratified folds"), "grouped": (0.19, 1, "folds of whole operations")}
-    for name, (shift, fill, label) in looks.items():
+    styles = {"stratified": (-0.19, 0, "stratified folds"), "grouped": (0.19, 1, "folds of whole operations")}
+    for name, (shift, fill, label) in styles.items():
         part = accuracy[accuracy["split"] == name]
         if not part.empty:
-            boxes = part.groupby("entry")["accuracy"].apply(five_of).reindex(order)
+            boxes = part.groupby("entry")["accuracy"].apply(box_percentiles).reindex(order)
             marks.append(Boxes(list(boxes), label, shift=shift, width=0.3, fill=fill))
     published = [(PUBLISHED[entry], place) for place, entry in enumerate(order) if entry in PUBLISHED]
-    values, places = ([pair[at] for pair in published] for at in (0, 1))
+    values, positions = ([pair[at] for pair in published] for at in (0, 1))
     label = "published (another data set)"
-    marks.append(Dots(values, places, label, PAPER, FAIL, marker="D", size=34, thickness=1.6))
+    marks.append(Dots(values, positions, label, PAPER, FAIL, marker="D", size=34, thickness=1.6))
     marks.append(ValueLine(ALWAYS, x=always_pass))
     note = (
         "Boxes: quartiles over folds; whiskers: smallest and largest fold. Diamonds: the medians that "
@@ -371,16 +378,21 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
         Axis("accuracy (% of verdicts right, a fold a value)", percent=True),
         Axis("model (name in the catalogue)", order),
     )
-    return drawn(words, [panel], (8.4, 1.3 + 0.55 * len(order)))
+    return draw_chart(words, [panel], (8.4, 1.3 + 0.55 * len(order)))
 
 
 def _model_title(accuracy: pd.DataFrame, medians: pd.DataFrame, split: str) -> str:
     folds = accuracy[accuracy["split"] == split]
-    leaders = Leaders.of(folds.pivot_table(index=["repeat", "fold"], columns="entry", values="accuracy"))
+    leaders = Leaders.from_scores(
+        folds.pivot_table(index=["repeat", "fold"], columns="entry", values="accuracy")
+    )
     if leaders.alike:
-        shown = medians[(medians["split"] == split) & medians["entry"].isin(leaders.all)]["accuracy"]
-        span = _span(*(percent(float(end)) for end in (shown.min(), shown.max())))
-        return f"{listed(leaders.all)} cannot be told apart on {split} folds: {span} right at the median"
+        shown = medians[(medians["split"] == split) & medians["entry"].isin(leaders.all_names)]["accuracy"]
+        span = _range_text(*(percent(float(end)) for end in (shown.min(), shown.max())))
+        return (
+            f"{join_names(leaders.all_names)} cannot be told apart on {split} folds: {span} right at "
+            "the median"
+        )
     best = leaders.best
     by_split = medians[medians["entry"] == best].set_index("split")["accuracy"]
     title = (

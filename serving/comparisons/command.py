@@ -9,21 +9,21 @@ from typing import Any
 from data.comparisons import formats
 from data.comparisons.params import Measure
 from data.comparisons.stages import import_tables
-from data.comparisons.tables import ComparisonTables, versions
+from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
 from data.tables.problems import Problems
-from serving.answering import PrintableJudgement, Wanted, give, tell_notes, tell_skipped
+from serving.answering import OutputOptions, PrintableJudgement, print_notes, print_skipped, write_judgement
 from serving.comparisons import render
-from serving.comparisons.judge import judge
-from serving.comparisons.model import load
-from serving.comparisons.xml.report import as_xml, verdicts_written
-from serving.supply import Counts
+from serving.comparisons.judge import judge_tables
+from serving.comparisons.model import load_judge
+from serving.comparisons.xml.report import as_xml, verdict_xml_bytes
+from serving.plugins import Counts
 
 
 def judge_source(
     source: Path,
     uri: str | None,
-    wanted: Wanted,
+    wanted: OutputOptions,
     *,
     keep_going: bool,
     better: str | None = None,
@@ -36,17 +36,17 @@ def judge_source(
 
     `better`: the direction of comparisons without one; None: "higher", with a note.
     `from_`: the format; None: detected from the content.
-    `deciding`: as of `serving.comparisons.model.load`.
+    `deciding`: as of `serving.comparisons.model.load_judge`.
     Raises InputError if the source cannot be read, or the model does not exist.
     """
-    served = load(uri, retrospective=retrospective, **deciding)
-    kind = from_ or formats.sniff(source)
+    served = load_judge(uri, retrospective=retrospective, **deciding)
+    kind = from_ or formats.recognise_format(source)
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
-    judgement = judge(tables, served, notes=problems.notes)
+    judgement = judge_tables(tables, served, notes=problems.notes)
     printable = PrintableJudgement(
-        judgement.count("fail"),
-        lambda: render.lines(judgement, versions(tables)),
+        judgement.count_verdicts("fail"),
+        lambda: render.table_lines(judgement, version_ranges(tables)),
         lambda: render.as_json(judgement),
         lambda: as_xml(judgement, tables),
     )
@@ -55,12 +55,12 @@ def judge_source(
 
         printable = replace(
             printable,
-            xml=lambda: with_status(source, judgement.statuses, written=verdicts_written(judgement)),
+            xml=lambda: with_status(source, judgement.verdict_by_id, written=verdict_xml_bytes(judgement)),
         )
     if wanted.shown == "xml":
-        tell_notes(problems.notes)
-    status = give(printable, wanted)
-    return 1 if fail_on_unsure and judgement.count("unsure") else status
+        print_notes(problems.notes)
+    status = write_judgement(printable, wanted)
+    return 1 if fail_on_unsure and judgement.count_verdicts("unsure") else status
 
 
 def read_source(
@@ -70,12 +70,12 @@ def read_source(
 
     Raises InputError at the first error, unless ``problems.keep_going``, and if no comparison is left.
     """
-    tables = ComparisonTables.joined(
-        list(formats.stream(kind, sources, problems, measure=measure, piece=None))
+    tables = ComparisonTables.join_tables(
+        list(formats.stream_tables(kind, sources, problems, measure=measure, chunk_rows=None))
     )
-    tell_skipped(problems.skipped)
+    print_skipped(problems.skipped)
     if tables.comparisons.empty:
-        formats.refuse_nothing(kind, sources, problems, results=len(tables.results), comparisons=0)
+        formats.require_content(kind, sources, problems, results=len(tables.results), comparisons=0)
         raise InputError("holds no comparison that could be read", file=sources[0])
     return tables
 

@@ -23,10 +23,10 @@ from serving.options import (
 )
 
 if TYPE_CHECKING:
-    from serving.comparisons.compare.reading import Confirming
+    from serving.comparisons.compare.reading import ConfirmationRuns
 
 
-def _percentage(text: str, *, zero: bool) -> float:
+def _parse_percentage(text: str, *, zero: bool) -> float:
     """Return a percentage as a share; 0 for "none". `zero`: whether the number 0 is allowed, too."""
     try:
         share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
@@ -38,10 +38,10 @@ def _percentage(text: str, *, zero: bool) -> float:
     return share
 
 
-_share, _positive_share = partial(_percentage, zero=True), partial(_percentage, zero=False)
+_share, _positive_share = partial(_parse_percentage, zero=True), partial(_parse_percentage, zero=False)
 
 
-def _costs(text: str) -> str:
+def _check_costs(text: str) -> str:
     try:
         costs = [float(part) for part in text.split(":")]
     except ValueError:
@@ -54,7 +54,7 @@ def _costs(text: str) -> str:
 Floor = Annotated[
     float | None,
     typer.Option(
-        "--floor",
+        "--min-effect-size",
         metavar="PERCENT",
         parser=_share,
         help="Smallest change of a median that may be called a regression; none = any."
@@ -78,7 +78,7 @@ Retrospective = Annotated[
 Missed = Annotated[
     float | None,
     typer.Option(
-        "--missed",
+        "--max-false-negative-rate",
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of regressions that may pass; others fail or are unsure. none = no guarantee.",
@@ -87,7 +87,7 @@ Missed = Annotated[
 FalseAlarms = Annotated[
     float | None,
     typer.Option(
-        "--false-alarms",
+        "--max-false-positive-rate",
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of other comparisons that may fail. none = no guarantee.",
@@ -98,15 +98,20 @@ Costs = Annotated[
     typer.Option(
         "--costs",
         metavar="MISS:ALARM:LOOK",
-        parser=_costs,
+        parser=_check_costs,
         help="Costs of a missed regression, a false alarm and a person's review, to be minimised.",
     ),
 ]
 FailOnUnsure = Annotated[
     bool | None, typer.Option("--fail-on-unsure", help="Exit with 1 if a verdict is unsure.")
 ]
-#: Options of `serving.comparisons.model.load`, by the names of its parameters.
-DECIDING = {"floor": Floor, "missed": Missed, "false_alarms": FalseAlarms, "costs": Costs}
+#: Options of `serving.comparisons.model.load_judge`, by the names of its parameters.
+DECIDING = {
+    "min_effect_size": Floor,
+    "max_false_negative_rate": Missed,
+    "max_false_positive_rate": FalseAlarms,
+    "costs": Costs,
+}
 #: Options of ``perfjudge judge``.
 JUDGING = {
     "better": Assumed,
@@ -187,10 +192,10 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         bool, typer.Option("--fail-on-missing", help="Exit with 1 if an operation is missing on one side.")
     ] = False,
     fail_on_unsure: FailOnUnsure = None,
-    runs_differ: Annotated[
+    between_run_variation: Annotated[
         float,
         typer.Option(
-            "--runs-differ",
+            "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
             help="Assumed standard deviation between runs of one build, where it cannot be estimated;"
@@ -227,9 +232,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     base_commit: Annotated[str | None, typer.Option("--base-commit", help="Commit of the baseline.")] = None,
     from_: From = None,
     better: Assumed = None,
-    floor: Floor = None,
-    missed: Missed = None,
-    false_alarms: FalseAlarms = None,
+    min_effect_size: Floor = None,
+    max_false_negative_rate: Missed = None,
+    max_false_positive_rate: FalseAlarms = None,
     costs: Costs = None,
     as_json: AsJson = False,
     output: Output = None,
@@ -256,8 +261,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     """Compare two results, several runs per side, or two operations of one file."""
     from data.comparisons.params import Measure
     from serving.answering import form_of
-    from serving.comparisons.compare.command import Comparing, Outputs, compare_runs
-    from serving.comparisons.model import load
+    from serving.comparisons.compare.command import CompareRequest, Outputs, compare_runs
+    from serving.comparisons.model import load_judge
 
     form = form_of("json" if as_json else shown, output, get_args(Format))
     # the first arguments are the sides without an option; a command may follow
@@ -265,15 +270,21 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     before, after = (side or [Path(command.pop(0))] if side or command else [] for side in (base, target))
     if not before:
         raise typer.BadParameter("no results: expected BASELINE, or --base FILE")
-    comparing = Comparing(
+    comparing = CompareRequest(
         baseline=before,
         target=after,
         history=history or (),
-        served=load(model, floor=floor, missed=missed, false_alarms=false_alarms, costs=costs),
+        served=load_judge(
+            model,
+            min_effect_size=min_effect_size,
+            max_false_negative_rate=max_false_negative_rate,
+            max_false_positive_rate=max_false_positive_rate,
+            costs=costs,
+        ),
         measure=Measure.model_validate({"better": better}),
-        assumed=runs_differ,
+        assumed=between_run_variation,
         kind=from_,
-        confirming=_confirming(confirm, command, confirm_base, confirm_timeout),
+        confirming=_confirmation_runs(confirm, command, confirm_base, confirm_timeout),
         acknowledged=acknowledged,
         commits=(base_commit, commit),
         matched=match or (),
@@ -290,8 +301,10 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     return compare_runs(comparing, outputs, [kind for kind, fails in failing.items() if fails])
 
 
-def _confirming(times: int, command: list[str], baseline: str | None, seconds: float) -> Confirming | None:
-    from serving.comparisons.compare.reading import Confirming
+def _confirmation_runs(
+    times: int, command: list[str], baseline: str | None, seconds: float
+) -> ConfirmationRuns | None:
+    from serving.comparisons.compare.reading import ConfirmationRuns
 
     if not times:
         if command or baseline:
@@ -299,7 +312,7 @@ def _confirming(times: int, command: list[str], baseline: str | None, seconds: f
         return None
     if not command:
         raise typer.BadParameter("--confirm needs -- COMMAND..., which measures the target")
-    return Confirming(times, tuple(command), tuple(shlex.split(baseline or "")), seconds)
+    return ConfirmationRuns(times, tuple(command), tuple(shlex.split(baseline or "")), seconds)
 
 
 group = typer.Typer(
@@ -432,9 +445,9 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Write pages of the results of many versions, with box plots, verdicts and lasting changes."""
     from data.comparisons.params import Measure
-    from serving.comparisons.timelines.generate import TimelineWish, write_timelines
+    from serving.comparisons.timelines.generate import TimelineOptions, write_timelines
 
-    wish = TimelineWish(
+    options = TimelineOptions(
         rules=tuple(rules),
         results=results,
         output=output,
@@ -444,10 +457,10 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
         keep_going=keep_going,
         jobs=jobs or len(os.sched_getaffinity(0)),
     )
-    return write_timelines(wish, as_json=as_json)
+    return write_timelines(options, as_json=as_json)
 
 
-def add(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(compare)
     app.add_typer(group, name="labels")

@@ -10,19 +10,19 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from data.comparisons.posted import named_sides
-from data.comparisons.request import EXAMPLE, AskedCosts, JudgeRequest, read_request
+from data.comparisons.request import EXAMPLE, JudgeRequest, RequestCosts, read_request
 from data.errors import InputError, MalformedError, ModelError, RepeatedError
 from data.tables.problems import Problems
 from data.tables.xml_stream import Document, WholeDocument
 from serving.comparisons import MODEL, render
-from serving.comparisons.judge import Judgement, judge, judged
-from serving.comparisons.model import Judge, load, registered, retrospective, wishing
-from serving.comparisons.promises import decided_answer, promise_answer
+from serving.comparisons.guarantees import decided_answer, promise_answer
+from serving.comparisons.judge import Judgement, judge_sides, judge_tables
+from serving.comparisons.model import Judge, load_judge, registered_name, retrospective_name, with_policy
 from serving.comparisons.schemas import JudgeAnswer, ServedJudge
-from serving.comparisons.xml.report import verdicts_written, xml_schema
-from serving.http.bodies import JSON, NAME, NOTES, Answered, parse_json, require_few, require_few_parts
+from serving.comparisons.xml.report import verdict_xml_bytes, xml_schema
+from serving.http.bodies import JSON, NAME, NOTES, Answered, limit_json_parts, limit_occurrences, parse_json
 from serving.http.schemas import RefusedError
-from serving.supply import MEBIBYTE, Endpoint, Loader, Opinion, ShadowSupply
+from serving.plugins import MEBIBYTE, Endpoint, Loader, Opinion, OpinionReaders
 
 #: Most values of a request that the fast decoder rejects: validating so many takes a second.
 MOST_VALUES = 500_000
@@ -69,31 +69,37 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     answers: Iterator[Answered] | None = None
     # comparisons that the model cannot judge must not fail the other requests
     with suppress(ModelError):
-        parts = judged(named_sides(comparisons), served).parts([len(r.comparisons) for r in batch])
+        parts = judge_sides(named_sides(comparisons), served).split_groups(
+            [len(r.comparisons) for r in batch]
+        )
         answers = map(_json_answer, parts)
 
-    def answer(request: JudgeRequest | Exception) -> Answered | Exception:
+    def answer_request(request: JudgeRequest | Exception) -> Answered | Exception:
         if isinstance(request, Exception):
             return request
         if answers is not None and not _has_policy(request):
             return next(answers)
         return _result_or_error(lambda: _json_answer(_judge_request(request, served)))
 
-    return [answer(request) for request in requests]
+    return [answer_request(request) for request in requests]
 
 
 def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
     posted = request.costs
-    costs = None if posted is None else {name: getattr(posted, name) for name in AskedCosts.model_fields}
+    costs = None if posted is None else {name: getattr(posted, name) for name in RequestCosts.model_fields}
     try:
-        served = wishing(served, request.missed, request.false_alarms, costs)
+        served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
     except InputError as exc:
         raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
-    return judged(named_sides(request.comparisons), served)
+    return judge_sides(named_sides(request.comparisons), served)
 
 
 def _has_policy(request: JudgeRequest) -> bool:
-    return (request.missed, request.false_alarms, request.costs) != (None, None, None)
+    return (request.max_false_negative_rate, request.max_false_positive_rate, request.costs) != (
+        None,
+        None,
+        None,
+    )
 
 
 def _result_or_error(compute: Callable[[], T]) -> T | Exception:
@@ -105,20 +111,25 @@ def _result_or_error(compute: Callable[[], T]) -> T | Exception:
 
 def _read_body(body: bytes) -> JudgeRequest:
     """Decode a request; if the fast decoder rejects it, decode it again to explain the error."""
-    require_few_parts(body)
+    limit_json_parts(body)
     request = read_request(body)
     if request is None:
         from data.comparisons.formats.comparison_json import checked_request
 
-        require_few(body, (b",",), MOST_VALUES, _UNUSUAL)
+        limit_occurrences(body, (b",",), MOST_VALUES, _UNUSUAL)
         request = checked_request(parse_json(body), NAME)
     return request
 
 
 def _json_answer(judgement: Judgement) -> Answered:
     content = render.as_json(judgement, flipped=len(judgement) <= render.FLIPPED)
-    unlike = int(judgement.out_of_distribution().sum())
-    return Answered(content.encode(), judgement, vectors=judgement.model_vectors, unlike=unlike)
+    out_of_distribution = int(judgement.out_of_distribution().sum())
+    return Answered(
+        content.encode(),
+        judgement,
+        vectors=judgement.model_vectors,
+        n_out_of_distribution=out_of_distribution,
+    )
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -130,21 +141,23 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
         tables = tables_of(body, NAME, problems)
         if problems.skipped:
             note = "what occurs twice in the body, or has a number of threads twice, is invalid"
-            problems.note(f"{note} ({len(problems.skipped)})")
-        judgement = judge(tables, served, notes=problems.notes)
+            problems.add_note(f"{note} ({len(problems.skipped)})")
+        judgement = judge_tables(tables, served, notes=problems.notes)
         flipped = len(judgement) <= render.FLIPPED
         if not flipped:
-            problems.note(render.UNFLIPPED)
-        elements = verdicts_written(judgement, flipped=flipped)
-        content = with_status(body, judgement.statuses, NAME, "invalid", elements)
+            problems.add_note(render.UNFLIPPED)
+        elements = verdict_xml_bytes(judgement, flipped=flipped)
+        content = with_status(body, judgement.verdict_by_id, NAME, "invalid", elements)
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
     headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
-    unlike = int(judgement.out_of_distribution().sum())
-    return Answered(content, judgement, "application/xml", headers, judgement.model_vectors, unlike)
+    out_of_distribution = int(judgement.out_of_distribution().sum())
+    return Answered(
+        content, judgement, "application/xml", headers, judgement.model_vectors, out_of_distribution
+    )
 
 
-def doors() -> Sequence[Endpoint]:
+def comparison_endpoints() -> Sequence[Endpoint]:
     """Return the endpoint ``/v1/comparisons/judge``."""
     return [
         Endpoint(
@@ -157,11 +170,11 @@ def doors() -> Sequence[Endpoint]:
             64 * MEBIBYTE,
             MODEL,
             LOADER,
-            described=xml_schema(),
-            told=xml_schema(answered=True),
-            together=answer_many,
+            other_body_schema=xml_schema(),
+            other_answer_schema=xml_schema(answered=True),
+            handle_batch=answer_many,
             refusals=(409,),
-            beside=ShadowSupply(_champion_opinions, _challenger_opinions),
+            shadow=OpinionReaders(_champion_opinions, _challenger_opinions),
         )
     ]
 
@@ -169,24 +182,24 @@ def doors() -> Sequence[Endpoint]:
 def _champion_opinions(media_type: str, content: bytes) -> list[Opinion]:
     if media_type != JSON:
         return _xml_opinions(content)
-    return list(map(_opinion, json.loads(content)["verdicts"]))
+    return list(map(_verdict_opinion, json.loads(content)["verdicts"]))
 
 
 def _challenger_opinions(media_type: str, body: bytes, served: Judge) -> list[Opinion]:
     """Judge a body without computing explanations, which take most of the time."""
     if media_type != JSON:
         return _xml_opinions(answer_xml(body, served).content)
-    return [_opinion(verdict._asdict()) for verdict in judged_json(body, served).iterate_verdicts()]
+    return [_verdict_opinion(verdict._asdict()) for verdict in judged_json(body, served).iterate_verdicts()]
 
 
-def _opinion(verdict: Mapping[str, Any]) -> Opinion:
+def _verdict_opinion(verdict: Mapping[str, Any]) -> Opinion:
     about = f"{verdict['benchmark']} {verdict['operation']}"
     return Opinion(verdict["comparison_id"], about, verdict["verdict"], verdict["probability"])
 
 
 def _xml_opinions(content: bytes) -> list[Opinion]:
     opinions = []
-    for result in WholeDocument(Document.of_bytes(content, "answer")).root.iter("comparison_result"):
+    for result in WholeDocument(Document.from_bytes(content, "answer")).root.iter("comparison_result"):
         about = f"{result.get('benchmark_name', '')} {result.get('operation_name', '')}"
         verdict = result.find("verdict")
         probability = None if verdict is None else verdict.get("probability")
@@ -201,12 +214,12 @@ def _card_answer(served: Judge) -> dict[str, Any]:
     return {
         "contribution_unit": served.model.unit,
         "estimator": card.model,
-        "threshold": card.deciding.high,
-        "unsure_from": card.deciding.low,
-        "floor": card.floor,
-        "set": card.set,
+        "threshold": card.decision_thresholds.high,
+        "unsure_from": card.decision_thresholds.low,
+        "min_effect_size": card.min_effect_size,
+        "set": card.feature_set,
         "decided": decided_answer(card),
-        "promise": None if card.promise is None else promise_answer(card.promise),
+        "risk_guarantee": None if card.risk_guarantee is None else promise_answer(card.risk_guarantee),
         "features": card.features,
         "data_digest": card.data_digest,
     }
@@ -215,11 +228,16 @@ def _card_answer(served: Judge) -> dict[str, Any]:
 def _require_probability(served: Judge) -> None:
     """Judge an example to warm up; ValueError if the result is not a probability."""
     answer_json(json.dumps(EXAMPLE).encode(), served)
-    (probability,) = served.model.probability(served.model.reference[None])
+    (probability,) = served.model.predict_probability(served.model.reference_features[None])
     if not 0 <= probability <= 1:
         raise ValueError(f"probability of {probability}")
 
 
 LOADER = Loader(
-    registered, load, _card_answer, ServedJudge, trial=_require_probability, others=lambda: (retrospective(),)
+    registered_name,
+    load_judge,
+    _card_answer,
+    ServedJudge,
+    trial=_require_probability,
+    others=lambda: (retrospective_name(),),
 )

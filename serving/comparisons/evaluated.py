@@ -12,7 +12,7 @@ from data.comparisons.labels.consensus import Rule
 from data.comparisons.params import CheckComparisons, Comparisons
 from data.comparisons.tables import ComparisonTables
 from data.params import load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from serving.comparisons.charts import ModelPromises
@@ -36,7 +36,7 @@ class Metrics(pages.Metrics[pages.Judged]):
 
     data: DataSet
     features: str
-    promises: dict[str, dict[str, ModelPromises]] = Field(default_factory=dict)
+    risk_guarantees: dict[str, dict[str, ModelPromises]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,25 @@ class EvaluatedComparisons:
     @classmethod
     def read(cls, root: Path) -> EvaluatedComparisons:
         """Read the stages' files under `root`; InputError if a required one is missing or broken."""
-        places = Places("comparisons", root)
-        curves, tree = places.evaluated / "curves.parquet", places.models / "decision-tree"
+        paths = FamilyPaths("comparisons", root)
+        curves, tree = paths.evaluated / "curves.parquet", paths.models / "decision-tree"
         return cls(
-            read_json(places.metrics, Metrics),
-            read_table(places.evaluated / "oof.parquet", VERDICTS),
+            read_json(paths.metrics, Metrics),
+            read_table(paths.evaluated / "oof.parquet", VERDICTS),
             read_table(curves, CURVES) if curves.is_file() else pd.DataFrame(columns=list(CURVES)),
-            read_table(places.processed / "features.parquet", {"comparison_id": "str", "status": "str"}),
-            ComparisonTables.read(places.interim),
+            read_table(paths.processed / "features.parquet", {"comparison_id": "str", "status": "str"}),
+            ComparisonTables.read(paths.interim),
             TrainedModel.read(tree) if (tree / "model.skops").is_file() else None,
-            rule_under(root),
+            consensus_rule(root),
         )
 
-    def of(self, split: str, kind: str) -> pd.DataFrame:
+    def select_verdicts(self, split: str, kind: str) -> pd.DataFrame:
         """Return the verdicts of all models or all rules on the folds of `split`."""
         verdicts = self.verdicts
         return verdicts[(verdicts["split"] == split) & (verdicts["kind"] == kind)]
 
 
-def rule_under(root: Path = Path()) -> Rule:
+def consensus_rule(root: Path = Path()) -> Rule:
     """Return the rule that aggregates labels in the project under `root`, by default without a project.
 
     Raises InputError if its ``params.yaml`` is wrong.

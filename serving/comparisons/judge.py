@@ -11,18 +11,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.pair import counted
+from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables
-from data.comparisons.validity import reasons as problems_of
-from features.comparisons.vectors import PreparedComparisons, vectors
-from serving.comparisons.explain.explanations import Explanations, NearestExample, Reason, Unlike
+from data.comparisons.validity import invalid_reasons as problems_of
+from features.comparisons.vectors import PreparedComparisons, feature_vectors
+from serving.comparisons.explain.explanations import DistributionWarning, Explanations, NearestExample, Reason
 from serving.comparisons.model import Judge
 from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
-from training.evaluation.thresholds import SAME, below_floor, discounted, verdicts
+from training.evaluation.thresholds import SAME, below_min_effect, discount_below, verdicts_with_minimum
 
 Ints = NDArray[np.int64]
 #: Smaller changes have one significant digit, others one decimal.
@@ -30,7 +30,7 @@ _ONE_DECIMAL = 1e-3
 #: Number of reasons of a verdict.
 REASONS = 3
 #: The part that decided: the model, the minimum effect size, or the validity check.
-DecidedBy = Literal["model", "floor", "validity"]
+DecidedBy = Literal["model", "min_effect_size", "validity"]
 
 
 class Move(NamedTuple):
@@ -47,10 +47,10 @@ class Move(NamedTuple):
         size = abs(self.change)
         number = f"{100 * size:.1f}" if size >= _ONE_DECIMAL else f"{100 * size:.1g}"
         change = f"{number} % {'worse' if self.change < 0 else 'better'}" if size else "unchanged"
-        return f"{counted(self.threads, 'thread')}: median {change}"
+        return f"{number_with_noun(self.threads, 'thread')}: median {change}"
 
 
-def moves(prepared: PreparedComparisons, configurations: Ints) -> Iterator[Move | None]:
+def configuration_moves(prepared: PreparedComparisons, configurations: Ints) -> Iterator[Move | None]:
     """Yield the change of each of these configurations; None for -1."""
     sides, present = prepared.sides, configurations >= 0
     columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], prepared.change)
@@ -79,44 +79,51 @@ class Verdict(NamedTuple):
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """The strongest contributions, the strongest first; empty unless the model decided."""
-        return self.explanations.reasons(self.row)
+        return self.explanations.top_reasons(self.row)
 
     @property
     def words(self) -> tuple[str, ...]:
         """The evidence in sentences; empty if the comparison is invalid."""
-        return self.explanations.words(self.row)
+        return self.explanations.evidence_sentences(self.row)
 
     @property
     def examples(self) -> tuple[NearestExample, ...]:
         """The most similar labelled comparison of each label, the label equal to the verdict first."""
-        return self.explanations.examples(self.row)
+        return self.explanations.examples_by_label(self.row)
 
     @property
-    def flips_at(self) -> float | None:
+    def counterfactual_change(self) -> float | None:
         """The smallest change of the worst median that flips the verdict; None if no change does.
 
         As a share of the baseline's median; negative is worse.
         """
-        return self.explanations.flips_at(self.row)
+        return self.explanations.counterfactual_change(self.row)
 
     @property
-    def flip(self) -> str:
-        """`flips_at` in words; empty if no change flips the verdict."""
-        return self.explanations.flip(self.row)
+    def counterfactual(self) -> str:
+        """`counterfactual_change` in words; empty if no change flips the verdict."""
+        return self.explanations.counterfactual(self.row)
 
     @property
-    def unlike(self) -> Unlike | None:
+    def out_of_distribution(self) -> DistributionWarning | None:
         """A warning if the comparison is out of the distribution of the training data."""
-        return self.explanations.unlike(self.row)
+        return self.explanations.out_of_distribution(self.row)
 
-    def _content(self) -> tuple[object, ...]:
-        return *self[:-2], self.reasons, self.words, self.examples, self.flips_at, self.unlike
+    def _comparable_fields(self) -> tuple[object, ...]:
+        return (
+            *self[:-2],
+            self.reasons,
+            self.words,
+            self.examples,
+            self.counterfactual_change,
+            self.out_of_distribution,
+        )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Verdict) and self._content() == other._content()
+        return isinstance(other, Verdict) and self._comparable_fields() == other._comparable_fields()
 
     def __hash__(self) -> int:
-        return hash(self._content())
+        return hash(self._comparable_fields())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,15 +142,17 @@ class Judgement:
     def __len__(self) -> int:
         return len(self.answers)
 
-    def count(self, answer: Answer) -> int:
+    def count_verdicts(self, answer: Answer) -> int:
         """Return the number of comparisons with this verdict."""
         return int(np.count_nonzero(self.answers == answer))
 
-    def first(self, most: int) -> Iterator[VerdictLine]:
-        """Yield the first verdicts, `most` at most, as lines of a table."""
-        for verdict in islice(self.iterate_verdicts(), most):
-            why = verdict.invalid_reason or "; ".join(verdict.words)
-            yield VerdictLine(verdict.verdict, verdict.probability, verdict.benchmark, verdict.operation, why)
+    def first_lines(self, max_lines: int) -> Iterator[VerdictLine]:
+        """Yield the first verdicts, `max_lines` at most, as lines of a table."""
+        for verdict in islice(self.iterate_verdicts(), max_lines):
+            reason = verdict.invalid_reason or "; ".join(verdict.words)
+            yield VerdictLine(
+                verdict.verdict, verdict.probability, verdict.benchmark, verdict.operation, reason
+            )
 
     @cached_property
     def verdicts(self) -> Sequence[Verdict]:
@@ -151,11 +160,11 @@ class Judgement:
         return tuple(self.iterate_verdicts())
 
     @property
-    def statuses(self) -> dict[str, str]:
+    def verdict_by_id(self) -> dict[str, str]:
         """The verdict of every comparison by its id."""
         return {verdict.comparison_id: verdict.verdict for verdict in self.verdicts}
 
-    def parts(self, sizes: Sequence[int]) -> Iterator[Judgement]:
+    def split_groups(self, sizes: Sequence[int]) -> Iterator[Judgement]:
         """Yield the judgements of consecutive groups of comparisons of these sizes."""
         start, first_vector = 0, 0
         for size in sizes:
@@ -167,22 +176,24 @@ class Judgement:
                 answers=self.answers[rows],
                 iterate_verdicts=partial(iter, group),
                 model_vectors=self.model_vectors[first_vector:end_vector],
-                out_of_distribution=partial(self._strange_rows, rows),
+                out_of_distribution=partial(self._out_of_distribution_rows, rows),
             )
             start, first_vector = rows.stop, end_vector
 
-    def _strange_rows(self, rows: slice) -> NDArray[np.bool_]:
+    def _out_of_distribution_rows(self, rows: slice) -> NDArray[np.bool_]:
         return self.out_of_distribution()[rows]
 
 
-def judge(
+def judge_tables(
     tables: ComparisonTables, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
 ) -> Judgement:
-    """Give a verdict on every comparison of `tables`, ignoring labels; see `judged`."""
-    return judged(NamedSides.of(tables), served, reasons, notes)
+    """Give a verdict on every comparison of `tables`, ignoring labels; see `judge_sides`."""
+    return judge_sides(NamedSides.from_tables(tables), served, reasons, notes)
 
 
-def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()) -> Judgement:
+def judge_sides(
+    named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
+) -> Judgement:
     """Give a verdict on every comparison, in their order.
 
     Comparisons are judged independently, except that features of sibling operations use other operations
@@ -192,20 +203,24 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     `notes`: assumptions about the input, to be part of the answer.
     """
     model, card, problems = served.model, served.model.card, problems_of(named.sides)
-    prepared, judgeable = PreparedComparisons.of(named.sides, card.run_spread), problems == ""
-    below = judgeable & below_floor(prepared.worst_change, card.floor)
-    columns = model.asked(vectors(prepared.sides, model.computed, steps=prepared.steps))
+    prepared, judgeable = PreparedComparisons.from_sides(named.sides, card.run_spread), problems == ""
+    below = judgeable & below_min_effect(prepared.worst_change, card.min_effect_size)
+    columns = model.select_features(feature_vectors(prepared.sides, model.computed_set, steps=prepared.steps))
     decided = judgeable & ~below
-    if card.wish.beneath and below.any():
+    if card.policy.allows_unsure_below and below.any():
         # a guarantee on misses also covers comparisons below the minimum effect size
-        decided[below] = card.beneath * model.probability(columns[below]) >= card.deciding.low
+        decided[below] = (
+            card.beneath * model.predict_probability(columns[below]) >= card.decision_thresholds.low
+        )
     columns = columns[decided]
     probability = np.where(judgeable, 0.0, np.nan)
     contributions = np.zeros_like(columns)
     if len(columns):
-        probability[decided], contributions = model.answers(columns)
-        probability = discounted(probability, below, card.beneath)
-    answers = verdicts(card.deciding, probability, below, beneath=card.wish.beneath)
+        probability[decided], contributions = model.predict_and_explain(columns)
+        probability = discount_below(probability, below, card.beneath)
+    answers = verdicts_with_minimum(
+        card.decision_thresholds, probability, below, unsure_below=card.policy.allows_unsure_below
+    )
     explanations = Explanations(
         prepared=prepared,
         units=named.units,
@@ -215,31 +230,38 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
         contributions=contributions,
         features=card.features,
         count=reasons,
-        decide=model.verdicts,
-        precedents=model.precedents,
+        decide=model.decide_verdicts,
+        nearest_examples=model.examples,
     )
     arrays = (answers, probability, problems, below)
     rows = [named.identifiers, named.benchmarks, named.operations, *(array.tolist() for array in arrays)]
-    remarks = _remarks(prepared, retrospective=model.computed == "retrospective")
+    remarks = _remarks_by_row(prepared, retrospective=model.computed_set == "retrospective")
     return Judgement(
         model=served.ref,
         unit=model.unit,
         card=card,
         answers=answers,
-        iterate_verdicts=partial(_verdicts, rows, prepared, remarks, card, explanations),
+        iterate_verdicts=partial(_iterate_verdicts, rows, prepared, remarks, card, explanations),
         model_vectors=columns,
-        out_of_distribution=lambda: explanations.is_strange,
+        out_of_distribution=lambda: explanations.is_out_of_distribution,
         notes=tuple(notes),
     )
 
 
-def _remarks(prepared: PreparedComparisons, *, retrospective: bool) -> Mapping[int, tuple[str, ...]]:
+def _remarks_by_row(prepared: PreparedComparisons, *, retrospective: bool) -> Mapping[int, tuple[str, ...]]:
     """Return remarks on excluded outliers and on later versions, by row."""
-    wild, sides = prepared.wild, prepared.sides
+    outliers, sides = prepared.outliers, prepared.sides
     remarks: dict[int, tuple[str, ...]] = {}
-    columns = (wild.comparison, wild.threads, wild.side, wild.samples, wild.value, wild.median)
+    columns = (
+        outliers.comparison,
+        outliers.threads,
+        outliers.side,
+        outliers.samples,
+        outliers.value,
+        outliers.median,
+    )
     for row, threads, side, samples, value, median in zip(*(c.tolist() for c in columns), strict=True):
-        configuration = counted(threads, "thread")
+        configuration = number_with_noun(threads, "thread")
         outlier, place = f"one sample of {samples}", f"{side}, {configuration}"
         if side == "history":
             outlier, place = f"one run of {samples} before the target", configuration
@@ -255,19 +277,23 @@ def _remarks(prepared: PreparedComparisons, *, retrospective: bool) -> Mapping[i
     return remarks
 
 
-def _verdicts(
+def _iterate_verdicts(
     columns: Sequence[Sequence[Any]],
     prepared: PreparedComparisons,
     remarks: Mapping[int, tuple[str, ...]],
     card: Card,
     explanations: Explanations,
 ) -> Iterator[Verdict]:
-    cuts = card.deciding
+    cuts = card.decision_thresholds
     change = np.append(prepared.change, np.nan)[prepared.best]
-    is_better = (prepared.best != prepared.worst) & (change > 0) & (change >= card.floor)
-    best_moves = moves(prepared, np.where(is_better, prepared.best, -1))
+    is_better = (prepared.best != prepared.worst) & (change > 0) & (change >= card.min_effect_size)
+    best_moves = configuration_moves(prepared, np.where(is_better, prepared.best, -1))
     rows = zip(
-        zip(*columns[:4], strict=True), *columns[4:], moves(prepared, prepared.worst), best_moves, strict=True
+        zip(*columns[:4], strict=True),
+        *columns[4:],
+        configuration_moves(prepared, prepared.worst),
+        best_moves,
+        strict=True,
     )
     start: tuple[str, str, str, Answer]
     for row, (start, probability, problem, below, worst, best) in enumerate(rows):
@@ -278,16 +304,16 @@ def _verdicts(
             continue
         row_remarks = remarks.get(row, ())
         if below and worst is not None:
-            row_remarks = (_floor_remark(worst.change, card.floor), *row_remarks)
-        by: DecidedBy = "floor" if below and start[3] == "pass" else "model"
+            row_remarks = (_min_effect_remark(worst.change, card.min_effect_size), *row_remarks)
+        by: DecidedBy = "min_effect_size" if below and start[3] == "pass" else "model"
         yield Verdict(
             *start, probability, cuts.high, None, by, row_remarks, worst, best, cuts.low, explanations, row
         )
 
 
-def _floor_remark(change: float, floor: float) -> str:
+def _min_effect_remark(change: float, min_effect_size: float) -> str:
     if change > 0:
         return "no median got worse"
-    if change < -floor - SAME:
+    if change < -min_effect_size - SAME:
         return "no more than runs of this operation differ by"
-    return f"below the floor of {100 * floor:g} %"
+    return f"below the floor of {100 * min_effect_size:g} %"

@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.labels.consensus import decided
+from data.comparisons.labels.consensus import decided_labels
 from data.comparisons.sides import Sides
-from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables, units
-from data.paths import Places
+from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables, comparison_units
+from data.paths import FamilyPaths
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import Fact
-from serving.comparisons.explain.sentences import Facts, direction, sentences
-from serving.reports.chart_marks import Boxes, Dots, ValueLine, thinned
-from serving.reports.charts import INK, Chart, Words, counted, percent, plain
+from serving.comparisons.explain.sentences import Facts, direction_words, write_sentences
+from serving.reports.chart_marks import Boxes, Dots, ValueLine, even_slice
+from serving.reports.charts import INK, Chart, Words, percent, plain_number, with_noun
 from serving.reports.evaluation_files import surest_mistakes
-from serving.reports.panels import Axis, Mark, Panel, drawn
+from serving.reports.panels import Axis, Mark, Panel, draw_chart
 
 MOST = 12
 #: Facts with their weights, in addition to the change and the usual variation between builds.
@@ -65,7 +65,7 @@ class Mistake:
     words: tuple[str, ...] = ()
 
     @property
-    def worst(self) -> DrawnPair:
+    def worst_pair(self) -> DrawnPair:
         """The configuration with the worst change."""
         return min(self.pairs, key=lambda pair: pair.shift)
 
@@ -76,32 +76,35 @@ class Mistake:
         return low if low == high else f"{low} to {high}"
 
 
-def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int = MOST) -> list[Mistake]:
+def worst_mistakes(
+    verdicts: pd.DataFrame, tables: ComparisonTables, max_mistakes: int = MOST
+) -> list[Mistake]:
     """Return the wrong verdicts with the highest confidence, the highest first.
 
     `verdicts`: one model's out-of-fold verdicts; columns `serving.comparisons.evaluated.VERDICTS`.
-    `most`: maximal number of mistakes.
+    `max_mistakes`: maximal number of mistakes.
     """
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
-    rows = surest_mistakes(verdicts, "comparison_id", most).merge(
+    rows = surest_mistakes(verdicts, "comparison_id", max_mistakes).merge(
         comparisons, on="comparison_id", validate="one_to_one"
     )
     tables = _with_comparisons(tables, rows[list(COMPARISON_DTYPES)])
-    sides = Sides.of(tables)
+    sides = Sides.from_tables(tables)
     measured = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit", "better"]]
-    people = rows["comparison_id"].map(_people(tables.labels)).fillna("\N{EN DASH}")
+    people = rows["comparison_id"].map(_annotators_by_id(tables.labels)).fillna("\N{EN DASH}")
     rows = rows.merge(measured, on=OPERATION, how="left").assign(label=rows["status"], labelled_by=people)
     names = [field.name for field in fields(Mistake) if field.name in rows]
-    prepared = PreparedComparisons.of(sides)
+    prepared = PreparedComparisons.from_sides(sides)
     has_both = np.isfinite(sides.baseline_five[:, 2] + sides.target_five[:, 2])
     return [
         Mistake(
             f"mistake-{place + 1}",
             **row,
             pairs=tuple(
-                _pair(sides, at) for at in np.flatnonzero(has_both & (sides.comparison == place)).tolist()
+                _drawn_pair(sides, at)
+                for at in np.flatnonzero(has_both & (sides.comparison == place)).tolist()
             ),
-            words=_sentences(prepared, place, str(row["unit"])),
+            words=_fact_sentences(prepared, place, str(row["unit"])),
         )
         for place, row in enumerate(rows[names].to_dict("records"))
     ]
@@ -109,14 +112,14 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
 
 def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return sentences about the measurements of comparisons of the project under `root`, by their ids."""
-    tables = ComparisonTables.read(Places("comparisons", root).interim)
+    tables = ComparisonTables.read(FamilyPaths("comparisons", root).interim)
     rows = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]
     if rows.empty:
         return {}
     tables = _with_comparisons(tables, rows)
-    prepared = PreparedComparisons.of(Sides.of(tables))
-    named = enumerate(zip(rows["comparison_id"], units(tables), strict=True))
-    return {name: _sentences(prepared, place, unit) for place, (name, unit) in named}
+    prepared = PreparedComparisons.from_sides(Sides.from_tables(tables))
+    named = enumerate(zip(rows["comparison_id"], comparison_units(tables), strict=True))
+    return {name: _fact_sentences(prepared, place, unit) for place, (name, unit) in named}
 
 
 def _with_comparisons(tables: ComparisonTables, comparisons: pd.DataFrame) -> ComparisonTables:
@@ -124,43 +127,43 @@ def _with_comparisons(tables: ComparisonTables, comparisons: pd.DataFrame) -> Co
     return replace(tables, results=results, comparisons=comparisons)
 
 
-def _sentences(prepared: PreparedComparisons, row: int, unit: str) -> tuple[str, ...]:
+def _fact_sentences(prepared: PreparedComparisons, row: int, unit: str) -> tuple[str, ...]:
     # the models of the folds are not stored, so no model orders the facts
-    facts = Facts.of(prepared, row)
-    return sentences(facts, direction(unit, facts.sign), None, _FACTS, None)
+    facts = Facts.from_comparison(prepared, row)
+    return write_sentences(facts, direction_words(unit, facts.sign), None, _FACTS, None)
 
 
-def _people(labels: pd.DataFrame) -> pd.Series:
+def _annotators_by_id(labels: pd.DataFrame) -> pd.Series:
     """Return the annotators of each comparison, by its id; of settled labels only those."""
-    labels = decided(labels)
+    labels = decided_labels(labels)
     settled = labels["annotator"].isna()
     settled |= ~labels["comparison_id"].isin(labels.loc[settled, "comparison_id"])
     named = labels[settled].dropna(subset=["labelled_by"]).drop_duplicates(["comparison_id", "labelled_by"])
     return named.groupby("comparison_id")["labelled_by"].agg(", ".join)
 
 
-def _pair(sides: Sides, at: int) -> DrawnPair:
+def _drawn_pair(sides: Sides, at: int) -> DrawnPair:
     median = float(sides.baseline_five[at, 2])
     unit = median or 1.0
-    boxes = tuple(five[at] / unit for _, _, five in sides.both)
-    samples = tuple(lists.at(at) / unit for _, lists, _ in sides.both)
+    boxes = tuple(five[at] / unit for _, _, five in sides.both_sides)
+    samples = tuple(lists.samples_of_row(at) / unit for _, lists, _ in sides.both_sides)
     shift = float(sides.sign[at]) * float(boxes[1][2] - boxes[0][2])
     return DrawnPair(int(sides.threads[at]), median, shift, boxes, samples)
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
     """Draw baseline and target of every configuration of `mistake` as box plots."""
-    missed, worst = mistake.label == "fail", mistake.worst
+    is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
     change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
     if abs(worst.shift) < _NO_CHANGE:
         change = "no shift of the median"
     title = (
-        f"{'Missed' if missed else 'False alarm'}: {mistake.operation}, {change} at "
-        f"{counted(worst.threads, 'thread')}, "
-        f"{'yet given' if missed else 'given'} p = {mistake.probability:.2f}"
+        f"{'Missed' if is_false_negative else 'False alarm'}: {mistake.operation}, {change} at "
+        f"{with_noun(worst.threads, 'thread')}, "
+        f"{'yet given' if is_false_negative else 'given'} p = {mistake.probability:.2f}"
     )
     shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
-    ticks = [f"{pair.threads}\n{plain(pair.baseline_median)}" for pair in mistake.pairs]
+    ticks = [f"{pair.threads}\n{plain_number(pair.baseline_median)}" for pair in mistake.pairs]
     panel = Panel(
         [
             ValueLine(y=0),
@@ -170,7 +173,7 @@ def mistake_chart(mistake: Mistake) -> Chart:
         Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
         Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
     )
-    return drawn(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
+    return draw_chart(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 
 
 def _side_marks(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:
@@ -179,7 +182,7 @@ def _side_marks(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:
     boxes = Boxes(
         [pair.boxes[side] - 1 for pair in pairs], name, upright=True, shift=shift, width=0.32, fill=1 - side
     )
-    shown = [pair.samples[side][thinned(len(pair.samples[side]), DOTS)] - 1 for pair in pairs]
-    places = [place + shift + 0.1 * (np.arange(len(values)) % 3 - 1) for place, values in enumerate(shown)]
-    look: Any = {"fill": INK, "edge": "none", "size": 11, "alpha": 0.6}
-    return [boxes, *(Dots(x, values, **look) for x, values in zip(places, shown, strict=True))]
+    shown = [pair.samples[side][even_slice(len(pair.samples[side]), DOTS)] - 1 for pair in pairs]
+    positions = [place + shift + 0.1 * (np.arange(len(values)) % 3 - 1) for place, values in enumerate(shown)]
+    style: Any = {"fill": INK, "edge": "none", "size": 11, "alpha": 0.6}
+    return [boxes, *(Dots(x, values, **style) for x, values in zip(positions, shown, strict=True))]

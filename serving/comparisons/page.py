@@ -13,28 +13,28 @@ import pandas as pd
 
 from data.comparisons.tables import OPERATION
 from data.errors import InputError
-from data.paths import Places
+from data.paths import FamilyPaths
 from serving.comparisons.charts import (
     ModelPromises,
     Rates,
-    by_model,
-    by_neighbours,
-    by_trees,
     confusion_chart,
-    looks_chart,
+    models_chart,
+    neighbours_chart,
     precision_recall_chart,
     reliability_chart,
+    review_rate_chart,
+    trees_chart,
     vectors_chart,
 )
 from serving.comparisons.evaluated import EvaluatedComparisons
-from serving.comparisons.labels.command import doubts
+from serving.comparisons.labels.command import doubtful_labels
 from serving.comparisons.mistakes import mistake_chart, worst_mistakes
-from serving.reports.chart_marks import Spot
-from serving.reports.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent, plain
+from serving.reports.chart_marks import HoverArea
+from serving.reports.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, percent, plain_number, with_noun
 from serving.reports.evaluation_files import Confusion
-from serving.reports.panels import Panel, drawn
+from serving.reports.panels import Panel, draw_chart
 from serving.reports.rendering import THESIS, render
-from serving.reports.separation import CONFIDENCE, Leaders, between, lead, listed
+from serving.reports.separation import CONFIDENCE, Leaders, compare_entries, difference_predicate, join_names
 from training.comparisons.stored import TrainedModel
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class Node:
     branches: tuple[Node, ...] = ()  # yes and no, or empty
 
     @property
-    def leaves(self) -> int:
+    def leaf_count(self) -> int:
         """The number of drawn nodes that end a branch."""
-        return sum(branch.leaves for branch in self.branches) or 1
+        return sum(branch.leaf_count for branch in self.branches) or 1
 
     @property
     def depth(self) -> int:
@@ -84,31 +84,31 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     labels = [str(label) for label in steps[place].classes_]
     fail_column = labels.index("1") if len(labels) > 1 else 0
 
-    def size(node: int) -> int:
+    def count_nodes(node: int) -> int:
         left, right = int(tree.children_left[node]), int(tree.children_right[node])
-        return 1 if left < 0 else 1 + size(left) + size(right)
+        return 1 if left < 0 else 1 + count_nodes(left) + count_nodes(right)
 
-    def question(node: int) -> str:
+    def node_question(node: int) -> str:
         feature = int(tree.feature[node])
         row = np.zeros((1, len(names)))
         row[0, feature] = tree.threshold[node]
         for scaler in reversed(scalers):
             row = np.asarray(scaler.inverse_transform(row))
         value = float(row[0, feature])
-        text = f"{names[feature]} \u2264 {plain(value, 3)}"
+        text = f"{names[feature]} \u2264 {plain_number(value, 3)}"
         return f"{text} ({percent(value * abs(value))})" if names[feature] in rooted else text
 
-    def build(node: int, depth: int) -> Node:
+    def build_node(node: int, depth: int) -> Node:
         weights = tree.value[node][0]
         share = float(weights[fail_column] / weights.sum())
         samples = int(tree.n_node_samples[node])
         children = (int(tree.children_left[node]), int(tree.children_right[node]))
         if children[0] < 0 or depth == DEPTH:
-            return Node("", samples, share, below=size(node) - 1)
-        branches = tuple(build(child, depth + 1) for child in children)
-        return Node(question(node), samples, share, 0, branches)
+            return Node("", samples, share, below=count_nodes(node) - 1)
+        branches = tuple(build_node(child, depth + 1) for child in children)
+        return Node(node_question(node), samples, share, 0, branches)
 
-    return build(0, 0)
+    return build_node(0, 0)
 
 
 def tree_chart(name: str, root: Node) -> Chart:
@@ -126,8 +126,8 @@ def tree_chart(name: str, root: Node) -> Chart:
         "weighting. Per cents in brackets undo the square root."
     )
     words = Words(name, title, "Decision tree drawn from left to right", note)
-    size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves
-    return drawn(words, [Panel([TreeMark(root)])], size, narrows=False)
+    size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaf_count
+    return draw_chart(words, [Panel([TreeMark(root)])], size, narrows=False)
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ class TreeMark:
     def draw(self, axes: Axes) -> None:
         """Draw the tree."""
         _draw_node(axes, self.root, 0, 0.0)
-        axes.set(xlim=(-0.5, self.root.depth + 0.5), ylim=(self.root.leaves - 0.5, -0.5))
+        axes.set(xlim=(-0.5, self.root.depth + 0.5), ylim=(self.root.leaf_count - 0.5, -0.5))
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield no hover areas, as the boxes contain all text."""
         return iter(())
 
@@ -151,7 +151,7 @@ def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:
     rows = []
     for branch in node.branches:
         rows.append(_draw_node(axes, branch, depth + 1, top))
-        top += branch.leaves
+        top += branch.leaf_count
     row = float(np.mean(rows)) if rows else top
     for word, below in zip(("yes", "no"), rows, strict=False):
         across, down = [depth, depth + 0.5, depth + 0.5, depth + 1], [row, row, below, below]
@@ -159,8 +159,8 @@ def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:
         axes.text(depth + 0.52, (row + below) / 2, word, fontsize=8, color=MUTED, va="center")
     fails = node.fail_share >= 0.5  # noqa: PLR2004 - the majority
     verdict, edge, width = ("FAIL", FAIL, 2.2) if fails else ("PASS", PASS, 1.2)
-    heading = node.question or (f"\u2026 {counted(node.below, 'node')} deeper" if node.below else verdict)
-    text = f"{heading}\n{counted(node.samples, 'sample')}, {percent(node.fail_share, 0)} fail"
+    heading = node.question or (f"\u2026 {with_noun(node.below, 'node')} deeper" if node.below else verdict)
+    text = f"{heading}\n{with_noun(node.samples, 'sample')}, {percent(node.fail_share, 0)} fail"
     box: dict[str, Any] = {"facecolor": PAPER, "edgecolor": edge, "linewidth": width}
     box |= {"boxstyle": "round,pad=0.45", "linestyle": "--" if node.below else "-"}
     middle: Any = {"ha": "center", "va": "center", "fontsize": 8.5, "linespacing": 1.45}
@@ -168,35 +168,37 @@ def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:
     return row
 
 
-def advice(
+def iterate_advice(
     evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubtful: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield recommendations.
 
     `champion`: its verdicts on the grouped folds.
-    `doubtful`: as of `serving.comparisons.labels.command.doubts`.
+    `doubtful`: as of `serving.comparisons.labels.command.doubtful_labels`.
     """
     metrics = evaluated.metrics
-    promises = metrics.promises.get("grouped", {}).get(metrics.champion)
-    if promises:
-        yield _advised_guarantee(promises)
+    risk_guarantees = metrics.risk_guarantees.get("grouped", {}).get(metrics.champion)
+    if risk_guarantees:
+        yield _advised_guarantee(risk_guarantees)
     if doubtful["suspects"]:
-        first = listed([suspect.comparison_id for suspect in doubtful["suspects"][:3]])
+        first = join_names([suspect.comparison_id for suspect in doubtful["suspects"][:3]])
         yield (
-            f"Look at {counted(doubtful['many'], 'label')} again before the next training, first at {first}: "
+            f"Look at {with_noun(doubtful['many'], 'label')} again before the next training, first at "
+            f"{first}: "
             "`perfjudge labels suspects` lists them with the reasons."
         )
     names = evaluated.tables.comparisons.set_index("comparison_id")["operation"]
     wrong = champion[champion["verdict"] != champion["status"]]["comparison_id"].map(names)
     if len(wrong):
         yield _least_trusted(wrong)
-    models = evaluated.of("grouped", "model")
+    models = evaluated.select_verdicts("grouped", "model")
     right = models.assign(right=models["verdict"] == models["status"])
-    leaders = Leaders.of(right.pivot_table(index="fold", columns="entry", values="right"))
-    if metrics.champion in leaders.all and leaders.alike:
-        others = [name for name in leaders.all if name != metrics.champion]
+    leaders = Leaders.from_scores(right.pivot_table(index="fold", columns="entry", values="right"))
+    if metrics.champion in leaders.all_names and leaders.alike:
+        others = [name for name in leaders.all_names if name != metrics.champion]
         yield (
-            f"Do not choose another model for a few thousandths: on these folds {listed(others)} cannot be "
+            f"Do not choose another model for a few thousandths: on these folds {join_names(others)} "
+            "cannot be "
             f"told from {metrics.champion}. More labels of other operations say more than more models."
         )
     yield (
@@ -205,9 +207,13 @@ def advice(
     )
 
 
-def _advised_guarantee(promises: ModelPromises) -> str:
+def _advised_guarantee(risk_guarantees: ModelPromises) -> str:
     """Recommend the strictest share of misses with a low review rate, and name the next stricter one."""
-    reliable = [rates for rates in promises.missed if rates.made == rates.folds == rates.held]
+    reliable = [
+        rates
+        for rates in risk_guarantees.max_false_negative_rate
+        if rates.made == rates.folds == rates.n_kept
+    ]
     affordable = [rates for rates in reliable if rates.unsure <= _MAX_REVIEW]
     if not affordable:
         return (
@@ -215,16 +221,19 @@ def _advised_guarantee(promises: ModelPromises) -> str:
             f"more than {percent(_MAX_REVIEW, 0)} of the comparisons to a person."
         )
 
-    def share(rates: Rates) -> float:
+    def requested_share(rates: Rates) -> float:
         return rates.share
 
-    best = min(affordable, key=share)
+    best = min(affordable, key=requested_share)
     text = (
-        f"Ask for at most {percent(best.share, 0)} missed (`--missed {100 * best.share:g}`): it was kept on "
-        f"all {best.folds} folds, at {percent(best.false_alarms)} false alarms, and a person looks at "
+        f"Ask for at most {percent(best.share, 0)} missed "
+        f"(`--max-false-negative-rate {100 * best.share:g}`): it was kept on "
+        f"all {best.folds} folds, at {percent(best.false_positive_rate)} false alarms, and a person looks at "
         f"{percent(best.unsure)} of the comparisons"
     )
-    stricter = max((rates for rates in reliable if rates.share < best.share), key=share, default=None)
+    stricter = max(
+        (rates for rates in reliable if rates.share < best.share), key=requested_share, default=None
+    )
     if stricter is None:
         return f"{text}."
     return f"{text}; at most {percent(stricter.share, 1)} would send {percent(stricter.unsure)} to a person."
@@ -233,90 +242,96 @@ def _advised_guarantee(promises: ModelPromises) -> str:
 def _least_trusted(wrong: pd.Series) -> str:
     """Name the operations with most wrong verdicts; `wrong`: the operation of each wrong verdict."""
     counts = wrong.value_counts()
-    most = counts.max()
-    worst = counts[counts == most].sort_index()
-    names = listed([str(name) for name in worst.index])
+    highest_count = counts.max()
+    worst = counts[counts == highest_count].sort_index()
+    names = join_names([str(name) for name in worst.index])
     per_operation = "" if len(worst) == 1 else " each"
     return (
-        f"Trust verdicts on {names} least: {most} of the {counted(len(wrong), 'wrong verdict')} "
-        f"{'is' if most == 1 else 'are'} there{per_operation}. Measure them longer, or look yourself."
+        f"Trust verdicts on {names} least: {highest_count} of the {with_noun(len(wrong), 'wrong verdict')} "
+        f"{'is' if highest_count == 1 else 'are'} there{per_operation}. Measure them longer, or look "
+        "yourself."
     )
 
 
 def page(root: Path) -> str:
     """Return the report of the project under `root` as one self-contained HTML text."""
     evaluated = EvaluatedComparisons.read(root)
-    metrics, models = evaluated.metrics, evaluated.of("grouped", "model")
+    metrics, models = evaluated.metrics, evaluated.select_verdicts("grouped", "model")
     champion = models[models["entry"] == metrics.champion]
     if champion.empty:
         raise InputError(
             f"has no verdicts of the champion {metrics.champion!r} on the grouped folds",
-            file=Places("comparisons", root).evaluated / "oof.parquet",
+            file=FamilyPaths("comparisons", root).evaluated / "oof.parquet",
         )
-    confusion = Confusion.of(champion)
-    promises = metrics.promises.get("grouped", {}).get(metrics.champion)
-    guarantees = promises and {
-        "promises": promises,
+    confusion = Confusion.from_verdicts(champion)
+    risk_guarantees = metrics.risk_guarantees.get("grouped", {}).get(metrics.champion)
+    guarantees = risk_guarantees and {
+        "risk_guarantees": risk_guarantees,
         "charts": (
-            reliability_chart(champion, metrics.champion, promises.calibration_error),
-            looks_chart(promises.sent),
+            reliability_chart(champion, metrics.champion, risk_guarantees.calibration_error),
+            review_rate_chart(risk_guarantees.sent),
         ),
     }
-    doubtful = doubts(evaluated)
+    doubtful = doubtful_labels(evaluated)
     mistakes = worst_mistakes(champion, evaluated.tables)
     return render(
         "comparisons.html",
         kept=guarantees,
         metrics=metrics,
-        summary=summary(metrics.champion, confusion),
-        rivals=rivals(evaluated, champion),
-        points=list(advice(evaluated, champion, doubtful)),
+        summary=error_summary(metrics.champion, confusion),
+        rivals=compare_with_rules(evaluated, champion),
+        points=list(iterate_advice(evaluated, champion, doubtful)),
         papers=[THESIS],
         confusion=confusion_chart("confusion", metrics.champion, confusion),
-        curves=precision_recall_chart("precision-recall", models, evaluated.of("grouped", "rule")),
-        figures=figures(evaluated),
+        curves=precision_recall_chart(
+            "precision-recall", models, evaluated.select_verdicts("grouped", "rule")
+        ),
+        figures=thesis_figures(evaluated),
         mistakes=[{"mistake": mistake, "chart": mistake_chart(mistake)} for mistake in mistakes],
         doubts=doubtful,
-        wrong=confusion.missed + confusion.false_alarms,
+        wrong=confusion.false_negatives + confusion.false_positives,
     )
 
 
-def figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
+def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
     """Return the figures of seed 000, chapter 6: number, chart or None, and why the chart is missing."""
     rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
     data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves
     always_pass = 1 - data.fails / data.comparisons
     tree = tree_chart("figure-6-7", nodes_of(evaluated.tree, frozenset(rooted))) if evaluated.tree else None
     vectors = vectors_chart("figure-6-4", evaluated.features, rooted)
-    models = by_model(verdicts[verdicts["kind"] == "model"], always_pass)
+    models = models_chart(verdicts[verdicts["kind"] == "model"], always_pass)
     no_tree = "models/comparisons/decision-tree does not exist: the params leave this model out."
     no_curve = "reports/comparisons/evaluated/curves.parquet does not hold this curve."
     charts = (
         ("6.4", vectors, "There are not two classes in three dimensions."),
-        ("6.6", by_neighbours(curves, always_pass), no_curve),
+        ("6.6", neighbours_chart(curves, always_pass), no_curve),
         ("6.7", tree, no_tree),
-        ("6.8", by_trees(curves, always_pass), no_curve),
+        ("6.8", trees_chart(curves, always_pass), no_curve),
         ("6.9", models, "No model was evaluated."),
     )
-    return [(f"Figure {number} of the scheduler thesis", chart, why) for number, chart, why in charts]
+    return [(f"Figure {number} of the scheduler thesis", chart, reason) for number, chart, reason in charts]
 
 
-def summary(champion: str, confusion: Confusion) -> str:
+def error_summary(champion: str, confusion: Confusion) -> str:
     """Return the error rates of `champion` on held-out operations in one sentence."""
-    passes = f"{counted(confusion.passes, 'comparison')} without one"
-    return f"On operations that it never saw in training, {confusion.told(champion, 'regression', passes)}"
+    passes = f"{with_noun(confusion.n_passes, 'comparison')} without one"
+    return (
+        "On operations that it never saw in training, "
+        f"{confusion.error_sentence(champion, 'regression', passes)}"
+    )
 
 
-def rivals(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
+def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
     """Compare the balanced accuracies of the champion and of the best rule; empty without rules."""
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
-    best = split.best("rule")
+    best = split.best_entry("rule")
     if best is None:
         return ""
     ours, (name, theirs) = split.entries[metrics.champion], best
-    rules, rows = evaluated.of("grouped", "rule"), evaluated.tables.comparisons
+    rules, rows = evaluated.select_verdicts("grouped", "rule"), evaluated.tables.comparisons
     operations = rows[OPERATION].astype(str).agg(" ".join, axis="columns").to_numpy()
-    difference = between(
+    difference = compare_entries(
         champion,
         rules[rules["entry"] == name],
         "comparison_id",
@@ -324,6 +339,7 @@ def rivals(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
         metrics.seed,
     )
     return (
-        f"Its balanced accuracy, {ours.accuracy:.3f}, {lead(difference)} that of the best rule, {name}, "
-        f"{theirs.accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole operations)."
+        f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of "
+        f"the best rule, {name}, "
+        f"{theirs.pooled_accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole operations)."
     )

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from json.encoder import encode_basestring_ascii as _quoted
 
-from data.comparisons.pair import counted
+from data.comparisons.pair import number_with_noun
+from serving.comparisons.guarantees import decided_answer, decision_summary
 from serving.comparisons.judge import Judgement, Move, Verdict
-from serving.comparisons.promises import decided_answer, line
-from serving.reports.verdict_lines import Answer, Lines, VerdictLine
+from serving.reports.verdict_lines import Answer, VerdictLine, VerdictTable
 from training.evaluation.thresholds import DecisionPolicy
 
 #: A server computes counterfactuals, which take most of the time, of at most so many comparisons.
@@ -24,7 +24,11 @@ def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
     `flipped`: compute the counterfactuals; if not, a note says so.
     """
     card = judgement.card
-    about = {"contribution_unit": judgement.unit, "floor": card.floor, "decided": decided_answer(card)}
+    about = {
+        "contribution_unit": judgement.unit,
+        "min_effect_size": card.min_effect_size,
+        "decided": decided_answer(card),
+    }
     model = json.dumps({**asdict(judgement.model), **about}, allow_nan=False)
     verdicts = ",\n  ".join(_verdict_json(verdict, flipped) for verdict in judgement.iterate_verdicts())
     rows = f"[\n  {verdicts}\n]" if verdicts else "[]"
@@ -32,7 +36,7 @@ def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
     return f'{{"model": {model},\n"verdicts": {rows},\n"notes": {notes}}}\n'
 
 
-def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
+def table_lines(judgement: Judgement, versions: Sequence[str]) -> VerdictTable:
     """Return the verdicts as lines of a table, one suite per benchmark.
 
     `versions`: the versions of each comparison; shown if they differ.
@@ -53,20 +57,20 @@ def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
         for verdict, name in zip(judgement.verdicts, names, strict=True)
     ]
     headings, notes = ("benchmark", "operation", "reasons"), judgement.notes
-    return Lines(rows, headings, summary(judgement), notes, notes)
+    return VerdictTable(rows, headings, judgement_summary(judgement), notes, notes)
 
 
-def summary(judgement: Judgement) -> str:
+def judgement_summary(judgement: Judgement) -> str:
     """Return the number of comparisons by verdict, the model and its thresholds in one line."""
-    cuts, model = judgement.card.deciding, judgement.model
+    cuts, model = judgement.card.decision_thresholds, judgement.model
     kinds: list[Answer] = ["fail", "unsure", "pass", "invalid"]
     if cuts.low >= cuts.high:
         kinds.remove("unsure")
-    answers = ", ".join(f"{judgement.count(kind)} {kind}" for kind in kinds)
+    answers = ", ".join(f"{judgement.count_verdicts(kind)} {kind}" for kind in kinds)
     unsure = f", unsure from {cuts.low:.3f}" if "unsure" in kinds else ""
-    policy = "" if judgement.card.wish == DecisionPolicy() else f"; {line(judgement.card)}"
+    policy = "" if judgement.card.policy == DecisionPolicy() else f"; {decision_summary(judgement.card)}"
     return (
-        f"{counted(len(judgement), 'comparison')}: {answers} (model {model.name} {model.version}, "
+        f"{number_with_noun(len(judgement), 'comparison')}: {answers} (model {model.name} {model.version}, "
         f"fail from a probability of {cuts.high:.3f}{unsure}{policy})"
     )
 
@@ -76,7 +80,7 @@ def _verdict_json(verdict: Verdict, flipped: bool) -> str:
     invalid = "null" if verdict.invalid_reason is None else _quoted(verdict.invalid_reason)
     remarks = ", ".join(map(_quoted, verdict.remarks))
     reasons = ", ".join(
-        f'{{"feature": "{feature}", "value": {_number(value)}, "contribution": {contribution!r}}}'
+        f'{{"feature": "{feature}", "value": {_number_json(value)}, "contribution": {contribution!r}}}'
         for feature, value, contribution in verdict.reasons
     )
     words = ", ".join(map(_quoted, verdict.words))
@@ -87,18 +91,25 @@ def _verdict_json(verdict: Verdict, flipped: bool) -> str:
         f' "distance": {example.distance!r}, "near": {_quoted(example.near)}}}'
         for example in verdict.examples
     )
-    flips_at, flip = (verdict.flips_at, verdict.flip) if flipped else (None, "")
-    unlike = "null" if verdict.unlike is None else json.dumps(verdict.unlike._asdict(), allow_nan=False)
+    counterfactual_change, counterfactual = (
+        (verdict.counterfactual_change, verdict.counterfactual) if flipped else (None, "")
+    )
+    out_of_distribution = (
+        "null"
+        if verdict.out_of_distribution is None
+        else json.dumps(verdict.out_of_distribution._asdict(), allow_nan=False)
+    )
     return (
         f'{{"comparison_id": {_quoted(verdict.comparison_id)}, "benchmark": {_quoted(verdict.benchmark)},'
         f' "operation": {_quoted(verdict.operation)}, "verdict": "{verdict.verdict}",'
-        f' "probability": {_number(verdict.probability)}, "threshold": {verdict.threshold!r},'
+        f' "probability": {_number_json(verdict.probability)}, "threshold": {verdict.threshold!r},'
         f' "unsure_from": {verdict.unsure_from!r},'
         f' "reasons": [{reasons}], "invalid_reason": {invalid}, "decided_by": "{verdict.decided_by}",'
         f' "remarks": [{remarks}], "moved": {_move_json(verdict.moved)},'
         f' "improved": {_move_json(verdict.improved)},'
-        f' "words": [{words}], "examples": [{examples}], "flips_at": {_number(flips_at)},'
-        f' "flip": {_quoted(flip)}, "unlike": {unlike}}}'
+        f' "words": [{words}], "examples": [{examples}],'
+        f' "counterfactual_change": {_number_json(counterfactual_change)},'
+        f' "counterfactual": {_quoted(counterfactual)}, "out_of_distribution": {out_of_distribution}}}'
     )
 
 
@@ -112,7 +123,7 @@ def _move_json(move: Move | None) -> str:
     )
 
 
-def _number(value: float | None) -> str:
+def _number_json(value: float | None) -> str:
     return "null" if value is None else repr(value)
 
 
@@ -122,7 +133,7 @@ def _reasons_line(verdict: Verdict) -> str:
         return verdict.invalid_reason
     parts = [*verdict.remarks, *verdict.words, "" if verdict.improved is None else verdict.improved.in_words]
     if verdict.verdict != "pass":
-        parts += [verdict.flip, *(example.in_words for example in verdict.examples)]
-    if verdict.unlike is not None:
-        parts.append(verdict.unlike.words)
+        parts += [verdict.counterfactual, *(example.in_words for example in verdict.examples)]
+    if verdict.out_of_distribution is not None:
+        parts.append(verdict.out_of_distribution.words)
     return "; ".join(filter(None, parts))

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from serving.comparisons.promises import DecidedAnswer, PromiseAnswer
+from serving.comparisons.guarantees import DecidedAnswer, PromiseAnswer
 from serving.http.schemas import ModelAnswer, ServedModel
 
 
@@ -67,7 +67,7 @@ class VerdictAnswer(BaseModel):
     unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
     reasons: list[ReasonAnswer]
     invalid_reason: str | None
-    decided_by: Literal["model", "floor", "validity"]
+    decided_by: Literal["model", "min_effect_size", "validity"]
     remarks: list[str] = Field(
         description="Remarks: no median worsened by at least the floor; excluded outliers; versions after the"
         " target that the model ignores or misses."
@@ -85,13 +85,13 @@ class VerdictAnswer(BaseModel):
     examples: list[LabelledAnswer] = Field(
         description="The most similar comparison of each label, that with the verdict's label first."
     )
-    flips_at: float | None = Field(
+    counterfactual_change: float | None = Field(
         description="Counterfactual: the smallest change of the median in `moved` that flips the verdict, as "
         "a share; negative is worse. Null if no change from 100 % worse to 1 % better does, or if it was "
         "not computed."
     )
-    flip: str = Field(description="`flips_at` in words; empty if it is null.")
-    unlike: UnlikeAnswer | None = Field(
+    counterfactual: str = Field(description="`counterfactual_change` in words; empty if it is null.")
+    out_of_distribution: UnlikeAnswer | None = Field(
         description="A warning: the comparison is out of the distribution of the training data."
     )
 
@@ -100,13 +100,13 @@ class JudgeModel(ModelAnswer):
     """The model that gave the verdicts."""
 
     contribution_unit: Literal["log-odds", "probability"]
-    floor: float | None = Field(
+    min_effect_size: float | None = Field(
         default=None, description="Smallest change of a median that may fail, as a share of the baseline's."
     )
     decided: DecidedAnswer
 
 
-def _exemplified(schema: JsonDict) -> None:
+def _add_example(schema: JsonDict) -> None:
     example = (files("serving.comparisons") / "answer.json").read_text(encoding="utf-8")
     schema["examples"] = [json.loads(example)]
 
@@ -114,7 +114,7 @@ def _exemplified(schema: JsonDict) -> None:
 class JudgeAnswer(BaseModel):
     """The verdicts, in the order of the comparisons."""
 
-    model_config = ConfigDict(json_schema_extra=_exemplified)
+    model_config = ConfigDict(json_schema_extra=_add_example)
 
     model: JudgeModel
     verdicts: list[VerdictAnswer]
@@ -127,11 +127,11 @@ class ServedJudge(ServedModel):
     contribution_unit: Literal["log-odds", "probability"]
     threshold: float
     unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
-    floor: float = Field(
+    min_effect_size: float = Field(
         description="Smallest change of a median that may fail, as a share of the baseline's."
     )
     set: Literal["seed", "extended", "retrospective"] = Field(
         description="Feature set; only retrospective uses versions after the target."
     )
     decided: DecidedAnswer
-    promise: PromiseAnswer | None = Field(description="Risk guarantees; null if the model has none.")
+    risk_guarantee: PromiseAnswer | None = Field(description="Risk guarantees; null if the model has none.")

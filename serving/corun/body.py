@@ -26,7 +26,7 @@ from serving.corun.model import (
     online_name,
     static_name,
 )
-from serving.corun.online_answer import CONFIDENCE, PROGRESS, answer
+from serving.corun.online_answer import CONFIDENCE, PROGRESS, predict_online
 from serving.corun.schemas import (
     FirstSeconds,
     OnlineAnswer,
@@ -36,10 +36,10 @@ from serving.corun.schemas import (
     StaticAnswer,
     StaticRequest,
 )
-from serving.corun.static import ask_each, machine_of
+from serving.corun.static import predict_coruns, resolve_machine
 from serving.http.bodies import JSON, Answered, request_of
 from serving.models import Head
-from serving.supply import MEBIBYTE, Counts, Endpoint, Loader, Registered
+from serving.plugins import MEBIBYTE, Counts, Endpoint, Loader, Registered
 from training.corun.stored import ImpactCard, OnlineCard
 from training.registry.champions import Address
 
@@ -62,10 +62,10 @@ def _load_compiled(uri: Address = None) -> Static:
 
 
 def _try_static(static: Static) -> None:
-    machine, tasks = next(iter(static.known.on.items()))
+    machine, tasks = next(iter(static.known_tasks.tasks_by_machine.items()))
     task = min(tasks)
-    rows = static.known.rows(Placed([task], [(task,)], [machine]), static.card.features)
-    impact = static.impacts(rows).item()
+    rows = static.known_tasks.corun_features(Placed([task], [(task,)], [machine]), static.card.features)
+    impact = static.predict_impacts(rows).item()
     if not impact > 0:
         raise ValueError(f"impact of {impact}")
 
@@ -77,13 +77,13 @@ def _try_online(online: Online) -> None:
         raise ValueError(f"impact of {log_impact}")
 
 
-STATIC = Loader(static_name, _load_compiled, _card_fields, ServedCorun, IMPACTS.head, _try_static)
-ONLINE = Loader(online_name, load_online, _card_fields, ServedCorun, SECONDS.head, _try_online)
+STATIC = Loader(static_name, _load_compiled, _card_fields, ServedCorun, IMPACTS.load_card, _try_static)
+ONLINE = Loader(online_name, load_online, _card_fields, ServedCorun, SECONDS.load_card, _try_online)
 #: Maximal size of a body in bytes.
 LIMIT = 16 * MEBIBYTE
 
 
-def doors(static: Registered, online: Registered) -> list[Endpoint]:
+def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
     """Return the endpoints for predictions before a co-run and from its first seconds."""
     return [
         Endpoint(
@@ -107,7 +107,7 @@ def doors(static: Registered, online: Registered) -> list[Endpoint]:
             LIMIT,
             online,
             ONLINE,
-            without=True,
+            champion_optional=True,
         ),
     ]
 
@@ -134,28 +134,28 @@ def answer_static(body: bytes, static: Static) -> Answered:
     notes: list[str] = []
     rows = list(_task_rows(request.tasks, static, notes))
     if rows:
-        static = replace(static, known=static.known.with_others(CorunTables.of_rows(rows, [])))
-    return Answered.of(ask_each(request.coruns, static, notes))
+        static = replace(static, known_tasks=static.known_tasks.with_others(CorunTables.from_rows(rows, [])))
+    return Answered.from_schema(predict_coruns(request.coruns, static, notes))
 
 
 def answer_online(body: bytes, online: Online | None) -> Answered:
     """Predict the impact from the samples of a request; without usable samples the answer has no impact."""
     request = request_of(body, OnlineRequest)
     try:
-        solo, corun = _samples(request.solo, "solo"), _samples(request.corun, "corun")
-        prediction = answer(solo, corun, request.machine, online, whole=request.solo_is_whole)
+        solo, corun = _sample_table(request.solo, "solo"), _sample_table(request.corun, "corun")
+        prediction = predict_online(solo, corun, request.machine, online, whole=request.solo_is_whole)
     except InputError as exc:
         prediction = OnlineAnswer(
-            model=PROGRESS if online is None else online.ref.answer,
+            model=PROGRESS if online is None else online.ref.model_answer,
             impact=None,
             low=None,
             high=None,
             confidence=CONFIDENCE if online is None else online.model.card.confidence,
             sampled_seconds=0.0,
-            drivers=[],
+            attributions=[],
             notes=[str(exc)],
         )
-    return Answered.of(prediction)
+    return Answered.from_schema(prediction)
 
 
 def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Iterator[dict[str, Any]]:
@@ -163,12 +163,12 @@ def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Ite
     repetitions: Counter[tuple[str, str]] = Counter()
     for number, run in enumerate(runs):
         try:
-            machine = machine_of(run.machine, static)
+            machine = resolve_machine(run.machine, static)
         except InputError as exc:
             notes.append(f"tasks[{number}] is not used: {exc}")
             continue
         repetitions[run.task, machine] += 1
-        counts = {name: run.events.get(name) for name in static.known.events}
+        counts = {name: run.events.get(name) for name in static.known_tasks.counted_events}
         yield {
             "task": run.task,
             "machine": machine,
@@ -178,7 +178,7 @@ def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Ite
         }
 
 
-def _samples(run: FirstSeconds, name: str) -> pd.DataFrame:
+def _sample_table(run: FirstSeconds, name: str) -> pd.DataFrame:
     rows = len(run.t_seconds)
     for event, counts in run.events.items():
         if len(counts) != rows:

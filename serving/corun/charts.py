@@ -5,42 +5,53 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from serving.corun.evaluated import Check, EvaluatedCoruns, OnlineScores, Repeatability, where
-from serving.reports.chart_marks import WORST, Bars, Diagonal, Dots, Heat, Histogram, Line, ValueLine, thinned
-from serving.reports.charts import FAIL, INK, Chart, Words, counted, percent, plain
-from serving.reports.panels import Axis, Mark, Panel, drawn
-from serving.reports.separation import ERRORS, Leaders, listed
+from serving.corun.evaluated import EvaluatedCoruns, OnlineScores, PlacementCheck, Repeatability, rows_with
+from serving.reports.chart_marks import (
+    WORST,
+    Bars,
+    Diagonal,
+    Dots,
+    Heat,
+    Histogram,
+    Line,
+    ValueLine,
+    even_slice,
+)
+from serving.reports.charts import FAIL, INK, Chart, Words, percent, plain_number, with_noun
+from serving.reports.panels import Axis, Mark, Panel, draw_chart
+from serving.reports.separation import ERRORS, Leaders, join_names
 
 #: Maximal numbers of co-runners of a task, events, and lines in a figure.
 _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 
 
-def times_chart(given: EvaluatedCoruns) -> Chart | None:
+def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw the co-run times of three tasks with each co-runner (seed 002, figure 1)."""
-    impacts = given.impacts
+    impacts = evaluation.impact_matrix
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies
         return None
     order = impacts.mean(axis=1).sort_values(ascending=False, kind="stable").index
     chosen = list(dict.fromkeys([order[0], order[len(order) // 2], order[-1]]))
-    most = float(impacts.loc[chosen[0]].max())
-    least = float(impacts.loc[chosen[-1]].max())
+    largest_impact = float(impacts.loc[chosen[0]].max())
+    smallest_impact = float(impacts.loc[chosen[-1]].max())
     title = (
-        f"{chosen[0]} takes up to {percent(most - 1, 0)} longer beside others, "
-        f"{chosen[-1]} up to {percent(least - 1, 0)}"
+        f"{chosen[0]} takes up to {percent(largest_impact - 1, 0)} longer beside others, "
+        f"{chosen[-1]} up to {percent(smallest_impact - 1, 0)}"
     )
     shows = f"Run times of {', '.join(chosen)} beside each co-runner, and alone"
     note = (
-        f"The tasks with the largest, a middling and the smallest slow-down on {given.machine}. "
+        f"The tasks with the largest, a middling and the smallest slow-down on {evaluation.shown_machine}. "
         f"The line is the time alone. At most {_CORUNNERS} co-runners are drawn."
     )
     panels = [
-        _times(impacts.loc[task].dropna(), str(task), float(given.solo_seconds[task])) for task in chosen
+        _times_panel(impacts.loc[task].dropna(), str(task), float(evaluation.solo_seconds[task]))
+        for task in chosen
     ]
-    return drawn(Words("figure-1", title, shows, note), panels, (8.4, 7.4), narrows=False)
+    return draw_chart(Words("figure-1", title, shows, note), panels, (8.4, 7.4), narrows=False)
 
 
-def _times(impacts: pd.Series, task: str, solo: float) -> Panel:
-    ordered = impacts.sort_values(kind="stable").iloc[_evenly(len(impacts), _CORUNNERS)]
+def _times_panel(impacts: pd.Series, task: str, solo: float) -> Panel:
+    ordered = impacts.sort_values(kind="stable").iloc[_evenly_spaced(len(impacts), _CORUNNERS)]
     dots = Dots(np.arange(len(ordered)), ordered * solo)
     return Panel(
         [ValueLine(y=solo, dash="--"), dots],
@@ -50,51 +61,52 @@ def _times(impacts: pd.Series, task: str, solo: float) -> Panel:
     )
 
 
-def _leaders(impacts: pd.DataFrame, singular: str, plural: str) -> str:
+def _leaders_with_verb(impacts: pd.DataFrame, singular: str, plural: str) -> str:
     """Name the columns with the largest mean, including those not significantly smaller, with a verb."""
-    leaders = Leaders.of(impacts)
-    return f"{listed(leaders.all)} {plural if leaders.alike else singular}"
+    leaders = Leaders.from_scores(impacts)
+    return f"{join_names(leaders.all_names)} {plural if leaders.alike else singular}"
 
 
-def _evenly(number: int, most: int) -> list[int]:
-    """Return at most `most` of the places 0 to `number` - 1, evenly spaced, with both ends."""
-    return list(np.unique(np.linspace(0, number - 1, min(number, most)).astype(int)))
+def _evenly_spaced(number: int, max_count: int) -> list[int]:
+    """Return at most `max_count` of the places 0 to `number` - 1, evenly spaced, with both ends."""
+    return list(np.unique(np.linspace(0, number - 1, min(number, max_count)).astype(int)))
 
 
-def heat_map(given: EvaluatedCoruns) -> Chart | None:
+def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw the impact on each task (row) by each co-runner (column); None without pairs."""
-    impacts = given.impacts
+    impacts = evaluation.impact_matrix
     if impacts.empty:
         return None
     rows = impacts.mean(axis=1).sort_values(ascending=False, kind="stable").index
     columns = impacts.mean(axis=0).sort_values(ascending=False, kind="stable").index
     shown = impacts.loc[rows, columns].to_numpy()
-    slowest = f"{_leaders(impacts, 'slows', 'slow')} others most"
-    if len(Leaders.of(impacts).alike) > impacts.shape[1] / 2:
+    slowest = f"{_leaders_with_verb(impacts, 'slows', 'slow')} others most"
+    if len(Leaders.from_scores(impacts).alike) > impacts.shape[1] / 2:
         slowest = "no co-runner slows others significantly more than most"
-    title = f"{_leaders(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
+    title = f"{_leaders_with_verb(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
     shows = f"Heat map of the impact on {len(rows)} tasks beside {len(columns)} co-runners"
     note = (
-        f"Impact: co-run time / time alone, on {given.machine}. Tasks that suffer most are at the top, "
+        f"Impact: co-run time / time alone, on {evaluation.shown_machine}. Tasks that suffer most are at "
+        "the top, "
         "co-runners that slow others most on the left. White is no effect. The colours span nearly all "
         "impacts; the arrow of the legend marks larger ones. Cells without colour were not measured."
     )
-    heat = Heat.robust(shown, "impact (co-run time / time alone)", 1.0)
+    heat = Heat.with_robust_range(shown, "impact (co-run time / time alone)", 1.0)
     panel = Panel([heat], Axis("co-runner", list(map(str, columns))), Axis("task", list(map(str, rows))))
-    return drawn(
+    return draw_chart(
         Words("impacts", title, shows, note), [panel], (8.4, min(9.0, 2.6 + 0.2 * len(rows))), narrows=False
     )
 
 
-def events_chart(given: EvaluatedCoruns) -> Chart | None:
+def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw co-run count / solo count by event for the pair with the largest impact (seed 002, figure 2).
 
     None without such events.
     """
-    task, other = given.strongest
-    pairs = where(given.tables.pairs, corunner_1=other, task=task, machine=given.machine)
-    events = [event for event in given.tables.events if event in pairs.columns]
-    alone = where(given.tables.tasks, task=task, machine=given.machine)[events].median()
+    task, other = evaluation.strongest_pair
+    pairs = rows_with(evaluation.tables.pairs, corunner_1=other, task=task, machine=evaluation.shown_machine)
+    events = [event for event in evaluation.tables.events if event in pairs.columns]
+    alone = rows_with(evaluation.tables.tasks, task=task, machine=evaluation.shown_machine)[events].median()
     ratios = (pairs[events].median() / alone[alone > 0]).dropna()
     ratios = ratios[(ratios > 0) & np.isfinite(ratios)]
     if ratios.empty:
@@ -102,31 +114,34 @@ def events_chart(given: EvaluatedCoruns) -> Chart | None:
     size = np.log(ratios).abs().sort_values(ascending=False, kind="stable")
     ratios = ratios[size.index[:_EVENTS]].sort_values(ascending=False, kind="stable")
     top = size.index[0]
-    title = f"Beside {other}, {task} counts {plain(float(ratios[top]), 3)} times as many {top}"
+    title = f"Beside {other}, {task} counts {plain_number(float(ratios[top]), 3)} times as many {top}"
     shows = f"Bars of co-run count / solo count by event for {task} beside {other}"
     note = (
         f"Counts over the whole run: co-run / alone, for the pair with the largest impact "
-        f"({given.impacts.loc[task, other]:.2f}) on {given.machine}. Events not counted alone are left out."
+        f"({evaluation.impact_matrix.loc[task, other]:.2f}) on {evaluation.shown_machine}. Events not "
+        "counted alone are left out."
     )
     panel = Panel(
         [Bars(ratios, start=1), ValueLine(x=1, colour=INK, dash="-")],
         Axis("count beside the other / count alone (log scale)", log=True),
         Axis("event", [str(name) for name in ratios.index]),
     )
-    return drawn(Words("figure-2", title, shows, note), [panel], (8.4, 1.2 + 0.19 * len(ratios)))
+    return draw_chart(Words("figure-2", title, shows, note), [panel], (8.4, 1.2 + 0.19 * len(ratios)))
 
 
-def trend_chart(given: EvaluatedCoruns) -> Chart | None:
+def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw event rates over the time of one co-run (seed 002, figure 3); None without samples."""
-    beside = where(given.tables.samples, phase="corun", machine=given.machine)
-    if beside.empty:
+    samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
+    if samples.empty:
         return None
-    wanted = where(beside, task=given.strongest[0], corunners=given.strongest[1])
-    first = (wanted if len(wanted) else beside).iloc[0]
+    wanted = rows_with(samples, task=evaluation.strongest_pair[0], corunners=evaluation.strongest_pair[1])
+    first = (wanted if len(wanted) else samples).iloc[0]
     task, other = first["task"], first["corunners"]
-    run = where(beside, task=task, corunners=other, repetition=first["repetition"]).sort_values("t_seconds")
+    run = rows_with(samples, task=task, corunners=other, repetition=first["repetition"]).sort_values(
+        "t_seconds"
+    )
     lasted = np.diff(run["t_seconds"].to_numpy(np.float64), prepend=0.0)
-    events = [event for event in given.tables.events if event in run.columns]
+    events = [event for event in evaluation.tables.events if event in run.columns]
     rates = run[events].div(lasted, axis="index")
     means = rates.mean()
     relative = (rates / means[means > 0]).dropna(axis="columns")
@@ -134,15 +149,15 @@ def trend_chart(given: EvaluatedCoruns) -> Chart | None:
         return None
     chosen = list(relative.std().sort_values(kind="stable").index)
     # from the smallest to the largest variation
-    chosen = [chosen[place] for place in _evenly(len(chosen), _LINES)]
+    chosen = [chosen[place] for place in _evenly_spaced(len(chosen), _LINES)]
     largest = float(relative[chosen[-1]].std())
     summary = "Events come in bursts" if largest > 1 else "Events keep nearly constant rates"
     title = f"{summary}: {chosen[-1]} varies most, by {percent(largest, 0)} of its mean"
     shows = f"Line chart of the rates of {', '.join(chosen)} over the run of {task} beside {other}"
-    note = f"{task} beside {other} on {given.machine}; in ascending order of variation."
-    lines = [Line(event, run["t_seconds"], relative[event], look) for look, event in enumerate(chosen)]
+    note = f"{task} beside {other} on {evaluation.shown_machine}; in ascending order of variation."
+    lines = [Line(event, run["t_seconds"], relative[event], style) for style, event in enumerate(chosen)]
     panel = Panel(lines, Axis("time since the start (s)"), Axis("rate / its mean"))
-    return drawn(Words("figure-3", title, shows, note), [panel], (8.4, 3.8))
+    return draw_chart(Words("figure-3", title, shows, note), [panel], (8.4, 3.8))
 
 
 #: Maximal number of features in the chart of importance, and number of marked residuals.
@@ -160,10 +175,10 @@ _AXES = {
 _DRAWN = 600
 
 
-def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | None:
+def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart | None:
     """Draw the four plots of figures 4 and 5: residuals, normal Q-Q, scale-location, leverage.
 
-    `what` names the model; None without residuals.
+    `model_name` names the model; None without residuals.
     """
     if residuals.empty:
         return None
@@ -171,7 +186,7 @@ def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | Non
     worst = residuals.loc[residuals["residual"].abs().sort_values(kind="stable").index[::-1][:_WORST]]
     first = worst.iloc[0]
     title = (
-        f"{what}: {percent(outside)} of the residuals exceed three standard deviations "
+        f"{model_name}: {percent(outside)} of the residuals exceed three standard deviations "
         "(0.3\N{NO-BREAK SPACE}% for a normal distribution)"
     )
     note = (
@@ -180,27 +195,27 @@ def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | Non
         f"the {_WORST} largest are marked."
     )
     shows = "Four plots of residuals of held-out co-runs: over fitted, Q-Q, scale, leverage"
-    shown, zero = residuals[thinned(len(residuals), _DRAWN)], ValueLine(y=0, dash="--")
+    shown, zero = residuals[even_slice(len(residuals), _DRAWN)], ValueLine(y=0, dash="--")
     quantiles = shown["theoretical"]
     equal = Diagonal(float(quantiles.min()), float(quantiles.max()))
 
-    def panel(x: str, y: str, heading: str, *lines: Mark) -> Panel:
+    def residual_panel(x: str, y: str, heading: str, *lines: Mark) -> Panel:
         dots = (
-            Dots(shown[x], shown[y], size=9, thickness=0.25, told=_pairs(shown)),
-            Dots(worst[x], worst[y], **WORST, told=_pairs(worst)),
+            Dots(shown[x], shown[y], size=9, thickness=0.25, point_names=_pair_names(shown)),
+            Dots(worst[x], worst[y], **WORST, point_names=_pair_names(worst)),
         )
         return Panel([*dots, *lines], _AXES[x], _AXES[y], heading)
 
     panels = [
-        panel("fitted", "residual", "Residuals and fitted", zero),
-        panel("theoretical", "standardised", "Normal Q-Q", equal),
-        panel("fitted", "scale", "Scale and location"),
-        panel("leverage", "standardised", "Residuals and leverage", zero),
+        residual_panel("fitted", "residual", "Residuals and fitted", zero),
+        residual_panel("theoretical", "standardised", "Normal Q-Q", equal),
+        residual_panel("fitted", "scale", "Scale and location"),
+        residual_panel("leverage", "standardised", "Residuals and leverage", zero),
     ]
-    return drawn(Words(name, title, shows, note), panels, (8.4, 7.0), across=2)
+    return draw_chart(Words(name, title, shows, note), panels, (8.4, 7.0), across=2)
 
 
-def _pairs(rows: pd.DataFrame) -> list[str]:
+def _pair_names(rows: pd.DataFrame) -> list[str]:
     return (rows["task"] + " beside " + rows["corunners"]).tolist()
 
 
@@ -210,51 +225,51 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     if shown.empty or shown["rise"].iloc[0] <= 0:
         return None
     top = shown.iloc[0]
-    cost = f"{plain(100 * top['rise'], 2)} points of mean error"
+    cost = f"{plain_number(100 * top['rise'], 2)} points of mean error"
     title = f"Shuffling {top['feature']} costs most: {cost}"
     if top["rise"] <= ERRORS * top["spread"]:
-        varies = f"\N{PLUS-MINUS SIGN} {plain(100 * top['spread'], 2)} over the shuffles"
+        varies = f"\N{PLUS-MINUS SIGN} {plain_number(100 * top['spread'], 2)} over the shuffles"
         title = f"No single feature is significant: shuffling {top['feature']} costs {cost} ({varies})"
-    elif len(shown) > 1 and not _differ(top, shown.iloc[1]):
+    elif len(shown) > 1 and not _differ_significantly(top, shown.iloc[1]):
         title = f"Shuffling {top['feature']} or {shown['feature'].iloc[1]} costs most: {cost}"
-    shows = f"Bars of permutation importance of {counted(len(shown), 'feature')}"
+    shows = f"Bars of permutation importance of {with_noun(len(shown), 'feature')}"
     note = "own_: the task, others_: its co-runners. Bars are one standard deviation over the shuffles."
     panel = Panel(
         [Bars(100 * shown["rise"], spread=100 * shown["spread"])],
         Axis("growth of the mean error when shuffled (percentage points)"),
         Axis("feature", shown["feature"].tolist()),
     )
-    return drawn(Words("importance", title, shows, note), [panel], (8.4, 1.1 + 0.21 * len(shown)))
+    return draw_chart(Words("importance", title, shows, note), [panel], (8.4, 1.1 + 0.21 * len(shown)))
 
 
-def _differ(first: pd.Series, second: pd.Series) -> bool:
+def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
     return bool(first["rise"] - second["rise"] > ERRORS * np.hypot(first["spread"], second["spread"]))
 
 
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
     """Draw the accuracy of the online models by sampled seconds."""
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
-    rows = where(entries, design=online.design)
-    champion = where(rows, model=online.champion).sort_values("seconds")
-    first, at = champion.iloc[0], where(champion, seconds=online.trained_at).iloc[0]
+    rows = rows_with(entries, design=online.design)
+    champion = rows_with(rows, model=online.champion).sort_values("seconds")
+    first, at = champion.iloc[0], rows_with(champion, seconds=online.trained_at).iloc[0]
     title = (
         f"{percent(at['within_tolerance'], 0)} within {percent(tolerance, 0)} after "
-        f"{plain(at['seconds'])} s of samples, "
-        f"{percent(first['within_tolerance'], 0)} after {plain(first['seconds'])} s"
+        f"{plain_number(at['seconds'])} s of samples, "
+        f"{percent(first['within_tolerance'], 0)} after {plain_number(first['seconds'])} s"
     )
     if abs(at["within_tolerance"] - first["within_tolerance"]) <= np.hypot(at["spread"], first["spread"]):
         title += " (no significant difference)"
-    unseen = "tasks outside the training data" if online.design == "tasks" else "co-runs at random"
-    note = f"Held out: {unseen}. Bars are one standard deviation over the folds."
+    held_out = "tasks outside the training data" if online.design == "tasks" else "co-runs at random"
+    note = f"Held out: {held_out}. Bars are one standard deviation over the folds."
     marks: list[Mark] = [
         Line(
             str(model),
-            line["seconds"] * (1 + 0.02 * (look - 1.5)),
+            line["seconds"] * (1 + 0.02 * (style - 1.5)),
             line["within_tolerance"],
-            look,
+            style,
             spread=line["spread"],
         )
-        for look, (model, line) in enumerate(rows.sort_values("seconds").groupby("model", sort=True))
+        for style, (model, line) in enumerate(rows.sort_values("seconds").groupby("model", sort=True))
     ]
     if repeats.within_tolerance is not None:
         marks.append(ValueLine("measured once more", y=repeats.within_tolerance))
@@ -262,21 +277,21 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         marks,
         Axis(
             "sampled seconds, alone and together (log scale)",
-            ticks={second: plain(second) for second in sorted(rows["seconds"].unique())},
+            ticks={second: plain_number(second) for second in sorted(rows["seconds"].unique())},
             log=True,
         ),
         Axis(f"within {percent(tolerance, 0)} of the measured impact", percent=True),
     )
     words = Words("seconds", title, "Line chart of accuracy by sampled seconds, a line a model", note)
-    return drawn(words, [panel], (8.4, 4.0))
+    return draw_chart(words, [panel], (8.4, 4.0))
 
 
-def placement_chart(check: Check) -> Chart:
+def placement_chart(check: PlacementCheck) -> Chart:
     """Draw the total run times of random placements, and of the chosen, the best and the worst one."""
-    saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.saving)}) of run time"
+    saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.chosen_saving)}) of run time"
     title = (
         f"Placed by predictions of held-out pairs, {check.tasks} tasks save {saved} against random "
-        f"placements; the best placement saves {percent(check.possible)}"
+        f"placements; the best placement saves {percent(check.best_saving)}"
     )
     note = (
         "Run times are sums over measured pairs. Finding the best placement needs measurements of all pairs; "
@@ -294,4 +309,4 @@ def placement_chart(check: Check) -> Chart:
         Axis(f"placements (of {len(check.random):,})"),
     )
     shows = "Histogram of the total run time of random placements"
-    return drawn(Words("placements-random", title, shows, note), [panel], (8.4, 3.6))
+    return draw_chart(Words("placements-random", title, shows, note), [panel], (8.4, 3.6))

@@ -22,10 +22,10 @@ Machine = Annotated[
     str | None,
     typer.Option("--machine", metavar="M", help="Machine of the co-run (default: the only known one)."),
 ]
-Further = Annotated[
+ExtraTasks = Annotated[
     Path | None,
     typer.Option(
-        "--tasks", metavar="DIR", help="Tables with solo runs of more tasks, as `collect` writes them."
+        "--tasks", metavar="DIR", help="Tables with solo runs of more tasks, as `collect_suite` writes them."
     ),
 ]
 Whole = Annotated[
@@ -40,23 +40,25 @@ Whole = Annotated[
 @group.command("static")
 def corun_static(  # noqa: PLR0917 - typer hands options over by name
     task: Annotated[str, typer.Option("--task", metavar="A", help="Task whose slow-down is predicted.")],
-    beside: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner.")],
+    with_tasks: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner.")],
     more: Annotated[list[str] | None, typer.Argument(metavar="[C]...", help="More co-runners.")] = None,
     machine: Machine = None,
     model: Model = None,
-    further: Further = None,
+    extra_tasks: ExtraTasks = None,
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
     """Predict the slow-down of a task from solo runs, before the co-run."""
     from serving.corun.model import load_static
     from serving.corun.schemas import CorunQuestion
-    from serving.corun.static import ask
+    from serving.corun.static import predict_corun
     from serving.corun.text import static_text
 
-    corunners = [*beside, *(more or ())]
+    corunners = [*with_tasks, *(more or ())]
     question = CorunQuestion.model_construct(task=task, corunners=corunners, machine=machine)
-    return _give(ask(question, load_static(model, further)), static_text, output, as_json=as_json)
+    return _write_answer(
+        predict_corun(question, load_static(model, extra_tasks)), static_text, output, as_json=as_json
+    )
 
 
 @group.command("online")
@@ -74,15 +76,15 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Predict the slow-down of a new task from its first seconds, alone and with its co-runners."""
     from data.corun.tables import SAMPLE_DTYPES
-    from data.measure.perf_stat import read
+    from data.measure.perf_stat import read_intervals
     from serving.corun.model import known_online
-    from serving.corun.online_answer import answer
+    from serving.corun.online_answer import predict_online
     from serving.corun.text import online_text
 
-    alone, beside = (read(path, SAMPLE_DTYPES) for path in (solo, together))
+    alone, corun_samples = (read_intervals(path, SAMPLE_DTYPES) for path in (solo, together))
     names = (str(solo), str(together))
-    prediction = answer(alone, beside, machine, known_online(model), names, whole=whole)
-    return _give(prediction, online_text, output, as_json=as_json)
+    prediction = predict_online(alone, corun_samples, machine, known_online(model), names, whole=whole)
+    return _write_answer(prediction, online_text, output, as_json=as_json)
 
 
 @group.command("watch", context_settings={"ignore_unknown_options": True})
@@ -102,15 +104,15 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Sample a running task with perf and update its predicted impact (--json: one line per update)."""
-    from serving.answering import write
+    from serving.answering import write_output
     from serving.corun.model import known_online
-    from serving.corun.online_watch import Watching, shown
+    from serving.corun.online_watch import WatchedTask, watch_to_end
     from serving.corun.text import online_text
 
     json_file = _writes_json(output, as_json=as_json)
-    last = shown(Watching(target, solo, interval, machine, known_online(model)), as_json=as_json)
+    last = watch_to_end(WatchedTask(target, solo, interval, machine, known_online(model)), as_json=as_json)
     if output is not None or not as_json:
-        write(f"{last.model_dump_json(indent=1)}\n" if json_file else online_text(last), output)
+        write_output(f"{last.model_dump_json(indent=1)}\n" if json_file else online_text(last), output)
     return 0
 
 
@@ -124,21 +126,21 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     machine: Machine = None,
     model: Model = None,
-    further: Further = None,
+    extra_tasks: ExtraTasks = None,
     seed: Seed = None,
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
     """Place tasks on machines so that the total predicted slow-down is smallest."""
     from serving.corun.model import load_static
-    from serving.corun.place import checked_on, place
+    from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text
     from training.corun.placement import Room
 
-    static = load_static(model, further)
-    plan = place(tasks or (), Room(machines, slots), machine, static, SEED if seed is None else seed)
-    plan.checked = checked_on(plan.machine)
-    return _give(plan, place_text, output, as_json=as_json)
+    static = load_static(model, extra_tasks)
+    plan = place_tasks(tasks or (), Room(machines, slots), machine, static, SEED if seed is None else seed)
+    plan.checked = measured_saving_on(plan.machine)
+    return _write_answer(plan, place_text, output, as_json=as_json)
 
 
 @group.command("measure")
@@ -151,7 +153,7 @@ def corun_measure(
     """Run the best, worst and random placements of a plan on this machine, and compare their run times."""
     from data.corun.collect import main
     from data.tables.files import write_text
-    from serving.answering import write
+    from serving.answering import write_output
     from serving.corun.place import PLAN, measured_text, plan_of, read_measured
 
     content = plan_of(plan)
@@ -159,15 +161,17 @@ def corun_measure(
     code = main(suite, placements, output, repetitions)
     if code == 0:
         write_text(output / PLAN, content.model_dump_json(indent=1) + "\n")
-        write(measured_text(read_measured(output)), None)
+        write_output(measured_text(read_measured(output)), None)
     return code
 
 
-def _give(answer: Answer, as_text: Callable[[Answer], str], output: Path | None, *, as_json: bool) -> int:
-    from serving.answering import write
+def _write_answer(
+    answer: Answer, as_text: Callable[[Answer], str], output: Path | None, *, as_json: bool
+) -> int:
+    from serving.answering import write_output
 
     as_json = _writes_json(output, as_json=as_json)
-    write(f"{answer.model_dump_json(indent=1)}\n" if as_json else as_text(answer), output)
+    write_output(f"{answer.model_dump_json(indent=1)}\n" if as_json else as_text(answer), output)
     return 0
 
 

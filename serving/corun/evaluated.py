@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from data.corun.collect import PLACEMENTS_FILE
 from data.corun.tables import AND, CorunTables
 from data.corun.validity import CorunDecisions
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from serving.corun.place import PLACEMENTS, MeasuredPlacements, read_measured
@@ -31,7 +31,7 @@ DRAWS, _FEWEST = 1000, 4
 
 
 @dataclass(frozen=True)
-class Check:
+class PlacementCheck:
     """Total co-run seconds of all tasks, two per machine, by measured pairs.
 
     `chosen` is the placement by predictions; `best` and `worst` are those by the measurements.
@@ -49,17 +49,19 @@ class Check:
         return float((self.random > self.chosen).mean())
 
     @property
-    def saving(self) -> float:
+    def chosen_saving(self) -> float:
         """The share of the mean time of random placements that the chosen one saves."""
         return 1 - self.chosen / float(self.random.mean())
 
     @property
-    def possible(self) -> float:
+    def best_saving(self) -> float:
         """The share of the mean time of random placements that the best one saves."""
         return 1 - self.best / float(self.random.mean())
 
 
-def check(predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed: int) -> Check | None:
+def check_placements(
+    predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed: int
+) -> PlacementCheck | None:
     """Return the measured total times of placements by predicted impacts.
 
     `predicted` and `measured` hold impacts on the tasks (rows) by their co-runners (columns), `solo` holds
@@ -75,11 +77,17 @@ def check(predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed
     expected, actual = (np.where(others, matrix, 1.0) - 1 for matrix in matrices)
     seconds = solo[tasks].to_numpy(np.float64)
     alone, number, room = float(seconds.sum()), len(tasks), Room(-(-len(tasks) // 2), 2)
-    cost = placement.pairwise(actual * seconds[:, None])
-    chosen = placement.best(number, room, placement.pairwise(expected), seed)
-    plans = (chosen, placement.best(number, room, cost, seed), placement.worst(number, room, cost, seed))
-    took, best, worst = (alone + placement.total(list(plan.groups), cost) for plan in plans)
-    return Check(number, took, best, worst, alone + placement.random(number, room, cost, DRAWS, seed))
+    cost = placement.pairwise_cost(actual * seconds[:, None])
+    chosen = placement.best_placement(number, room, placement.pairwise_cost(expected), seed)
+    plans = (
+        chosen,
+        placement.best_placement(number, room, cost, seed),
+        placement.worst_placement(number, room, cost, seed),
+    )
+    took, best, worst = (alone + placement.total_slowdown(list(plan.groups), cost) for plan in plans)
+    return PlacementCheck(
+        number, took, best, worst, alone + placement.random_totals(number, room, cost, DRAWS, seed)
+    )
 
 
 _NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
@@ -108,7 +116,7 @@ TABLES = {
 }
 
 
-def where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
+def rows_with(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
     """Return the rows with these values, given by column."""
     for column, value in values.items():
         rows = rows[rows[column] == value]
@@ -148,7 +156,7 @@ class Entry(pages.Entry):
     interval_width: Score
 
     @property
-    def order(self) -> float:
+    def sort_key(self) -> float:
         """The smallest mean error comes first."""
         return self.mape.pooled or 0.0
 
@@ -220,49 +228,51 @@ class EvaluatedCoruns:
     @classmethod
     def read(cls, root: Path) -> EvaluatedCoruns:
         """Read the stages' files under `root`."""
-        places = Places("corun", root)
-        reports, decisions = places.evaluated, CorunDecisions.read(places.valid)
+        paths = FamilyPaths("corun", root)
+        reports, decisions = paths.evaluated, CorunDecisions.read(paths.valid)
         tables = {name: read_table(reports / f"{name}.parquet", dtypes) for name, dtypes in TABLES.items()}
         return cls(
-            read_json(places.metrics, Metrics),
-            decisions.kept(CorunTables.read(places.interim)),
-            tuple(decisions.explained()),
-            read_table(places.processed / "features.parquet", INSTANCES)[list(INSTANCES)],
+            read_json(paths.metrics, Metrics),
+            decisions.select_kept(CorunTables.read(paths.interim)),
+            tuple(decisions.explanation_lines()),
+            read_table(paths.processed / "features.parquet", INSTANCES)[list(INSTANCES)],
             read_measured(root / PLACEMENTS) if (root / PLACEMENTS / PLACEMENTS_FILE).is_file() else None,
             **tables,
         )
 
     @cached_property
-    def machine(self) -> str:
+    def shown_machine(self) -> str:
         """The machine with the most co-runs, for figures that show one."""
         return str(self.instances["machine"].value_counts(sort=True).sort_index(kind="stable").idxmax())
 
     @cached_property
-    def impacts(self) -> pd.DataFrame:
-        """Impacts on `machine`: a row per task, a column per co-runner; NaN: not measured."""
-        return self._matrix(self.instances, "impact")
+    def impact_matrix(self) -> pd.DataFrame:
+        """Impacts on `shown_machine`: a row per task, a column per co-runner; NaN: not measured."""
+        return self._pivot_pairs(self.instances, "impact")
 
     @cached_property
-    def unseen(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The champion's out-of-fold predictions for pairs on `machine`, and the measured impacts."""
-        rows = where(self.oof, model=self.metrics.champion, design=self.metrics.main)
-        return self._matrix(rows, "predicted"), self._matrix(rows, "measured")
+    def held_out(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The champion's out-of-fold predictions for pairs on `shown_machine`, and the measured impacts."""
+        rows = rows_with(self.oof, model=self.metrics.champion, design=self.metrics.main)
+        return self._pivot_pairs(rows, "predicted"), self._pivot_pairs(rows, "measured")
 
-    def _matrix(self, rows: pd.DataFrame, value: str) -> pd.DataFrame:
+    def _pivot_pairs(self, rows: pd.DataFrame, value: str) -> pd.DataFrame:
         pairs = rows[~rows["corunners"].str.contains(AND, regex=False)]
-        rows = where(pairs, machine=self.machine)
+        rows = rows_with(pairs, machine=self.shown_machine)
         return rows.pivot_table(index="task", columns="corunners", values=value, aggfunc="median")
 
     @cached_property
     def solo_seconds(self) -> pd.Series:
-        """Median solo seconds on `machine`, by task."""
-        return where(self.tables.tasks, machine=self.machine).groupby("task")["solo_seconds"].median()
+        """Median solo seconds on `shown_machine`, by task."""
+        return (
+            rows_with(self.tables.tasks, machine=self.shown_machine).groupby("task")["solo_seconds"].median()
+        )
 
     @cached_property
-    def strongest(self) -> tuple[str, str]:
-        """The task and the co-runner with the largest impact on `machine`."""
-        row, column = np.unravel_index(np.nanargmax(self.impacts.to_numpy()), self.impacts.shape)
-        return str(self.impacts.index[row]), str(self.impacts.columns[column])
+    def strongest_pair(self) -> tuple[str, str]:
+        """The task and the co-runner with the largest impact on `shown_machine`."""
+        row, column = np.unravel_index(np.nanargmax(self.impact_matrix.to_numpy()), self.impact_matrix.shape)
+        return str(self.impact_matrix.index[row]), str(self.impact_matrix.columns[column])
 
     def seeds_cells(self) -> list[dict[str, Any]]:
         """Return table 1 as rows: predictor, cells by kind and preparation, and the online cell."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
-from serving.models import ModelRef, Served, Source, loaded
+from serving.models import ModelRef, Served, Source, locate_and_read
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
-from training.registry.champions import CHAMPION, Address, Located, project_params, registered
+from training.registry.champions import CHAMPION, Address, Located, find_version, project_params
 
 #: Number of co-runs up to which compiled arrays are faster than reading the model.
 FEW = 5000
@@ -28,33 +28,35 @@ class Static:
     """The model that predicts from solo runs, the known solo runs, and the origin of the model."""
 
     card: ImpactCard
-    known: KnownTasks
+    known_tasks: KnownTasks
     ref: ModelRef
     quick: Callable[[], TrainedImpact]
     load: Callable[[], TrainedImpact]
 
-    def impacts(self, rows: pd.DataFrame) -> Floats:
+    def predict_impacts(self, rows: pd.DataFrame) -> Floats:
         """Return the impacts of rows of `KnownTasks.rows`, shape (n_rows,)."""
         model = self.quick() if len(rows) <= FEW else self.load()
         return model.predict(rows)["impact"].to_numpy(np.float64)
 
 
-def load_static(uri: Address = None, further: Path | None = None) -> Static:
-    """Load the static model, by default the champion; `further` holds tables with more solo runs."""
-    static = loaded(static_name, uri, _static)
-    if further is None:
+def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
+    """Load the static model, by default the champion; `extra_tasks` holds tables with more solo runs."""
+    static = locate_and_read(static_name, uri, _read_static)
+    if extra_tasks is None:
         return static
-    return replace(static, known=static.known.with_others(CorunTables.read(further)))
+    return replace(static, known_tasks=static.known_tasks.with_others(CorunTables.read(extra_tasks)))
 
 
-def _static(location: Located) -> Static:
+def _read_static(location: Located) -> Static:
     # read later by its version, so that card and model belong together
     def read_later(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
-        return cache(lambda: loaded(static_name, location.address, lambda found: read(found.directory)))
+        return cache(
+            lambda: locate_and_read(static_name, location.address, lambda located: read(located.directory))
+        )
 
-    card, known = ImpactCard.read(location.directory), KnownTasks.read(location.directory)
+    card, known_tasks = ImpactCard.read(location.directory), KnownTasks.read(location.directory)
     quick, load = read_later(TrainedImpact.read_quick), read_later(TrainedImpact.read)
-    return Static(card, known, IMPACTS.ref(location, card), quick, load)
+    return Static(card, known_tasks, IMPACTS.make_ref(location, card), quick, load)
 
 
 def static_name() -> str:
@@ -74,6 +76,6 @@ load_online = SECONDS.load
 
 def known_online(uri: Address = None) -> Online | None:
     """Load the online model, by default the champion; None if the registry has no champion."""
-    if uri is None and registered(f"models:/{online_name()}@{CHAMPION}") is None:
+    if uri is None and find_version(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
     return load_online(uri)

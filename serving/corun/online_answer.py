@@ -18,21 +18,21 @@ from data.errors import InputError
 from data.measure.perf_stat import TIME
 from serving.corun.model import Online
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
-from serving.corun.static import some, strongest
+from serving.corun.static import shorten_names, strongest_attributions
 from serving.http.schemas import ModelAnswer
 from training.corun import online as trained
 from training.corun.progress import (
     KINDS,
     NATURE,
     AlignedRuns,
-    ImpactBelief,
+    ImpactPosterior,
     ProgressKind,
-    WorkCourse,
-    believed,
-    beside,
+    WorkProgress,
+    align_runs,
+    choose_progress_kind,
     have_ended,
+    impact_posterior,
     is_longer,
-    kind,
 )
 from training.estimators.answering import require_finite
 
@@ -44,7 +44,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Looked:
+class UsableSamples:
     """Usable samples of one run.
 
     `table` has all samples since the first began, `stretch` the longest part without a gap; `never` names
@@ -59,17 +59,17 @@ class Looked:
     notes: tuple[str, ...]
 
     @property
-    def seconds(self) -> float:
+    def usable_seconds(self) -> float:
         """Length of `stretch`."""
         return float(self.stretch[TIME].iloc[-1])
 
     @cached_property
-    def counted(self) -> frozenset[str]:
+    def counted_events(self) -> frozenset[str]:
         """The events with counts in `stretch`."""
         has_counts = self.stretch.notna().to_numpy().any(axis=0)
         return frozenset(self.stretch.columns[has_counts]) - {TIME}
 
-    def lacking(self, events: Sequence[str]) -> list[str]:
+    def notes_on_missing(self, events: Sequence[str]) -> list[str]:
         """Return notes on missing and uncounted events of a model."""
         present = {*self.table.columns, *self.never}
         missing = {
@@ -77,13 +77,13 @@ class Looked:
             "did not count": [event for event in events if event in self.never],
         }
         return [
-            f"{self.source}: {verb} {len(names)} of the model's {len(events)} events ({some(names)})"
+            f"{self.source}: {verb} {len(names)} of the model's {len(events)} events ({shorten_names(names)})"
             for verb, names in missing.items()
             if names
         ]
 
 
-def looked(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> Looked:
+def usable_samples(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> UsableSamples:
     """Return the usable samples of one run, under canonical names of events.
 
     Intervals without any counts get zeros, since perf counts nothing while a task sleeps; gaps end the
@@ -96,16 +96,16 @@ def looked(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> Lo
         than `FEWEST` seconds are without a gap.
     """
     _require_time(table, source)
-    renamed = synonyms.canonical(table, TIME, events)
-    known = {*synonyms.SYNONYMS, *events}
-    columns = [TIME, *(name for name in renamed.table.columns if name in known)]
+    renamed = synonyms.canonical_samples(table, TIME, events)
+    known_events = {*synonyms.SYNONYMS, *events}
+    columns = [TIME, *(name for name in renamed.table.columns if name in known_events)]
     awake = _checked_counts(renamed.table[columns], source)
-    others = [name for name in renamed.table.columns.drop(TIME) if name not in known]
+    others = [name for name in renamed.table.columns.drop(TIME) if name not in known_events]
     unknown = [
         f"{name} (did you mean {near}?)" if near else name
-        for name, near in synonyms.unknown(others, events).items()
+        for name, near in synonyms.unknown_events(others, events).items()
     ]
-    strange = [f"unknown events {some(unknown)}"] if unknown else []
+    strange = [f"unknown events {shorten_names(unknown)}"] if unknown else []
     never = frozenset(awake.columns[awake.isna().all()])
     usable = awake.drop(columns=list(never))
     if not {*usable.columns} & {*events, *(kind.event for kind in KINDS)}:
@@ -120,8 +120,10 @@ def looked(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> Lo
     notes = [f"{source}: {line}" for line in strange]
     partial = [event for event in usable if usable[event].isna().any()]
     if partial:
-        notes.append(f"{source}: did not count {some(partial)} in every interval; the others are used")
-    return Looked(source, whole, stretch, never, renamed.privileges, (*notes, *cut))
+        notes.append(
+            f"{source}: did not count {shorten_names(partial)} in every interval; the others are used"
+        )
+    return UsableSamples(source, whole, stretch, never, renamed.privileges, (*notes, *cut))
 
 
 def _require_time(table: pd.DataFrame, source: str) -> None:
@@ -191,57 +193,67 @@ class ProgressOpinion:
     """
 
     kind: ProgressKind
-    mixture: ImpactBelief
+    mixture: ImpactPosterior
     so_far: float
     seen: float
     whole: bool
-    drivers: list[ImpactDriverAnswer]
+    attributions: list[ImpactDriverAnswer]
     notes: list[str]
 
 
 def progress_opinion(
-    pair: Sequence[Looked], *, whole: bool | None, ended: float | None = None
+    pair: Sequence[UsableSamples], *, whole: bool | None, ended: float | None = None
 ) -> ProgressOpinion | None:
     """Estimate the impact by progress; None if the runs share no event that measures progress.
 
     `ended`: seconds after which the co-run ended, if it did.
     """
     solo, corun = pair
-    shared = {name for name in solo.counted & corun.counted if all(run.table[name].sum() > 0 for run in pair)}
-    by = kind(shared)
+    shared = {
+        name
+        for name in solo.counted_events & corun.counted_events
+        if all(run.table[name].sum() > 0 for run in pair)
+    }
+    by = choose_progress_kind(shared)
     if by is None:
         return None
-    alone, together = (_course(run.table, by.event, shared) for run in pair)
+    alone, together = (_work_course(run.table, by.event, shared) for run in pair)
     both_ended = whole is None and have_ended(alone, together)
     complete = both_ended or (is_longer(alone, together) if whole is None else whole)
-    runs = beside(alone, together, whole=complete, ended=both_ended)
-    drivers = _progress_drivers(by, pair, shared, runs)
+    runs = align_runs(alone, together, whole=complete, ended=both_ended)
+    attributions = _progress_attributions(by, pair, shared, runs)
     if ended is not None and complete:
-        impact = ended / alone.seconds
+        impact = ended / alone.sampled_seconds
         return ProgressOpinion(
-            ProgressKind(by.event), ImpactBelief.known(impact), impact, 1.0, complete, drivers, []
+            ProgressKind(by.event),
+            ImpactPosterior.from_measured(impact),
+            impact,
+            1.0,
+            complete,
+            attributions,
+            [],
         )
     if both_ended:
         by = ProgressKind(by.event)
-    mixture = believed(runs)
+    mixture = impact_posterior(runs)
     return ProgressOpinion(
         by,
-        mixture if by.hides is None else mixture.hidden(by.hides),
-        runs.corun.sum() / runs.seen,
-        min(runs.seen / alone.seconds, 1.0),
+        mixture if by.hides is None else mixture.add_independent(by.hides),
+        runs.corun.sum() / runs.seen_seconds,
+        min(runs.seen_seconds / alone.sampled_seconds, 1.0),
         complete,
-        drivers,
+        attributions,
         _progress_notes(by, pair, runs, alone, guessed=whole is None),
     )
 
 
-def _course(table: pd.DataFrame, event: str, events: set[str]) -> WorkCourse:
+def _work_course(table: pd.DataFrame, event: str, events: set[str]) -> WorkProgress:
     nature = [name for name in NATURE if name in events and name != event]
-    counts = np.column_stack([_filled(table, name) for name in (event, *nature)])
-    return WorkCourse(table[TIME].to_numpy(np.float64), counts[:, 0], counts[:, 1:])
+    counts = np.column_stack([_filled_counts(table, name) for name in (event, *nature)])
+    return WorkProgress(table[TIME].to_numpy(np.float64), counts[:, 0], counts[:, 1:])
 
 
-def _filled(table: pd.DataFrame, event: str) -> Floats:
+def _filled_counts(table: pd.DataFrame, event: str) -> Floats:
     """Return the counts of an event per interval; missing rates are interpolated."""
     ends = table[TIME].to_numpy(np.float64)
     lasted = np.diff(ends, prepend=0.0)
@@ -250,26 +262,28 @@ def _filled(table: pd.DataFrame, event: str) -> Floats:
     return np.asarray(np.interp(ends, ends[counted], rates[counted]) * lasted)
 
 
-def _progress_drivers(
-    by: ProgressKind, pair: Sequence[Looked], shared: set[str], runs: AlignedRuns
+def _progress_attributions(
+    by: ProgressKind, pair: Sequence[UsableSamples], shared: set[str], runs: AlignedRuns
 ) -> list[ImpactDriverAnswer]:
     """Return the factors of the impact so far: processor share, clock, and work per cycle."""
     events = [name for name in _CHAIN if name in shared and name != by.event] + [by.event]
-    factor, drivers = 1.0, []
+    factor, attributions = 1.0, []
     for event in events:
         alone, together = (
-            np.interp(until, run.table[TIME], _filled(run.table, event).cumsum()) / until
-            for run, until in zip(pair, (runs.seen, runs.corun.sum()), strict=True)
+            np.interp(until, run.table[TIME], _filled_counts(run.table, event).cumsum()) / until
+            for run, until in zip(pair, (runs.seen_seconds, runs.corun.sum()), strict=True)
         )
         lost = alone / together if together else 1.0
         change = lost / factor - 1
-        drivers.append(ImpactDriverAnswer(feature=event, value=together, usual=alone, contribution=change))
+        attributions.append(
+            ImpactDriverAnswer(feature=event, value=together, usual=alone, contribution=change)
+        )
         factor = lost
-    return drivers
+    return attributions
 
 
 def _progress_notes(
-    by: ProgressKind, pair: Sequence[Looked], runs: AlignedRuns, alone: WorkCourse, *, guessed: bool
+    by: ProgressKind, pair: Sequence[UsableSamples], runs: AlignedRuns, alone: WorkProgress, *, guessed: bool
 ) -> list[str]:
     solo, corun = pair
     notes = [f"{by.says}: the interval is wider for it"] if by.says else []
@@ -277,12 +291,12 @@ def _progress_notes(
     if modes[0] != modes[1]:
         notes.append(f"{solo.source} counts {by.event}:{modes[0]}, {corun.source} {by.event}:{modes[1]}")
     if runs.whole and guessed and len(runs.rest):
-        notes.append(f"{solo.source} lasts {alone.seconds:.4g} s and counts as the whole run")
+        notes.append(f"{solo.source} lasts {alone.sampled_seconds:.4g} s and counts as the whole run")
     return notes
 
 
 #: Log odds above which a note says that the two runs may be swapped (3 to 1).
-ASKED = math.log(3)
+SWAPPED_LOG_ODDS = math.log(3)
 
 
 @dataclass(frozen=True)
@@ -296,33 +310,35 @@ class TrainedOpinion:
     width: float
     missing: float
     swapped: bool
-    drivers: list[ImpactDriverAnswer]
+    attributions: list[ImpactDriverAnswer]
     notes: list[str]
 
 
-def trained_opinion(pair: Sequence[Looked], machine: str | None, online: Online) -> TrainedOpinion | None:
+def trained_opinion(
+    pair: Sequence[UsableSamples], machine: str | None, online: Online
+) -> TrainedOpinion | None:
     """Predict by the trained model; None if the runs share none of its events."""
     card = online.model.card
-    counted = [event for event in card.events if all(event in run.counted for run in pair)]
+    counted = [event for event in card.events if all(event in run.counted_events for run in pair)]
     if not counted:
         return None
-    seconds = min(card.seconds, *(run.seconds for run in pair))
-    start = np.stack([_start(run.stretch, card.events, counted, seconds) for run in pair])
-    done = online.model.model.completed(start)
+    seconds = min(card.seconds, *(run.usable_seconds for run in pair))
+    start = np.stack([_run_start(run.stretch, card.events, counted, seconds) for run in pair])
+    done = online.model.model.completion_rates(start)
     is_counted = np.isin(card.events, counted)
     changes = online.model.model.changes
-    ratios = changes.filled(done[1] - done[0], is_counted)
-    impact, drivers = _impact(ratios, start, is_counted, online)
+    ratios = changes.fill_missing(done[1] - done[0], is_counted)
+    impact, attributions = _explained_impact(ratios, start, is_counted, online)
     missing = 1 - len(counted) / len(card.events)
-    swapped = changes.swapped(ratios, is_counted) > ASKED
-    notes = [note for run in pair for note in run.lacking(card.events)]
+    swapped = changes.swap_log_odds(ratios, is_counted) > SWAPPED_LOG_ODDS
+    notes = [note for run in pair for note in run.notes_on_missing(card.events)]
     notes += _trained_notes(machine, seconds, missing, online)
     return TrainedOpinion(
-        impact, card.half_width(machine, seconds, missing), missing, swapped, drivers, notes
+        impact, card.half_width(machine, seconds, missing), missing, swapped, attributions, notes
     )
 
 
-def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], seconds: float) -> Floats:
+def _run_start(table: pd.DataFrame, events: Sequence[str], counted: list[str], seconds: float) -> Floats:
     """Return `training.corun.online.SampledRuns.start` of a run; events that are not `counted` have zeros."""
     times = table[TIME].to_numpy(np.float64)
     lasted = np.diff(times, prepend=0.0)
@@ -334,26 +350,28 @@ def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], secon
         filled[event] = np.where(is_counted, counts, rate * lasted)
     rows = pd.DataFrame({event: filled.get(event, np.zeros(len(table))) for event in events})
     about = dict.fromkeys(trained.RUN, "") | {"repetition": 1}
-    return np.asarray(trained.SampledRuns.of(rows.assign(**about, **{TIME: times}), seconds).start[0])
+    return np.asarray(
+        trained.SampledRuns.from_samples(rows.assign(**about, **{TIME: times}), seconds).start[0]
+    )
 
 
-def _impact(
+def _explained_impact(
     ratios: Floats, start: Floats, is_counted: NDArray[np.bool_], online: Online
 ) -> tuple[float, list[ImpactDriverAnswer]]:
     """Return the impact, and the events that change it most: impact / impact with an unchanged rate - 1."""
     events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
     without[np.arange(1, len(events) + 1), np.arange(len(events))] = 0.0
-    impacts = online.model.model.impacts(without)
+    impacts = online.model.model.impacts_of_ratios(without)
     rates = np.expm1(start[:, :, 0])
-    drivers = [
+    attributions = [
         ImpactDriverAnswer(
             feature=event, value=rates[1, place], usual=rates[0, place], contribution=impacts[0] / other - 1
         )
         for place, (event, other) in enumerate(zip(events, impacts[1:], strict=True))
         if is_counted[place]
     ]
-    return float(impacts[0]), strongest(drivers)
+    return float(impacts[0]), strongest_attributions(attributions)
 
 
 def _trained_notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
@@ -380,7 +398,7 @@ CONFIDENCE = 0.9
 _LACKING = 0.5
 
 
-def answer(
+def predict_online(
     solo: pd.DataFrame,
     corun: pd.DataFrame,
     machine: str | None,
@@ -395,7 +413,7 @@ def answer(
     Parameters
     ----------
     solo, corun : DataFrame
-        ``t_seconds`` and a column per event, as `data.measure.perf_stat.read` returns them.
+        ``t_seconds`` and a column per event, as `data.measure.perf_stat.read_intervals` returns them.
     machine : str or None
         Machine of the samples; None: one that the model was trained on.
     online : Online or None
@@ -410,10 +428,10 @@ def answer(
     Raises
     ------
     InputError
-        If samples are unusable (`looked`), or the runs share no usable event.
+        If samples are unusable (`usable_samples`), or the runs share no usable event.
     """
     events = () if online is None else online.model.card.events
-    pair = [looked(table, name, events) for table, name in zip((solo, corun), names, strict=True)]
+    pair = [usable_samples(table, name, events) for table, name in zip((solo, corun), names, strict=True)]
     progress = progress_opinion(pair, whole=whole, ended=ended)
     learned = None if online is None else trained_opinion(pair, machine, online)
     if learned and progress and progress.kind.hides is None and (ended or learned.missing > _LACKING):
@@ -423,28 +441,28 @@ def answer(
             f"shares no event with {names[1]} that measures progress or that the model uses", file=names[0]
         )
     confidence = CONFIDENCE if online is None else online.model.card.confidence
-    low, impact, high = _interval(progress, learned, confidence)
+    low, impact, high = _combined_interval(progress, learned, confidence)
     if online is not None:
         require_finite(online.model.card.model, "impact", low, impact, high)
-    drivers = learned.drivers if learned else []
+    attributions = learned.attributions if learned else []
     # the split by progress is exact, the attribution of the model is not
     if progress and (learned is None or progress.kind.hides is None):
-        drivers = progress.drivers
+        attributions = progress.attributions
     notes = [note for source in (*pair, progress, learned) if source for note in source.notes]
     return OnlineAnswer(
-        model=PROGRESS if online is None or learned is None else online.ref.answer,
+        model=PROGRESS if online is None or learned is None else online.ref.model_answer,
         impact=impact,
         low=low,
         high=high,
         confidence=confidence,
-        sampled_seconds=min(run.seconds for run in pair),
-        drivers=drivers,
-        opinions=_opinions(progress, learned, confidence),
-        notes=list(dict.fromkeys([*notes, *_swapped(progress, learned, impact, names)])),
+        sampled_seconds=min(run.usable_seconds for run in pair),
+        attributions=attributions,
+        opinions=_opinion_answers(progress, learned, confidence),
+        notes=list(dict.fromkeys([*notes, *_swapped_notes(progress, learned, impact, names)])),
     )
 
 
-def _interval(
+def _combined_interval(
     progress: ProgressOpinion | None, learned: TrainedOpinion | None, confidence: float
 ) -> tuple[float, float, float]:
     """Return the lower end, the middle and the upper end of the interval after one or both opinions."""
@@ -454,18 +472,18 @@ def _interval(
     mixture = progress.mixture
     if learned is not None:
         deviation = learned.width / float(ndtri((1 + confidence) / 2))
-        mixture = mixture.with_opinion(float(np.log(learned.impact)), deviation)
+        mixture = mixture.with_prediction(float(np.log(learned.impact)), deviation)
     shares = ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
     low, middle, high = (float(np.exp(mixture.quantile(share))) for share in shares)
     return low, middle, high
 
 
-def _opinions(
+def _opinion_answers(
     progress: ProgressOpinion | None, learned: TrainedOpinion | None, confidence: float
 ) -> list[OnlineOpinion]:
     opinions = []
     if progress:
-        low, impact, high = _interval(progress, None, confidence)
+        low, impact, high = _combined_interval(progress, None, confidence)
         opinions.append(
             OnlineOpinion(
                 by=progress.kind.event,
@@ -478,12 +496,12 @@ def _opinions(
             )
         )
     if learned:
-        low, impact, high = _interval(None, learned, confidence)
+        low, impact, high = _combined_interval(None, learned, confidence)
         opinions.append(OnlineOpinion(by="trained", impact=impact, low=low, high=high, confidence=confidence))
     return opinions
 
 
-def _swapped(
+def _swapped_notes(
     progress: ProgressOpinion | None, learned: TrainedOpinion | None, impact: float, names: Sequence[str]
 ) -> list[str]:
     """Return a note that asks whether the runs are swapped if the samples suggest it."""

@@ -20,12 +20,12 @@ from data.corun.run import STOPPED
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure.child import Child, end_in_good_order
-from data.measure.kernel_counts import descendants, running_seconds
-from data.measure.perf_stat import TIME, Counting, parsed, read, uncountable
+from data.measure.kernel_counts import running_seconds, with_descendants
+from data.measure.perf_stat import TIME, Counting, parse_intervals, read_intervals, uncountable_events
 from serving.corun.model import Online
-from serving.corun.online_answer import answer
+from serving.corun.online_answer import predict_online
 from serving.corun.schemas import OnlineAnswer
-from serving.corun.static import some
+from serving.corun.static import shorten_names
 from serving.corun.text import settling_text
 from training.corun.progress import KINDS
 
@@ -36,7 +36,7 @@ _LATE = 0.5
 
 
 @dataclass(frozen=True)
-class Watching:
+class WatchedTask:
     """A task to watch: a process id or a command, its solo samples, and the trained model."""
 
     target: Sequence[str]
@@ -45,21 +45,21 @@ class Watching:
     machine: str | None
     online: Online | None
 
-    def answers(self, say: Callable[[str], None]) -> Iterator[OnlineAnswer]:
+    def yield_predictions(self, say: Callable[[str], None]) -> Iterator[OnlineAnswer]:
         """Yield a prediction after each interval, until the task ends or Ctrl-C; pass notes to `say`."""
-        alone = read(self.solo, SAMPLE_DTYPES)
-        events = _countable(alone, self.solo, say)
+        alone = read_intervals(self.solo, SAMPLE_DTYPES)
+        events = _countable_events(alone, self.solo, say)
         before = running_seconds(int(self.target[0])) if _is_pid(self.target) else 0.0
         slower = 1.0
         if before > _LATE:
             say(f"it has run for {before:.1f} s: the prediction assumes that it ran like this from its start")
         problem = "ended before anything was counted"
         names = (str(self.solo), _NAME)
-        for samples, ended in _sampled(self.target, events, self.interval):
+        for samples, ended in _sample_task(self.target, events, self.interval):
             after = before + samples[TIME].iloc[-1] if ended else None
             try:
-                found = answer(
-                    alone if ended else _after(alone, before / slower),
+                prediction = predict_online(
+                    alone if ended else _samples_after(alone, before / slower),
                     samples,
                     self.machine,
                     self.online,
@@ -70,34 +70,34 @@ class Watching:
             except InputError as exc:
                 problem = str(exc)
                 continue
-            problem, slower = "", found.impact or 1.0
-            yield found
+            problem, slower = "", prediction.impact or 1.0
+            yield prediction
         if problem:
             raise InputError(problem, place="watch")
 
 
-def _countable(alone: pd.DataFrame, solo: Path, say: Callable[[str], None]) -> list[str]:
+def _countable_events(alone: pd.DataFrame, solo: Path, say: Callable[[str], None]) -> list[str]:
     """Return the events of the solo run that this machine counts; pass a note on the others to `say`."""
     wanted = [str(name) for name in alone.columns.drop(TIME)]
-    lacking = uncountable(wanted)
+    lacking = uncountable_events(wanted)
     countable = [name for name in wanted if name not in lacking]
     if lacking:
-        say(f"this machine does not count {some(list(lacking))}, which {solo} has")
+        say(f"this machine does not count {shorten_names(list(lacking))}, which {solo} has")
     if not countable:
         expected = f"{KINDS[0].event} or task-clock"
         raise InputError(f"has no event that perf counts here; expected {expected}", file=solo)
     return countable
 
 
-def _sampled(
+def _sample_task(
     target: Sequence[str], events: Sequence[str], interval: float
 ) -> Iterator[tuple[pd.DataFrame, bool]]:
     """Yield all samples so far after each interval, and whether the task has ended."""
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
-        pid, ended = _running(target, stack)
-        counting = Counting(list(descendants(pid)), events, interval, Path(scratch) / "samples")
+        pid, ended = _attach_or_start(target, stack)
+        counting = Counting(list(with_descendants(pid)), events, interval, Path(scratch) / "samples")
         stack.callback(counting.close)
-        counting.enable()
+        counting.start_counting()
         if not _is_pid(target):
             os.kill(pid, signal.SIGCONT)
         lines, going = 0, True
@@ -107,10 +107,10 @@ def _sampled(
                 text = _whole_lines(counting.output)
                 if text.count("\n") > lines and going:
                     lines = text.count("\n")
-                    yield parsed(text, _NAME, SAMPLE_DTYPES), False
+                    yield parse_intervals(text, _NAME, SAMPLE_DTYPES), False
         except KeyboardInterrupt:
             pass
-        yield counting.stop(), not going
+        yield counting.stop_counting(), not going
 
 
 def _whole_lines(path: Path) -> str:
@@ -121,7 +121,7 @@ def _whole_lines(path: Path) -> str:
     return text[: text.rfind("\n") + 1]
 
 
-def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
+def _attach_or_start(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
     """Return the process id, and a file descriptor that is readable at its end; commands start stopped."""
     if not _is_pid(target):
         if shutil.which(target[0]) is None:
@@ -139,7 +139,7 @@ def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
     return int(target[0]), ended
 
 
-def _after(alone: pd.DataFrame, seconds: float) -> pd.DataFrame:
+def _samples_after(alone: pd.DataFrame, seconds: float) -> pd.DataFrame:
     left = alone[alone[TIME] > seconds]
     if seconds < _LATE or left.empty:
         return alone
@@ -150,7 +150,7 @@ def _is_pid(target: Sequence[str]) -> bool:
     return len(target) == 1 and target[0].isdecimal()
 
 
-def shown(watching: Watching, *, as_json: bool) -> OnlineAnswer:
+def watch_to_end(watching: WatchedTask, *, as_json: bool) -> OnlineAnswer:
     """Watch a task to its end; return the last answer.
 
     With `as_json`, each answer is a line on standard output; otherwise it replaces the status line of the
@@ -159,7 +159,9 @@ def shown(watching: Watching, *, as_json: bool) -> OnlineAnswer:
     console = Console(stderr=True)
     last: OnlineAnswer | None = None
     with console.status("watching") if console.is_terminal else nullcontext() as line:
-        for last in watching.answers(lambda note: console.print(note, markup=False, soft_wrap=True)):
+        for last in watching.yield_predictions(
+            lambda note: console.print(note, markup=False, soft_wrap=True)
+        ):
             if as_json:
                 sys.stdout.write(f"{last.model_dump_json()}\n")
                 sys.stdout.flush()

@@ -15,7 +15,7 @@ from serving.corun.charts import (
     times_chart,
     trend_chart,
 )
-from serving.corun.evaluated import Check, EvaluatedCoruns, check
+from serving.corun.evaluated import EvaluatedCoruns, PlacementCheck, check_placements
 from serving.reports.charts import percent
 from serving.reports.rendering import CORUN, render
 
@@ -37,9 +37,9 @@ DESIGNS = {
 _SHORT = 0.05
 
 
-def advice(given: EvaluatedCoruns, checked: Check | None) -> Iterator[str]:
+def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -> Iterator[str]:
     """Yield recommendations; `checked` compares placements, if they were compared."""
-    metrics = given.metrics
+    metrics = evaluation.metrics
     scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
     names = {name: DESIGNS[name][0] if name in DESIGNS else name for name in scores}
     main = scores[metrics.main]
@@ -57,10 +57,10 @@ def advice(given: EvaluatedCoruns, checked: Check | None) -> Iterator[str]:
             f"Do not rely on it for {' or '.join(useless)}: R² is not above 0, so its predictions are no "
             f"better than the mean impact."
         )
-    if given.impacts.notna().any(axis=None):
-        task, other = given.strongest
-        slower = percent(float(given.impacts.loc[task, other]) - 1, 0)
-        typical = percent(float(given.impacts.stack().median()) - 1)
+    if evaluation.impact_matrix.notna().any(axis=None):
+        task, other = evaluation.strongest_pair
+        slower = percent(float(evaluation.impact_matrix.loc[task, other]) - 1, 0)
+        typical = percent(float(evaluation.impact_matrix.stack().median()) - 1)
         yield (
             f"Keep {task} away from {other}, which makes it {slower} slower; the median pair costs {typical}."
         )
@@ -69,14 +69,14 @@ def advice(given: EvaluatedCoruns, checked: Check | None) -> Iterator[str]:
     yield _noise_advice(metrics.repeatability.mape, main.mape.pooled)
 
 
-def _placement_advice(checked: Check, noise: float | None) -> str:
-    saved = f"Placing all tasks by predictions saves {percent(checked.saving)} of run time"
-    if noise is not None and checked.saving <= noise:
+def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
+    saved = f"Placing all tasks by predictions saves {percent(checked.chosen_saving)} of run time"
+    if noise is not None and checked.chosen_saving <= noise:
         return (
             f"{saved}, which is within the variation of solo runs of one task ({percent(noise)}): for such "
             f"tasks it is hardly worth it."
         )
-    return f"{saved}; the best placement saves {percent(checked.possible)}. Use `perfjudge corun place`."
+    return f"{saved}; the best placement saves {percent(checked.best_saving)}. Use `perfjudge corun place`."
 
 
 def _noise_advice(repeats: float | None, error: float | None) -> str:
@@ -95,35 +95,35 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
 
 def page(root: Path) -> str:
     """Return the page for the files under `root` as self-contained HTML."""
-    given = EvaluatedCoruns.read(root)
-    metrics, repeats = given.metrics, given.metrics.repeatability
-    checked = check(*given.unseen, given.solo_seconds, metrics.seed)
+    evaluation = EvaluatedCoruns.read(root)
+    metrics, repeats = evaluation.metrics, evaluation.metrics.repeatability
+    checked = check_placements(*evaluation.held_out, evaluation.solo_seconds, metrics.seed)
     sampled = f"Online model ({metrics.online.champion})" if metrics.online else "Online model"
-    online_residuals = residual_chart("figure-4", given.online_residuals, sampled)
-    static_residuals = residual_chart("figure-5", given.residuals, f"Static model ({metrics.champion})")
+    online_residuals = residual_chart("figure-4", evaluation.online_residuals, sampled)
+    static_residuals = residual_chart("figure-5", evaluation.residuals, f"Static model ({metrics.champion})")
     no_samples = "This data has no samples."
     return render(
         "corun.html",
-        given=given,
+        given=evaluation,
         metrics=metrics,
         splits=[(name, DESIGNS.get(name, ("", name))[1], split) for name, split in metrics.splits.items()],
-        table_1=given.seeds_cells(),
+        table_1=evaluation.seeds_cells(),
         measured=[
-            (f"Figure 1 of {CORUN.short}", times_chart(given), "No task ran beside two others."),
-            ("All pairs", heat_map(given), "No pairs were measured."),
-            (f"Figure 2 of {CORUN.short}", events_chart(given), "This data has no events of co-runs."),
-            (f"Figure 3 of {CORUN.short}", trend_chart(given), no_samples),
+            (f"Figure 1 of {CORUN.short}", times_chart(evaluation), "No task ran beside two others."),
+            ("All pairs", heat_map(evaluation), "No pairs were measured."),
+            (f"Figure 2 of {CORUN.short}", events_chart(evaluation), "This data has no events of co-runs."),
+            (f"Figure 3 of {CORUN.short}", trend_chart(evaluation), no_samples),
         ],
         residuals=[
             (f"Figure 4 of {CORUN.short}", online_residuals, f"{no_samples[:-1]}, hence no online model."),
             (f"Figure 5 of {CORUN.short}", static_residuals, "No residuals were stored."),
         ],
-        importance=importance_chart(given.importance),
-        removed=given.removed.to_dict("records"),
+        importance=importance_chart(evaluation.importance),
+        removed=evaluation.removed.to_dict("records"),
         seconds=metrics.online and seconds_chart(metrics.online, repeats, metrics.tolerance),
         check=checked,
         placements=checked and placement_chart(checked),
-        run=given.placements,
-        points=list(advice(given, checked)),
+        run=evaluation.placements,
+        points=list(report_advice(evaluation, checked)),
         papers=[CORUN],
     )

@@ -13,15 +13,15 @@ from pydantic import ValidationError
 
 from data.corun.collect import PLACEMENT_DTYPES, PLACEMENTS_FILE
 from data.errors import InputError
-from data.tables.documents import said
+from data.tables.documents import validation_message
 from data.tables.files import content_of
 from data.tables.specs import read_table
 from serving.corun.model import Static
 from serving.corun.schemas import CheckedAnswer, PlaceAnswer, PlacementAnswer, RandomAnswer, SavingAnswer
-from serving.corun.static import impacts, machine_of, require
-from serving.http.schemas import finite
+from serving.corun.static import impact_matrix, resolve_machine, source_machines
+from serving.http.schemas import finite_or_none
 from serving.reports.separation import ERRORS
-from serving.reports.text_tables import tabulated
+from serving.reports.text_tables import text_table
 from training.corun import placement
 from training.corun.placement import Placement, Room
 
@@ -60,29 +60,29 @@ class MeasuredPlacements:
         )
 
     @property
-    def checked(self) -> CheckedAnswer:
+    def measured_saving(self) -> CheckedAnswer:
         """The saved time of the predicted best placement, compared with random placements."""
         drawn = self.totals["placement"].str.startswith(RANDOM)
-        predicted = self._saving("predicted", drawn)
+        predicted = self._mean_saving("predicted", drawn)
         return CheckedAnswer(
             tasks=self.tasks,
             draws=int(drawn.sum()),
-            saved_against_random=self._saving("measured", drawn),
+            saved_against_random=self._mean_saving("measured", drawn),
             predicted=predicted if np.isfinite(predicted.seconds) else None,
         )
 
-    def _saving(self, column: str, drawn: pd.Series) -> SavingAnswer:
+    def _mean_saving(self, column: str, drawn: pd.Series) -> SavingAnswer:
         seconds = self.totals[column]
         took, random = float(seconds[self.totals["placement"] == BEST].mean()), float(seconds[drawn].mean())
         return SavingAnswer(seconds=random - took, share=1 - took / random)
 
 
-def checked_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
+def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
     """Return the measured saving of a plan for `machine`; None if no plan was measured there."""
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
     measured = read_measured(directory)
-    return measured.checked if measured.plan.machine == machine else None
+    return measured.measured_saving if measured.plan.machine == machine else None
 
 
 def plan_of(path: Path) -> PlaceAnswer:
@@ -90,7 +90,7 @@ def plan_of(path: Path) -> PlaceAnswer:
     try:
         return PlaceAnswer.model_validate(content_of(path))
     except ValidationError as exc:
-        problem = f"is no placement that perfjudge corun place --json wrote ({said(exc)})"
+        problem = f"is no placement that perfjudge corun place --json wrote ({validation_message(exc)})"
         raise InputError(problem, file=path) from exc
 
 
@@ -109,7 +109,7 @@ def read_measured(directory: Path) -> MeasuredPlacements:
     return MeasuredPlacements(plan, table, tasks, str(rows["machine"].iloc[0]))
 
 
-def measured_text(found: MeasuredPlacements) -> str:
+def measured_text(placements: MeasuredPlacements) -> str:
     """Return predicted and measured totals as a text table, followed by a summary."""
     rows = [
         (
@@ -118,41 +118,50 @@ def measured_text(found: MeasuredPlacements) -> str:
             f"{row['measured']:.1f}",
             f"\N{PLUS-MINUS SIGN} {row['spread']:.1f}" if row["repetitions"] > 1 else "-",
         )
-        for row in found.totals.to_dict("records")
+        for row in placements.totals.to_dict("records")
     ]
     numbers = ("predicted", "measured", "repetitions differ by")
-    caption = f"{found.tasks} tasks on {found.machine}; seconds of run time in all"
-    return f"{tabulated(('placement', *numbers), rows, numbers=numbers, caption=caption)}{found.summary}\n"
+    caption = f"{placements.tasks} tasks on {placements.machine}; seconds of run time in all"
+    return (
+        f"{text_table(('placement', *numbers), rows, numbers=numbers, caption=caption)}{placements.summary}\n"
+    )
 
 
-def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static, seed: int) -> PlaceAnswer:
+def place_tasks(
+    tasks: Sequence[str], room: Room, machine: str | None, static: Static, seed: int
+) -> PlaceAnswer:
     """Return the best, the worst and random placements of tasks on equal machines.
 
     `tasks` may repeat (default: all known tasks of the machine). Run times are None without solo times.
     """
-    meant = machine_of(machine, static)
-    everyone = tuple(tasks) or tuple(sorted(static.known.on.get(meant, ())))
+    meant = resolve_machine(machine, static)
+    everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))
     if not everyone:
         raise InputError(f'no task ran alone on "{meant}"; name the tasks to place')
-    source = require(everyone, meant, static)[0]
-    room.require(len(everyone))
+    source = source_machines(everyone, meant, static)[0]
+    room.require_space(len(everyone))
     names, numbers = np.unique(np.array(everyone, np.str_), return_inverse=True)
-    predicted = impacts(names.tolist(), source, static)[np.ix_(numbers, numbers)]
-    solo = {name: static.known.seconds(meant, name) for name in names.tolist()}
+    predicted = impact_matrix(names.tolist(), source, static)[np.ix_(numbers, numbers)]
+    solo = {name: static.known_tasks.solo_seconds(meant, name) for name in names.tolist()}
     seconds = np.array([solo[task] for task in everyone])
-    cost = placement.pairwise(predicted - 1)
-    longer = placement.pairwise((predicted - 1) * seconds[:, None])
+    cost = placement.pairwise_cost(predicted - 1)
+    longer = placement.pairwise_cost((predicted - 1) * seconds[:, None])
     alone, number = float(seconds.sum()), len(everyone)
 
-    def described(name: str, chosen: Placement) -> PlacementAnswer:
+    def placement_answer(name: str, chosen: Placement) -> PlacementAnswer:
         groups = [[everyone[task] for task in group] for group in chosen.groups]
-        total = finite(alone + placement.total(list(chosen.groups), longer))
+        total = finite_or_none(alone + placement.total_slowdown(list(chosen.groups), longer))
         return PlacementAnswer(name=name, groups=groups, slowdown=chosen.total, seconds=total)
 
-    best = placement.best(number, room, cost, seed)
-    first, last = described(BEST, best), described(WORST, placement.worst(number, room, cost, seed))
-    drawn = enumerate(placement.drawn(number, room, cost, LISTED, seed), 1)
-    totals, longer_by = (placement.random(number, room, costs, DRAWS, seed) for costs in (cost, longer))
+    best = placement.best_placement(number, room, cost, seed)
+    first, last = (
+        placement_answer(BEST, best),
+        placement_answer(WORST, placement.worst_placement(number, room, cost, seed)),
+    )
+    drawn = enumerate(placement.random_placements(number, room, cost, LISTED, seed), 1)
+    totals, longer_by = (
+        placement.random_totals(number, room, costs, DRAWS, seed) for costs in (cost, longer)
+    )
     times = alone + longer_by
     (low, high), (shortest, longest) = (np.quantile(values, (0.05, 0.95)) for values in (totals, times))
     random = RandomAnswer(
@@ -160,32 +169,34 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
         mean=totals.mean(),
         low=low,
         high=high,
-        seconds=finite(times.mean()),
-        seconds_low=finite(shortest),
-        seconds_high=finite(longest),
+        seconds=finite_or_none(times.mean()),
+        seconds_low=finite_or_none(shortest),
+        seconds_high=finite_or_none(longest),
     )
     return PlaceAnswer(
-        model=static.ref.answer,
+        model=static.ref.model_answer,
         machine=meant,
         machines=room.machines,
         slots=room.slots,
         exact=best.exact,
-        saved_against_random=_saving(first.seconds, random.seconds),
-        saved_against_worst=_saving(first.seconds, last.seconds),
+        saved_against_random=_saving_over(first.seconds, random.seconds),
+        saved_against_worst=_saving_over(first.seconds, last.seconds),
         random=random,
-        placements=[first, *(described(f"{RANDOM}{place}", draw) for place, draw in drawn), last],
-        notes=_notes(everyone, meant, source, room, static),
+        placements=[first, *(placement_answer(f"{RANDOM}{place}", draw) for place, draw in drawn), last],
+        notes=_placement_notes(everyone, meant, source, room, static),
     )
 
 
-def _saving(seconds: float | None, against: float | None) -> SavingAnswer | None:
+def _saving_over(seconds: float | None, against: float | None) -> SavingAnswer | None:
     """Return the saving of `seconds` over `against`; None if one of them is unknown."""
     if seconds is None or against is None:
         return None
     return SavingAnswer(seconds=against - seconds, share=1 - seconds / against)
 
 
-def _notes(tasks: Sequence[str], machine: str, source: str, room: Room, static: Static) -> list[str]:
+def _placement_notes(
+    tasks: Sequence[str], machine: str, source: str, room: Room, static: Static
+) -> list[str]:
     notes = []
     if machine not in static.card.machines:
         note = f'the model was not trained on the machine "{machine}"'

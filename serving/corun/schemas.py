@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from data.tables.documents import MAX_COUNT, Given
-from serving.http.schemas import ModelAnswer, Name, ServedModel, example, finite
+from data.tables.documents import MAX_COUNT, JsonSection
+from serving.http.schemas import ModelAnswer, Name, ServedModel, example_config, finite_or_none
 
 #: Allowed duration of a run in seconds: clock resolution to a practical maximum.
 SHORTEST, LONGEST = 1e-6, 1e9
@@ -17,12 +17,12 @@ CORUNS, CORUNNERS, INTERVALS, EVENTS = 200, 63, 20_000, 1_000
 Interval = Annotated[float, Field(ge=SHORTEST, le=1e6)]
 Seconds = Annotated[float, Field(ge=SHORTEST, le=LONGEST)]
 #: Number; NaN becomes null.
-Finite = Annotated[float | None, AfterValidator(finite)]
+Finite = Annotated[float | None, AfterValidator(finite_or_none)]
 #: "+" joins the names of tasks.
 Task = Annotated[Name, Field(pattern="^[^+]*$")]
 
 
-class SoloRun(Given):
+class SoloRun(JsonSection):
     """A solo run of a task or on a machine outside the model's data."""
 
     task: Task
@@ -34,7 +34,7 @@ class SoloRun(Given):
     )
 
 
-class CorunQuestion(Given):
+class CorunQuestion(JsonSection):
     """A task, its co-runners and the machine."""
 
     task: Name
@@ -42,10 +42,10 @@ class CorunQuestion(Given):
     machine: Name | None = Field(default=None, description="Default: the only machine that the model knows.")
 
 
-class StaticRequest(Given):
+class StaticRequest(JsonSection):
     """Co-runs to predict before they run."""
 
-    model_config = example(
+    model_config = example_config(
         {
             "coruns": [{"task": "mine", "corunners": ["mine"], "machine": "m1"}],
             "tasks": [
@@ -63,7 +63,7 @@ class StaticRequest(Given):
     tasks: list[SoloRun] = Field(default=[], max_length=CORUNS, description="Solo runs of more tasks.")
 
 
-class FirstSeconds(Given):
+class FirstSeconds(JsonSection):
     """Counts of perf stat -I in the first seconds of a run."""
 
     t_seconds: list[Interval] = Field(
@@ -74,10 +74,10 @@ class FirstSeconds(Given):
     )
 
 
-class OnlineRequest(Given):
+class OnlineRequest(JsonSection):
     """The first seconds of a task, alone and with its co-runners."""
 
-    model_config = example(
+    model_config = example_config(
         {
             "solo": {
                 "t_seconds": [0.2, 0.4, 0.6],
@@ -153,7 +153,7 @@ class StaticPrediction(Estimate):
     corun_seconds: float | None
     corun_seconds_low: float | None
     corun_seconds_high: float | None
-    drivers: list[ImpactShareAnswer] = Field(
+    attributions: list[ImpactShareAnswer] = Field(
         description="Largest contribution first; with usual_impact they add up to the impact of each co-run."
     )
     drivers_explain: list[ExplainedAnswer] = Field(description="Explained co-runs; their impacts - 1 add up.")
@@ -183,7 +183,7 @@ class OnlineAnswer(Estimate):
 
     model: ModelAnswer
     sampled_seconds: float = Field(description="Seconds of both runs that were used.")
-    drivers: list[ImpactDriverAnswer] = Field(
+    attributions: list[ImpactDriverAnswer] = Field(
         description="Events whose rate changed; value: rate in the co-run, usual: rate alone."
     )
     opinions: list[OnlineOpinion] = Field(

@@ -15,7 +15,7 @@ from serving.corun.schemas import (
 )
 from serving.corun.static import CORUNS, REST, SECONDS
 from serving.http.schemas import ModelAnswer
-from serving.reports.text_tables import tabulated
+from serving.reports.text_tables import text_table
 
 _SHARES = ("here", "usual", "adds")
 _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
@@ -34,8 +34,8 @@ def static_text(answer: StaticAnswer) -> str:
             f"{prediction.solo_seconds:.4g} s alone, {prediction.corun_seconds:.4g} s together "
             f"({prediction.corun_seconds_low:.4g} to {prediction.corun_seconds_high:.4g} s)"
         )
-    drivers = [shares_text(prediction)] if prediction.drivers else []
-    return _text(lines, prediction.notes, drivers, answer.model)
+    attributions = [shares_text(prediction)] if prediction.attributions else []
+    return _join_text(lines, prediction.notes, attributions, answer.model)
 
 
 def shares_text(prediction: StaticPrediction) -> str:
@@ -51,11 +51,11 @@ def shares_text(prediction: StaticPrediction) -> str:
     rows = [
         (
             driver_name(driver.feature) + (f", beside {', '.join(driver.corunners)}" if several else ""),
-            _number(driver.value), _number(driver.usual), f"{driver.contribution:+.4f}",
+            _number_text(driver.value), _number_text(driver.usual), f"{driver.contribution:+.4f}",
         )
-        for driver in prediction.drivers
+        for driver in prediction.attributions
     ]  # fmt: skip
-    table = tabulated(("what drives it", *_SHARES), rows, numbers=_SHARES, caption=_ADDED).rstrip()
+    table = text_table(("what drives it", *_SHARES), rows, numbers=_SHARES, caption=_ADDED).rstrip()
     return "\n".join([*sums, table])
 
 
@@ -73,15 +73,15 @@ def online_text(answer: OnlineAnswer) -> str:
     rows = [
         (
             driver_name(driver.feature),
-            _number(driver.value),
-            _number(driver.usual),
+            _number_text(driver.value),
+            _number_text(driver.usual),
             f"{driver.contribution:+.1%}",
         )
-        for driver in answer.drivers
+        for driver in answer.attributions
     ]
     caption = "effect: against an unchanged rate"
-    table = tabulated(("what drives it", *numbers), rows, numbers=numbers, caption=caption).rstrip()
-    return _text(lines, answer.notes, [table] if rows else [], answer.model)
+    table = text_table(("what drives it", *numbers), rows, numbers=numbers, caption=caption).rstrip()
+    return _join_text(lines, answer.notes, [table] if rows else [], answer.model)
 
 
 def settling_text(answer: OnlineAnswer) -> str:
@@ -101,11 +101,11 @@ def place_text(plan: PlaceAnswer) -> str:
         f"({plan.machine}): predicted slow-down {best.slowdown:.3f} in all, {search}"
     )
     rows = [(str(number), ", ".join(group)) for number, group in enumerate(best.groups, 1)]
-    placement = tabulated(("machine", "tasks"), rows).rstrip()
-    return _text([first, *_run_times(plan)], plan.notes, [placement], plan.model)
+    placement = text_table(("machine", "tasks"), rows).rstrip()
+    return _join_text([first, *_run_times(plan)], plan.notes, [placement], plan.model)
 
 
-def _text(lines: Sequence[str], notes: Sequence[str], tables: Sequence[str], model: ModelAnswer) -> str:
+def _join_text(lines: Sequence[str], notes: Sequence[str], tables: Sequence[str], model: ModelAnswer) -> str:
     parts = [*lines, *(f"note: {note}" for note in notes), *([""] if tables else []), *tables]
     return "\n".join([*parts, f"model {model.name} {model.version} ({model.uri})", ""])
 
@@ -121,20 +121,20 @@ def _run_times(plan: PlaceAnswer) -> list[str]:
     )
     lines = [
         f"{best.seconds:.4g} s of run time in all, predicted",
-        f"{_saved(plan.saved_against_random)} than at random ({draws})",
-        f"{_saved(plan.saved_against_worst)} than the worst ({worst.seconds:.4g} s)",
+        f"{_saving_text(plan.saved_against_random)} than at random ({draws})",
+        f"{_saving_text(plan.saved_against_worst)} than the worst ({worst.seconds:.4g} s)",
     ]
     if plan.checked:
         checked = plan.checked
         promised = f"; {checked.predicted.share:.1%} was predicted" if checked.predicted else ""
         lines.append(
-            f"when such a plan was run ({checked.tasks} tasks): {_saved(checked.saved_against_random)} "
+            f"when such a plan was run ({checked.tasks} tasks): {_saving_text(checked.saved_against_random)} "
             f"than {checked.draws} placements at random{promised}"
         )
     return lines
 
 
-def _saved(saving: SavingAnswer) -> str:
+def _saving_text(saving: SavingAnswer) -> str:
     sign = "less" if saving.seconds >= 0 else "more"
     return f"{abs(saving.seconds):.3g} s ({abs(saving.share):.1%} of run time) {sign}"
 
@@ -166,5 +166,5 @@ def driver_name(feature: str) -> str:
     return texts.get(quantity, f"{quantity} of {owner} (1/s)")
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"

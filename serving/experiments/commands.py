@@ -28,13 +28,13 @@ def diff(
 ) -> int:
     """Compare parameters, data, scores on the same unseen cases, and verdicts that flipped."""
     from serving.answering import form_of
-    from serving.experiments.diff import give_difference
+    from serving.experiments.diff import write_difference
 
     form = form_of("json" if as_json else shown, output, ("text", "html", "json"))
-    return give_difference(before, after, form, output)
+    return write_difference(before, after, form, output)
 
 
-def add(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     experiments = typer.Typer(name="experiments", help="Compare states of the project.", no_args_is_help=True)
     experiments.command("diff")(diff)

@@ -8,12 +8,12 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from serving.options import AsJson, Better, KeepGoing, Output, Seed
-from serving.supply import FamilyPlugin, Importing, deferred, named
+from serving.plugins import FamilyPlugin, Importing, deferred_function, import_attribute
 
 group = typer.Typer(help="Resources that an application depends on, and their changes.", no_args_is_help=True)
 #: Output formats of profiles.
 Form = Literal["text", "json", "html"]
-Given = Annotated[
+FormatOption = Annotated[
     Form | None,
     typer.Option(
         "--format",
@@ -22,14 +22,14 @@ Given = Annotated[
 ]
 Metric = Annotated[str, typer.Option("--metric", help="Name of the values of a CSV file.")]
 Direction = Annotated[Better, typer.Option("--better", help="Better values of a CSV file.")]
-SUPPLY = FamilyPlugin(
-    page=deferred("serving.fingerprints.page.page"),
+PLUGIN = FamilyPlugin(
+    page=deferred_function("serving.fingerprints.page.page"),
     importing=Importing(
         "fingerprints",
-        deferred("serving.fingerprints.command.imported"),
-        lambda: named("data.fingerprints.formats.FORMATS"),
+        deferred_function("serving.fingerprints.command.imported"),
+        lambda: import_attribute("data.fingerprints.formats.FORMATS"),
     ),
-    doors=deferred("serving.fingerprints.command.doors"),
+    endpoints=deferred_function("serving.fingerprints.command.fingerprint_endpoints"),
     commands=lambda app: app.add_typer(group, name="irup"),
 )
 
@@ -58,17 +58,17 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    given: Given = None,
+    output_format: FormatOption = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Infer the resources that an application depends on, and the reliability of the result."""
     from serving.answering import form_of
-    from serving.fingerprints.command import learning, profile_machines
+    from serving.fingerprints.command import learning_settings, profile_machines
 
-    how = learning(metric, better, seed, keep_going=keep_going)
-    form = form_of("json" if as_json else given, output, get_args(Form))
-    return profile_machines(machines, application, how, form=form, output=output, predicting=predict)
+    settings = learning_settings(metric, better, seed, keep_going=keep_going)
+    form = form_of("json" if as_json else output_format, output, get_args(Form))
+    return profile_machines(machines, application, settings, form=form, output=output, predicting=predict)
 
 
 @group.command("diff")
@@ -90,16 +90,16 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    given: Given = None,
+    output_format: FormatOption = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Test whether two profiles differ, and in which stressors."""
     from serving.answering import form_of
-    from serving.fingerprints.command import compare_profiles, learning
+    from serving.fingerprints.command import compare_profiles, learning_settings
 
-    how = learning(metric, better, seed, keep_going=keep_going)
-    form = form_of("json" if as_json else given, output, get_args(Form))
+    settings = learning_settings(metric, better, seed, keep_going=keep_going)
+    form = form_of("json" if as_json else output_format, output, get_args(Form))
     return compare_profiles(
-        a, b, machines, how, form=form, output=output, fail_on_regression=fail_on_regression
+        a, b, machines, settings, form=form, output=output, fail_on_regression=fail_on_regression
     )

@@ -14,18 +14,24 @@ from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
 from data.tables.problems import Problems
-from serving.answering import tell_skipped, write
+from serving.answering import print_skipped, write_output
 from serving.fingerprints import json as irup_json
 from serving.fingerprints import profile_bars as irup_page
-from serving.fingerprints.inputs import AskedApplication, asked, read_machines, tables_of, with_application
-from serving.fingerprints.json import answer, nothing_learned
+from serving.fingerprints.inputs import (
+    RequestedApplication,
+    read_machines,
+    requested_application,
+    tables_of,
+    with_application,
+)
+from serving.fingerprints.json import nothing_learned, profile_answer
 from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
 from serving.http.bodies import JSON, Answered, request_of
 from serving.http.schemas import RefusedError
-from serving.supply import MEBIBYTE, Counts, Endpoint
-from training.fingerprints.differences import difference
-from training.fingerprints.prediction import Prediction, predict
-from training.fingerprints.profiles import profile
+from serving.plugins import MEBIBYTE, Counts, Endpoint
+from training.fingerprints.differences import profile_difference
+from training.fingerprints.prediction import Prediction, predict_performance
+from training.fingerprints.profiles import infer_profile
 
 #: Default random seed.
 SEED = 20261121
@@ -41,7 +47,7 @@ class Learning:
     section: Fingerprints = field(default_factory=Fingerprints)
 
 
-def learning(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
+def learning_settings(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
     """Return the settings from the options of a command; InputError if `metric` is empty."""
     if not metric.strip():
         raise InputError('--metric="" must name the values, such as "seconds"')
@@ -52,19 +58,19 @@ def profile_machines(
     machines: Path, application: str, learning: Learning, *, form: str, output: Path | None, predicting: bool
 ) -> int:
     """Write the profile of an application as text, json or html, and return the exit code."""
-    tables = _tables(machines, learning)
-    data = asked(with_application(tables, application, learning.measure), learning.section)
-    learned = profile(data.measured, learning.section.profile, learning.seed)
-    predictions = predicted(data, learning) if predicting else ()
+    tables = _read_tables(machines, learning)
+    data = requested_application(with_application(tables, application, learning.measure), learning.section)
+    learned = infer_profile(data.measured, learning.section.profile, learning.seed)
+    predictions = predict_unmeasured(data, learning) if predicting else ()
     if form == "json":
         text = irup_json.file_text(learned, predictions, data.warnings)
     else:
-        _print_warnings(data.briefly)
+        _print_warnings(data.first_warnings)
         if form == "html":
             text = irup_page.profile_page(learned, predictions, data.warnings)
         else:
             text = irup_json.profile_text(learned, predictions, predicting=predicting)
-    write(text.encode(), output)
+    write_output(text.encode(), output)
     return 0
 
 
@@ -80,40 +86,46 @@ def compare_profiles(
 ) -> int:
     """Write the difference of two profiles as text, json or html, and return the exit code."""
     if machines is None:
-        sides = [irup_json.read(Path(name)) for name in (a, b)]
+        sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]
     else:
-        tables = _tables(machines, learning)
-        data = [asked(with_application(tables, name, learning.measure), learning.section) for name in (a, b)]
-        _print_warnings(dict.fromkeys(line for application in data for line in application.briefly))
+        tables = _read_tables(machines, learning)
+        data = [
+            requested_application(with_application(tables, name, learning.measure), learning.section)
+            for name in (a, b)
+        ]
+        _print_warnings(dict.fromkeys(line for application in data for line in application.first_warnings))
         sides = [application.measured for application in data]
     common = [column for column in sides[0].columns if column in sides[1].columns]
     if not common:
         raise InputError("the two profiles have no stressor in common", place=f'"{a}" and "{b}"')
     params, seed = learning.section.profile, learning.seed
     first, second = (
-        profile(side.only([side.columns.index(column) for column in common]), params, seed) for side in sides
+        infer_profile(side.select_columns([side.columns.index(column) for column in common]), params, seed)
+        for side in sides
     )
-    found = difference(first, second, params, seed)
+    difference = profile_difference(first, second, params, seed)
     as_text = {
         "text": irup_json.difference_lines,
         "json": irup_json.difference_text,
         "html": irup_page.difference_page,
     }
-    write(as_text[form](found).encode(), output)
-    return 1 if fail_on_regression and found.significant and not found.reasons else 0
+    write_output(as_text[form](difference).encode(), output)
+    return 1 if fail_on_regression and difference.significant and not difference.reasons else 0
 
 
-def predicted(data: AskedApplication, learning: Learning) -> Sequence[Prediction]:
+def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequence[Prediction]:
     """Predict the application on the machines without a value."""
     machines, rates = data.only_fingerprinted()
     if not len(machines):
         return ()
-    return predict(data.measured, machines, rates, learning.section.profile.confidence, learning.seed)
+    return predict_performance(
+        data.measured, machines, rates, learning.section.profile.confidence, learning.seed
+    )
 
 
-def _tables(machines: Path, learning: Learning) -> FingerprintTables:
+def _read_tables(machines: Path, learning: Learning) -> FingerprintTables:
     tables, skipped = read_machines(machines, keep_going=learning.keep_going)
-    tell_skipped(skipped)
+    print_skipped(skipped)
     return tables
 
 
@@ -146,20 +158,20 @@ def answer_irup(body: bytes) -> Answered:
     learning = Learning()
     predictions: Sequence[Prediction] = ()
     try:
-        data = asked(tables, learning.section)
-        learned = profile(data.measured, learning.section.profile, learning.seed)
+        data = requested_application(tables, learning.section)
+        learned = infer_profile(data.measured, learning.section.profile, learning.seed)
     except InputError as exc:
         # too few machines or stressors, or no application
-        return Answered.of(nothing_learned(request, str(exc), warnings))
+        return Answered.from_schema(nothing_learned(request, str(exc), warnings))
     warnings += data.warnings
     try:
-        predictions = predicted(data, learning)
+        predictions = predict_unmeasured(data, learning)
     except InputError as exc:
         warnings.append(f"nothing is predicted: {exc}")
-    return Answered.of(answer(learned, predictions, warnings))
+    return Answered.from_schema(profile_answer(learned, predictions, warnings))
 
 
-def doors() -> list[Endpoint]:
+def fingerprint_endpoints() -> list[Endpoint]:
     """Return the endpoint for profiles."""
     return [
         Endpoint(

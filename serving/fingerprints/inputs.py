@@ -16,9 +16,9 @@ from data.errors import InputError
 from data.fingerprints.formats.typed_csv import ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
-from data.fingerprints.validity import FingerprintDecisions, decide
+from data.fingerprints.validity import FingerprintDecisions, decide_validity
 from data.tables.problems import SHOWN, Problems
-from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
+from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, fingerprint_matrix
 from serving.fingerprints.schemas import RUNS, Application, IrupRequest, Machine
 
 #: Maximal number of rates and values in a request.
@@ -26,7 +26,7 @@ CELLS = 500_000
 
 
 @dataclass(frozen=True)
-class AskedApplication:
+class RequestedApplication:
     """One application with the fingerprints of its machines, and the decisions on invalid data."""
 
     table: FingerprintTable
@@ -39,15 +39,15 @@ class AskedApplication:
         return self._decision_lines(sys.maxsize)
 
     @property
-    def briefly(self) -> tuple[str, ...]:
+    def first_warnings(self) -> tuple[str, ...]:
         """The first decisions of each kind, and the number of others."""
         return self._decision_lines(SHOWN)
 
     def _decision_lines(self, shown: int) -> tuple[str, ...]:
-        lines = [line.removeprefix("warning: ") for line in self.decisions.explained(shown)]
+        lines = [line.removeprefix("warning: ") for line in self.decisions.explanation_lines(shown)]
         gaps = self.decisions.imputed.groupby("machine")["stressor"].unique()
         for machine, stressors in gaps.head(shown).items():
-            named = f"{', '.join(stressors[:shown])}{_more(len(stressors), shown)}"
+            named = f"{', '.join(stressors[:shown])}{_number_of_others(len(stressors), shown)}"
             lines.append(f'imputed on machine "{machine}": {named}')
         if len(gaps) > shown:
             lines.append(f"... and gaps of {len(gaps) - shown} more machines")
@@ -70,7 +70,7 @@ def read_machines(
     """Read fingerprints in any supported format; return them and the skipped errors."""
     if not path.exists():
         raise InputError("no such file or directory", file=path)
-    signs = {kind: known.sign for kind, known in fingerprint_formats.FORMATS.items()}
+    signs = {kind: file_format.sign for kind, file_format in fingerprint_formats.FORMATS.items()}
     kinds = ["tables"] if path.is_file() else [kind for kind in signs if (path / signs[kind]).is_file()]
     if not kinds:
         expected = ", ".join(f"{sign} ({kind})" for kind, sign in signs.items())
@@ -78,7 +78,7 @@ def read_machines(
     try:
         reading = fingerprint_formats.read(kinds[0], [path], keep_going=keep_going)
     except InputError as exc:
-        raise exc.within(path) from exc
+        raise exc.with_file(path) from exc
     return reading.tables, reading.skipped
 
 
@@ -87,8 +87,8 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 
     InputError if `application` is neither.
     """
-    known = sorted(tables.applications["application"].unique())
-    if application in known:
+    application_names = sorted(tables.applications["application"].unique())
+    if application in application_names:
         chosen = tables.applications[tables.applications["application"] == application]
     elif Path(application).is_file():
         from data.fingerprints.formats import typed_csv
@@ -99,22 +99,24 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
         )
     else:
         problem = "is no file, and no application was measured with these fingerprints"
-        if known:
-            names = f"{', '.join(known[:SHOWN])}{_more(len(known), SHOWN)}"
+        if application_names:
+            names = (
+                f"{', '.join(application_names[:SHOWN])}{_number_of_others(len(application_names), SHOWN)}"
+            )
             problem = f"is neither a file nor an application of these machines: {names}"
         raise InputError(problem, place=f'"{application}"')
     return FingerprintTables(tables.machines, chosen.reset_index(drop=True), tables.hosts)
 
 
-def asked(tables: FingerprintTables, section: Fingerprints) -> AskedApplication:
+def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
     """Return the only application of `tables` with the valid fingerprints of its machines."""
-    decisions = decide(tables, section.checks.missing)
-    table = featurize(decisions.kept(tables), section.featurize.threads)
+    decisions = decide_validity(tables, section.checks.max_missing_fraction)
+    table = fingerprint_matrix(decisions.select_kept(tables), section.featurize.threads)
     application = str(tables.applications["application"].iloc[0])
-    return AskedApplication(table, table.measured(application), decisions)
+    return RequestedApplication(table, table.measurements_of(application), decisions)
 
 
-def _more(number: int, shown: int) -> str:
+def _number_of_others(number: int, shown: int) -> str:
     return f" and {number - shown} more" if number > shown else ""
 
 
@@ -125,7 +127,7 @@ def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
         if machines.setdefault(machine.machine, machine) is not machine:
             problem = f'machine "{machine.machine}" occurs twice; the first counts'
             problems.add(InputError(problem, place=f"machines[{place}]"))
-    rates, values = list(_rates(machines.values())), list(_values(request.application))
+    rates, values = list(_rate_rows(machines.values())), list(_value_rows(request.application))
     if len(rates) + len(values) > CELLS:
         problem = f"holds {len(rates) + len(values)} rates and values; expected at most {CELLS}"
         raise InputError(problem, place="body")
@@ -133,12 +135,12 @@ def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
         machine.model_dump(exclude={"rates"}) | {"cpu": machine.cpu or name, "source": "request"}
         for name, machine in machines.items()
     ]
-    return FingerprintTables.of_rows(rates, values, hosts).without_flaws(problems)
+    return FingerprintTables.from_rows(rates, values, hosts).without_flaws(problems)
 
 
-def _rates(machines: Iterable[Machine]) -> Iterator[dict[str, Any]]:
+def _rate_rows(machines: Iterable[Machine]) -> Iterator[dict[str, Any]]:
     for machine in machines:
-        for name, repetition, rate in _repetitions(machine.rates):
+        for name, repetition, rate in _each_repetition(machine.rates):
             yield {
                 "machine": machine.machine,
                 "stressor": name.removesuffix(EVERY_THREAD),
@@ -148,14 +150,14 @@ def _rates(machines: Iterable[Machine]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _values(application: Application) -> Iterator[dict[str, Any]]:
+def _value_rows(application: Application) -> Iterator[dict[str, Any]]:
     """Yield the rows of the application; their repetitions differ from those of fingerprints."""
     about = {"application": application.name, "metric": application.metric, "better": application.better}
-    for machine, repetition, value in _repetitions(application.values):
+    for machine, repetition, value in _each_repetition(application.values):
         yield {**about, "machine": machine, "repetition": RUNS + repetition, "value": value}
 
 
-def _repetitions(values_by_name: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
+def _each_repetition(values_by_name: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
     for name, values in values_by_name.items():
         for repetition, value in enumerate(values if isinstance(values, list) else [values], 1):
             yield name, repetition, value

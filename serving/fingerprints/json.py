@@ -13,12 +13,12 @@ import numpy as np
 from pydantic import ValidationError
 
 from data.errors import InputError
-from data.tables.documents import said
+from data.tables.documents import validation_message
 from data.tables.files import content_of
 from features.fingerprints.matrix import Measured
 from serving.fingerprints.schemas import IrupRequest, Measurements, ProfileAnswer, ProfileFile, TrustAnswer
-from serving.http.schemas import finite
-from serving.reports.text_tables import tabulated
+from serving.http.schemas import finite_or_none
+from serving.reports.text_tables import text_table
 from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import Profile
@@ -36,16 +36,16 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
     measured, trust = profile.measured, profile.trust
     error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
     parts = [
-        f"{profile.application} ({measured.metric}, {measured.better} is better): {trust.verdict}",
+        f"{profile.application} ({measured.metric}, {measured.better} is better): {trust.ranking_verdict}",
         (
             f"{trust.machines} machines of {trust.cpus} CPU models; with whole CPU models held out R2 "
-            f"{_number(trust.r2)}, median error {error}: {trust.predicting}\n"
+            f"{_number_text(trust.r2)}, median error {error}: {trust.prediction_verdict}\n"
         ),
-        _ranking(profile),
+        _ranking_table(profile),
     ]
     if predicting:
         nothing = "Every machine with a fingerprint has a value: nothing to predict.\n"
-        parts.append(_predictions(predictions) if predictions else nothing)
+        parts.append(_predictions_table(predictions) if predictions else nothing)
     return "\n".join(parts)
 
 
@@ -53,8 +53,8 @@ def difference_lines(difference: ProfileDifference) -> str:
     """Return the significant changes, the verdict of the paper's algorithm, and the largest changes."""
     if difference.reasons:
         summary = "unknown, because"
-    elif difference.moved:
-        summary = f"changed significantly: {', '.join(difference.moved)}"
+    elif difference.moved_stressors:
+        summary = f"changed significantly: {', '.join(difference.moved_stressors)}"
     else:
         summary = "no stressor changed significantly"
     stops = difference.stops_at
@@ -65,10 +65,10 @@ def difference_lines(difference: ProfileDifference) -> str:
         f"the seed's algorithm (tolerance {difference.tolerance:g}) {seed}",
         "",
     ]
-    return "\n".join([*lines, _changes(difference)])
+    return "\n".join([*lines, _changes_table(difference)])
 
 
-def _ranking(profile: Profile) -> str:
+def _ranking_table(profile: Profile) -> str:
     enough = profile.trust.enough
     captions = [] if enough else ["not enough diversity: this order means nothing"]
     if len(profile.features) > SHOWN:
@@ -78,18 +78,18 @@ def _ranking(profile: Profile) -> str:
         (
             str(row["stressor"]),
             str(row["categories"]),
-            _number(row["importance"], 0),
+            _number_text(row["importance"], 0),
             _UNKNOWN if math.isnan(row["low"]) else f"{row['low']:.0f} to {row['high']:.0f}",
-            _number(row["permutation"], 0),
+            _number_text(row["permutation"], 0),
             *(() if enough else ("no",)),
         )
         for row in profile.features.head(SHOWN).to_dict("records")
     ]
     columns = ("stressor", "categories", *numbers, *(() if enough else ("trusted",)))
-    return tabulated(columns, rows, numbers=numbers, caption="; ".join(captions) or None)
+    return text_table(columns, rows, numbers=numbers, caption="; ".join(captions) or None)
 
 
-def _predictions(predictions: Sequence[Prediction]) -> str:
+def _predictions_table(predictions: Sequence[Prediction]) -> str:
     first = predictions[0]
     reasons = dict.fromkeys(reason for prediction in predictions for reason in prediction.reasons)
     caption = "; ".join(f"do not rely on it: {reason}" for reason in reasons)
@@ -98,36 +98,38 @@ def _predictions(predictions: Sequence[Prediction]) -> str:
         (prediction.machine, f"{prediction.value:.4g}", f"{prediction.low:.4g} to {prediction.high:.4g}")
         for prediction in predictions
     ]
-    return tabulated(("machine", *numbers), rows, numbers=numbers, caption=caption or None)
+    return text_table(("machine", *numbers), rows, numbers=numbers, caption=caption or None)
 
 
-def _changes(difference: ProfileDifference) -> str:
+def _changes_table(difference: ProfileDifference) -> str:
     numbers = "before", "after", "change", "p"
     rows = [
         (
             str(row["stressor"]),
-            _number(row["importance_a"], 0),
-            _number(row["importance_b"], 0),
+            _number_text(row["importance_a"], 0),
+            _number_text(row["importance_b"], 0),
             f"{row['change']:+.0f}",
-            _number(row["p_value"], 3),
+            _number_text(row["p_value"], 3),
             "unknown" if difference.reasons else "yes" if row["moved"] else "no",
         )
         for row in difference.features.head(SHOWN).to_dict("records")
     ]
     caption = "importances: most important = 100; p is adjusted for all stressors"
-    return tabulated(("stressor", *numbers, "significant"), rows, numbers=numbers, caption=caption)
+    return text_table(("stressor", *numbers, "significant"), rows, numbers=numbers, caption=caption)
 
 
-def _number(value: float, digits: int = 2) -> str:
+def _number_text(value: float, digits: int = 2) -> str:
     return _UNKNOWN if math.isnan(value) else f"{value:.{digits}f}"
 
 
 NOT_ENOUGH: Final = "not enough diversity"
 
 
-def answer(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> ProfileAnswer:
+def profile_answer(
+    profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]
+) -> ProfileAnswer:
     """Return the HTTP answer for a profile."""
-    return ProfileAnswer.model_validate(_content(profile, predictions, warnings))
+    return ProfileAnswer.model_validate(_answer_fields(profile, predictions, warnings))
 
 
 def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
@@ -137,7 +139,7 @@ def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) 
         verdict=NOT_ENOUGH,
         reasons=[reason],
         leaders=[],
-        leading=None,
+        top_rank_stability=None,
         by=None,
         chance=None,
         unpredicted=[reason],
@@ -167,22 +169,22 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
         columns=list(measured.columns),
         machines=measured.machines.tolist(),
         cpus=measured.cpus.tolist(),
-        rates=[[finite(rate) for rate in row] for row in measured.x.tolist()],
+        rates=[[finite_or_none(rate) for rate in row] for row in measured.x.tolist()],
         values=measured.y.tolist(),
     )
-    content = _content(profile, predictions, warnings) | {"measured": measurements}
+    content = _answer_fields(profile, predictions, warnings) | {"measured": measurements}
     fields = ProfileFile.model_validate(content).model_dump()
     rows = json.dumps(fields.pop("measured"), allow_nan=False, ensure_ascii=False)
     text = json.dumps(fields, indent=1, allow_nan=False, ensure_ascii=False).removesuffix("\n}")
     return f'{text},\n "measured": {rows}\n}}\n'
 
 
-def read(path: Path) -> Measured:
+def read_measurements(path: Path) -> Measured:
     """Read the measurements in a file of ``irup profile --json``; InputError for other files."""
     try:
         profile = ProfileFile.model_validate(content_of(path))
     except ValidationError as exc:
-        problem = f"is no profile of `perfjudge irup profile --json` ({said(exc)})"
+        problem = f"is no profile of `perfjudge irup profile --json` ({validation_message(exc)})"
         raise InputError(f"{problem}; applications need --machines", file=path) from exc
     measured = profile.measured
     machines, columns = len(measured.machines), len(measured.columns)
@@ -209,7 +211,7 @@ def difference_text(difference: ProfileDifference) -> str:
         "b": difference.b,
         "paired": difference.paired,
         "significant": difference.significant,
-        "moved": list(difference.moved),
+        "moved": list(difference.moved_stressors),
         "reasons": list(difference.reasons),
         "seed_algorithm": {
             "equivalent": difference.stops_at is None,
@@ -223,7 +225,9 @@ def difference_text(difference: ProfileDifference) -> str:
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _content(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> dict[str, Any]:
+def _answer_fields(
+    profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]
+) -> dict[str, Any]:
     trust = profile.trust
     return {
         "application": profile.application,

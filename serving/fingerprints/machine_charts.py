@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from serving.reports.chart_marks import Boxes, Diagonal, Dots, Heat, Line, ValueLine, five_of
-from serving.reports.charts import INK, Chart, Words, counted, percent
-from serving.reports.panels import Axis, Panel, drawn
-from serving.reports.separation import more_often
+from serving.reports.chart_marks import Boxes, Diagonal, Dots, Heat, Line, ValueLine, box_percentiles
+from serving.reports.charts import INK, Chart, Words, percent, with_noun
+from serving.reports.panels import Axis, Panel, draw_chart
+from serving.reports.separation import differs_from_half
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ _ENOUGH, _SERIES_OF = 5, 4
 _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 
 
-def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
+def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """Draw the z-scores over the machines, a box per column of `scores` (seed 003, figures 6 and 9)."""
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
@@ -37,24 +37,24 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
         f"{top} has the largest extreme: {reach.iloc[0]:.1f} standard deviations from the mean of all "
         "machines"
     )
-    drawn_part = f" Drawn: the {BOXES} of {scores.shape[1]} {what}s with the largest extremes."
+    drawn_part = f" Drawn: the {BOXES} of {scores.shape[1]} {column_kind}s with the largest extremes."
     left_out = drawn_part if len(reach) > BOXES else ""
     note = (
         "Boxes are quartiles, whiskers go to the 5th and 95th percentile, dots are the smallest and largest "
         f"run.{left_out}"
     )
-    shows = f"Box plots of z-scores over the machines, one a {what}"
-    values, places = [scores[column].dropna().to_numpy(float) for column in chosen], range(len(chosen))
+    shows = f"Box plots of z-scores over the machines, one a {column_kind}"
+    values, positions = [scores[column].dropna().to_numpy(float) for column in chosen], range(len(chosen))
     extremes = [
-        Dots([extreme(row) for row in values], places, fill=INK, edge="none", size=6)
+        Dots([extreme(row) for row in values], positions, fill=INK, edge="none", size=6)
         for extreme in (np.min, np.max)
     ]
     panel = Panel(
-        [Boxes([five_of(row, 5, 95) for row in values]), *extremes, ValueLine(x=0)],
+        [Boxes([box_percentiles(row, 5, 95) for row in values]), *extremes, ValueLine(x=0)],
         Axis("z-score (standard deviations from the mean of all runs)"),
-        Axis(what, chosen),
+        Axis(column_kind, chosen),
     )
-    return drawn(Words(name, title, shows, note), [panel], (8.4, 1.1 + 0.19 * len(chosen)))
+    return draw_chart(Words(name, title, shows, note), [panel], (8.4, 1.1 + 0.19 * len(chosen)))
 
 
 def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | None:
@@ -73,15 +73,15 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
         f"{percent(float((upper >= ALIKE).mean()), 0)} of the pairs of stressors are strongly correlated "
         f"(|r| \N{GREATER-THAN OR EQUAL TO} {ALIKE}) on {rows}"
     )
-    shows = f"Heat map of Pearson correlations between {counted(len(pearson), 'stressor')}"
+    shows = f"Heat map of Pearson correlations between {with_noun(len(pearson), 'stressor')}"
     note = "Correlated stressors are adjacent."
     if len(varying) == 2:  # noqa: PLR2004 - as said
         note += " Two points are always on a line, so two measurements correlate perfectly."
     few = len(pearson) <= _FEW
     names = Axis("stressor", [str(name) for name in pearson.index])
-    heat = Heat(pearson.to_numpy(float), "Pearson's r (\N{MINUS SIGN}1 to 1)", 0, 1, told=few)
+    heat = Heat(pearson.to_numpy(float), "Pearson's r (\N{MINUS SIGN}1 to 1)", 0, 1, shows_values=few)
     size = (4.6, 4.0) if few else (8.4, 7.4)
-    return drawn(
+    return draw_chart(
         Words(name, title, shows, note), [Panel([heat], names, names, square=True)], size, narrows=False
     )
 
@@ -99,7 +99,7 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
     return order
 
 
-def components_chart(name: str, scores: Floats, of: str) -> Chart:
+def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
     """Draw the explained variance of the principal components, single and cumulated (seed 003, figure 8)."""
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()
@@ -107,21 +107,21 @@ def components_chart(name: str, scores: Floats, of: str) -> Chart:
     shares = shares[shares > np.finfo(float).eps]
     enough = int(np.searchsorted(shares.cumsum(), MOST)) + 1
     title = (
-        f"{counted(enough, 'component')} of {counted(scores.shape[1], of)} "
+        f"{with_noun(enough, 'component')} of {with_noun(scores.shape[1], unit_name)} "
         f"{'explains' if enough == 1 else 'explain'} {percent(MOST, 0)} of the variance"
     )
-    places = np.arange(1, len(shares) + 1)
+    positions = np.arange(1, len(shares) + 1)
     panel = Panel(
         [
-            Line("this component", places, shares, 2),
-            Line("all up to this one", places, shares.cumsum(), 3),
+            Line("this component", positions, shares, 2),
+            Line("all up to this one", positions, shares.cumsum(), 3),
             ValueLine(x=enough),
         ],
         Axis("component (number, largest first)"),
         Axis("share of the variance (log scale)", log=True, percent=True),
     )
     shows = "Line chart of explained variance by number of components, on a log scale"
-    return drawn(Words(name, title, shows), [panel], (8.4, 3.6))
+    return draw_chart(Words(name, title, shows), [panel], (8.4, 3.6))
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
@@ -147,7 +147,7 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     values = same.groupby("application")["value"]
     means, deviations = values.mean(), values.std().fillna(0.0)
     metric = str(targets.loc[targets["application"].isin(means.index), "metric"].iloc[0])
-    machines = counted(same["machine"].nunique(), "machine")
+    machines = with_noun(same["machine"].nunique(), "machine")
     words = Words(
         name,
         _series_title(families, means),
@@ -165,7 +165,7 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
         for place, (family, members) in enumerate(families.items())
     ]
     number = Axis("number at the end of the name (STREAM-NADDS: terms in the sum of Add)")
-    return drawn(words, [Panel(lines, number, Axis(metric, low=0))], (8.4, 3.8))
+    return draw_chart(words, [Panel(lines, number, Axis(metric, low=0))], (8.4, 3.8))
 
 
 def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, str]]) -> pd.DataFrame:
@@ -196,19 +196,26 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
 
     None with fewer than `_ENOUGH` applications.
     """
-    known = stability.dropna()
-    if len(known) < _ENOUGH:
+    complete_rows = stability.dropna()
+    if len(complete_rows) < _ENOUGH:
         return None
-    higher = int((known["ours"] > known["seed"]).sum())
-    title = f"Our top five are more stable on {higher} of {counted(len(known), 'application')}"
-    if not more_often(higher, len(known)):
+    higher = int((complete_rows["ours"] > complete_rows["seed"]).sum())
+    title = f"Our top five are more stable on {higher} of {with_noun(len(complete_rows), 'application')}"
+    if not differs_from_half(higher, len(complete_rows)):
         title += ", which is no significant difference"
     note = "Above the line our method is more stable. 1 = always the same five stressors."
     panel = Panel(
-        [Diagonal(0, 1), Dots(known["seed"], known["ours"], told=known["application"].tolist())],
+        [
+            Diagonal(0, 1),
+            Dots(
+                complete_rows["seed"],
+                complete_rows["ours"],
+                point_names=complete_rows["application"].tolist(),
+            ),
+        ],
         Axis("the paper's method (overlap of the top five, 0 to 1)", low=0, high=1.02),
         Axis("ours (overlap of the top five, 0 to 1)", low=0, high=1.02),
         square=True,
     )
     shows = "Scatter plot of the stability of our method over that of the paper's"
-    return drawn(Words(name, title, shows, note), [panel], (4.6, 4.4))
+    return draw_chart(Words(name, title, shows, note), [panel], (4.6, 4.4))

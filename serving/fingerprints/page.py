@@ -21,14 +21,20 @@ from serving.fingerprints.machine_charts import (
     series_chart,
     stability_chart,
 )
-from serving.fingerprints.profile_bars import Bar, Changes, ProfileBars, of_shares, report_advice
+from serving.fingerprints.profile_bars import (
+    Bar,
+    DifferenceBars,
+    ProfileBars,
+    bars_from_shares,
+    report_advice,
+)
 from serving.fingerprints.profiled import ProfiledPage
-from serving.reports.charts import Chart, counted, percent
+from serving.reports.charts import Chart, percent, with_noun
 from serving.reports.rendering import QUIHO, render
-from serving.reports.separation import Leaders, listed, more_often
-from training.fingerprints.differences import CLAIMS, Verdict, difference, false_alarms
+from serving.reports.separation import Leaders, differs_from_half, join_names
+from training.fingerprints.differences import CLAIMS, Verdict, count_false_positives, profile_difference
 from training.fingerprints.importance import seed_shares
-from training.fingerprints.profiles import profile
+from training.fingerprints.profiles import infer_profile
 
 #: Figures of the paper with profiles, by application.
 PROFILES = {
@@ -76,53 +82,59 @@ class Contradiction:
 
 def page(root: Path) -> str:
     """Return the page for the files under `root` as self-contained HTML."""
-    given = ProfiledPage.read(root)
+    page_data = ProfiledPage.read(root)
     params = load(Fingerprints, root / "params.yaml").section.profile
-    profiles = drawn_profiles(given)
+    profiles = drawn_profiles(page_data)
     return render(
         "fingerprints.html",
-        given=given,
-        summary=summary(given),
+        given=page_data,
+        summary=trust_summary(page_data),
         profiles=profiles,
         trusted=[bars for bars in profiles if bars.profile.trust.enough],
         refused=[bars for bars in profiles if not bars.profile.trust.enough],
         limits=params.trust,
         significance=params.significance,
-        absent=", ".join(name for name in PROFILES if name not in given.profiles),
-        differences=differences(given, params),
-        alarms=false_alarms(given.table, list(given.profiles), params, given.metrics.seed),
-        claims=given.claims.to_dict("records"),
-        verdicts=[(given.claims["verdict"].eq(verdict).sum(), verdict) for verdict in get_args(Verdict)],
-        unclaimed=[claim for claim in CLAIMS if claim.text not in set(given.claims["claim"])],
-        charts=list(machine_figures(given.table)),
-        contradiction=contradiction(given.table, given.metrics.seed),
-        stability=stability_told(given.stability),
-        stability_figure=stability_chart("stability-chart", given.stability),
-        accuracy=accuracy_told(given.accuracy),
-        points=list(report_advice(given)),
+        absent=", ".join(name for name in PROFILES if name not in page_data.profiles),
+        differences=profile_differences(page_data, params),
+        alarms=count_false_positives(
+            page_data.table, list(page_data.profiles), params, page_data.metrics.seed
+        ),
+        claims=page_data.claims.to_dict("records"),
+        verdicts=[(page_data.claims["verdict"].eq(verdict).sum(), verdict) for verdict in get_args(Verdict)],
+        unclaimed=[claim for claim in CLAIMS if claim.text not in set(page_data.claims["claim"])],
+        charts=list(machine_figures(page_data.table)),
+        contradiction=find_contradiction(page_data.table, page_data.metrics.seed),
+        stability=stability_sentence(page_data.stability),
+        stability_figure=stability_chart("stability-chart", page_data.stability),
+        accuracy=accuracy_sentence(page_data.accuracy),
+        points=list(report_advice(page_data)),
         papers=[QUIHO],
-        methods={name: METHODS.get(name, name) for name in given.accuracy.columns if name != "application"},
+        methods={
+            name: METHODS.get(name, name) for name in page_data.accuracy.columns if name != "application"
+        },
     )
 
 
-def summary(given: ProfiledPage) -> str:
+def trust_summary(page_data: ProfiledPage) -> str:
     """Return a sentence with the number of trusted profiles and of machines."""
-    trusted = sum(profile.trust.enough for profile in given.profiles.values())
-    machines, cpus = given.table.runs["machine"].nunique(), given.table.runs["cpu_model"].nunique()
-    base = f"{counted(machines, 'machine')} of {counted(cpus, 'CPU model')}"
+    trusted = sum(profile.trust.enough for profile in page_data.profiles.values())
+    machines, cpus = page_data.table.runs["machine"].nunique(), page_data.table.runs["cpu_model"].nunique()
+    base = f"{with_noun(machines, 'machine')} of {with_noun(cpus, 'CPU model')}"
     if not trusted:
         return f"Not enough diversity: {base} do not show which resources an application depends on."
-    return f"{trusted} of {counted(len(given.profiles), 'profile')} can be trusted, learned from {base}."
+    return (
+        f"{trusted} of {with_noun(len(page_data.profiles), 'profile')} can be trusted, learned from {base}."
+    )
 
 
-def drawn_profiles(given: ProfiledPage) -> list[ProfileBars]:
+def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
     """Return the profiles, trusted ones first; those in the paper have its figure number."""
-    names = list(given.profiles)
-    ranked = sorted(names, key=lambda name: (not given.profiles[name].trust.enough, name))
+    names = list(page_data.profiles)
+    ranked = sorted(names, key=lambda name: (not page_data.profiles[name].trust.enough, name))
     return [
         ProfileBars(
             f"profile-{names.index(name) + 1}",
-            given.profiles[name],
+            page_data.profiles[name],
             PROFILES.get(name, ""),
             name in PROFILES or len(names) <= FEW,
         )
@@ -130,53 +142,55 @@ def drawn_profiles(given: ProfiledPage) -> list[ProfileBars]:
     ]
 
 
-def pairs(given: ProfiledPage) -> list[tuple[str, str]]:
+def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs to compare: those of the paper's figures, else trusted ones of different kinds.
 
     The kind is the name up to its first colon; each kind is represented by its best predicted application.
     """
-    of_paper = [pair for pair in CHANGES if set(pair) <= set(given.profiles)]
+    of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
         return of_paper
-    trusted = [profile for profile in given.profiles.values() if profile.trust.enough]
+    trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     best: dict[str, str] = {}
-    for candidate in sorted(trusted, key=lambda one: (-one.trust.r2, one.application)):
+    for candidate in sorted(
+        trusted, key=lambda stored_profile: (-stored_profile.trust.r2, stored_profile.application)
+    ):
         best.setdefault(candidate.application.partition(":")[0], candidate.application)
     return list(pairwise(sorted(best.values())))[:PAIRS]
 
 
-def differences(given: ProfiledPage, params: Profiling) -> list[Changes]:
+def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[DifferenceBars]:
     """Return the differences of the pairs; their profiles are learned again, with identical results."""
-    chosen, seed = pairs(given), given.metrics.seed
+    chosen, seed = compared_pairs(page_data), page_data.metrics.seed
     learned = {
-        name: profile(given.table.measured(name), params, seed)
+        name: infer_profile(page_data.table.measurements_of(name), params, seed)
         for name in sorted({name for pair in chosen for name in pair})
     }
     return [
-        Changes(
+        DifferenceBars(
             f"difference-{place}",
-            difference(learned[a], learned[b], params, seed),
+            profile_difference(learned[a], learned[b], params, seed),
             CHANGES.get((learned[a].application, learned[b].application), ""),
         )
         for place, (a, b) in enumerate(chosen, 1)
     ]
 
 
-def stability_told(stability: pd.DataFrame) -> str:
+def stability_sentence(stability: pd.DataFrame) -> str:
     """Return a sentence with the number of applications on which our top five is more stable."""
     if stability.empty:
         return ""
     higher = int((stability["ours"] > stability["seed"]).sum())
     means = stability[["seed", "ours"]].mean()
-    chance = "" if more_often(higher, len(stability)) else " This is no significant difference."
+    chance = "" if differs_from_half(higher, len(stability)) else " This is no significant difference."
     return (
         f"The top five of our method overlap more between resamples than the paper's on {higher} of "
-        f"{counted(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
+        f"{with_noun(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
         f"{means['ours']:.2f} against {means['seed']:.2f} on average.{chance}"
     )
 
 
-def accuracy_told(accuracy: pd.DataFrame) -> str:
+def accuracy_sentence(accuracy: pd.DataFrame) -> str:
     """Return sentences with the number of applications on which each method has the smallest error."""
     if accuracy.empty:
         return ""
@@ -185,12 +199,12 @@ def accuracy_told(accuracy: pd.DataFrame) -> str:
     counts = ", ".join(f"{METHODS.get(str(name), name)} on {number}" for name, number in best.items())
     medians = errors.median().sort_values().items()
     typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
-    leaders = Leaders.of(-errors.dropna()) if len(errors.dropna()) else None
-    alike = [METHODS.get(name, name) for name in leaders.all] if leaders and leaders.alike else []
-    chance = f" No significant differences between {listed(alike)}." if alike else ""
+    leaders = Leaders.from_scores(-errors.dropna()) if len(errors.dropna()) else None
+    alike = [METHODS.get(name, name) for name in leaders.all_names] if leaders and leaders.alike else []
+    chance = f" No significant differences between {join_names(alike)}." if alike else ""
     return (
         f"Smallest error on machines of a held-out CPU model: {counts} of "
-        f"{counted(len(accuracy), 'application')}. Median over the applications: {typical}.{chance}"
+        f"{with_noun(len(accuracy), 'application')}. Median over the applications: {typical}.{chance}"
     )
 
 
@@ -216,22 +230,22 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     yield "Figure 12 of the quiho paper", numbered, "No applications differ by a number only."
 
 
-def contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
+def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
     """Return several rankings of one application from two random machines; None with fewer machines."""
     if not table.applications:
         return None
     application = CONTRADICTED if CONTRADICTED in table.applications else table.applications[0]
-    measured = table.measured(application)
+    measured = table.measurements_of(application)
     machines = np.unique(measured.machines)
     if len(machines) < 2:  # noqa: PLR2004 - two random machines
         return None
     a, b = np.sort(np.random.default_rng(seed).choice(machines, 2, replace=False))
-    two = measured.rows(np.isin(measured.machines, [a, b]))
+    two = measured.select_rows(np.isin(measured.machines, [a, b]))
     rankings = []
     for number in range(TIMES):
         shares = pd.Series(seed_shares(two, number), index=list(two.columns))
         top = shares.max()
-        rankings.append(of_shares(100 * shares / (top if top > 0 else 1)))
+        rankings.append(bars_from_shares(100 * shares / (top if top > 0 else 1)))
     common = set.intersection(*({bar.name for bar in ranking} for ranking in rankings))
     rates = pd.DataFrame(two.x, columns=list(two.columns))
     chart = correlation_chart("figure-15", rates, "two machines")

@@ -12,9 +12,9 @@ import pandas as pd
 from data.fingerprints.tables import CATEGORIES
 from features.fingerprints.matrix import stressor_of
 from serving.fingerprints.profiled import ProfiledPage, Reported
-from serving.reports.charts import counted, figures, percent, plain
-from serving.reports.rendering import QUIHO, render, worded
-from serving.reports.separation import listed
+from serving.reports.charts import percent, plain_number, two_decimals, with_noun
+from serving.reports.rendering import QUIHO, render, reword_text
+from serving.reports.separation import join_names
 from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import Profile
@@ -27,21 +27,30 @@ SHOWN, CHANGED = 5, 8
 NAMED = 1.0
 
 
-def report_advice(given: ProfiledPage) -> Iterator[str]:
+def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     """Yield recommendations on all profiles."""
-    trusted = [profile for profile in given.profiles.values() if profile.trust.enough]
-    refused = [profile for profile in given.profiles.values() if not profile.trust.enough]
-    clearest = sorted(trusted, key=lambda one: (one.trust.chance, -one.trust.leading, one.application))
+    trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
+    refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
+    clearest = sorted(
+        trusted,
+        key=lambda stored_profile: (
+            stored_profile.trust.chance,
+            -stored_profile.trust.top_rank_stability,
+            stored_profile.application,
+        ),
+    )
     for profile in clearest[: 1 if refused else 2]:
         yield _leaders_advice(profile)
     if trusted:
         yield "To compare versions of an application, compare profiles; only significant changes count."
     if refused:
-        names = listed([profile.application for profile in refused])
+        names = join_names([profile.application for profile in refused])
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         yield f"Do not use the rankings of {names}: they may be due to chance."
-        yield f"{nearest.application} is nearest to a trusted ranking: {worded(nearest.trust.reasons[0])}."
-    errors = given.accuracy.drop(columns="application").median()
+        yield (
+            f"{nearest.application} is nearest to a trusted ranking: {reword_text(nearest.trust.reasons[0])}."
+        )
+    errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
             f"Expect errors of {percent(errors.min(), 0)} or more for predictions on machines with an "
@@ -49,53 +58,62 @@ def report_advice(given: ProfiledPage) -> Iterator[str]:
         )
 
 
-def profile_advice(found: Profile, predictions: Sequence[Prediction]) -> Iterator[str]:
+def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Iterator[str]:
     """Yield recommendations on the profile of one application."""
-    trust = found.trust
+    trust = profile.trust
     if trust.enough:
-        yield _leaders_advice(found)
+        yield _leaders_advice(profile)
         yield (
             "Measure the application and these stressors again after a change; `perfjudge irup diff` tests "
             "which stressors changed significantly."
         )
     else:
         yield "Do not use this ranking: a regression always returns one, and this one may be due to chance."
-        yield f"To get a trusted ranking: {worded('; '.join(trust.reasons))}."
+        yield f"To get a trusted ranking: {reword_text('; '.join(trust.reasons))}."
     if trust.unpredicted:
-        yield f"Do not use its predictions: {worded('; '.join(trust.unpredicted))}."
+        yield f"Do not use its predictions: {reword_text('; '.join(trust.unpredicted))}."
     yield (
-        f"Do not apply it to other hardware: it holds for {counted(trust.machines, 'machine')} of "
-        f"{counted(trust.cpus, 'CPU model')}, where the median error is {percent(trust.median_error, 0)}."
+        f"Do not apply it to other hardware: it holds for {with_noun(trust.machines, 'machine')} of "
+        f"{with_noun(trust.cpus, 'CPU model')}, where the median error is {percent(trust.median_error, 0)}."
     )
-    wide = [one.machine for one in predictions if one.high - one.low > _WIDE * abs(one.value)]
+    wide = [
+        prediction.machine
+        for prediction in predictions
+        if prediction.high - prediction.low > _WIDE * abs(prediction.value)
+    ]
     if wide:
         yield (
-            f"Run the application on {listed(wide)} before you decide: the interval is wider than the "
+            f"Run the application on {join_names(wide)} before you decide: the interval is wider than the "
             f"predicted value."
         )
 
 
-def difference_advice(found: ProfileDifference) -> Iterator[str]:
+def difference_advice(difference: ProfileDifference) -> Iterator[str]:
     """Yield recommendations on the difference of two profiles."""
-    if found.reasons:
-        yield f"Do not use this difference: {worded('; '.join(found.reasons))}."
-        yield f"Measure {found.a} and {found.b} on the same machines, and on more of them."
-    elif found.moved:
-        yield f"Look for a cause that affects {listed(found.moved)}: these importances changed significantly."
+    if difference.reasons:
+        yield f"Do not use this difference: {reword_text('; '.join(difference.reasons))}."
+        yield f"Measure {difference.a} and {difference.b} on the same machines, and on more of them."
+    elif difference.moved_stressors:
+        yield (
+            f"Look for a cause that affects {join_names(difference.moved_stressors)}: these importances "
+            "changed significantly."
+        )
         yield "Ignore the other stressors, even those with long bars: their changes are not significant."
     else:
         yield (
-            f"Do not look for a cause in the machine's resources: the profiles of {found.a} and {found.b} do "
+            f"Do not look for a cause in the machine's resources: the profiles of {difference.a} and "
+            f"{difference.b} do "
             f"not differ significantly."
         )
-        yield f"Measure them on more than {counted(found.units, 'machine')} to detect smaller changes."
+        yield f"Measure them on more than {with_noun(difference.units, 'machine')} to detect smaller changes."
     yield "Do not read the size of a change as lost time: importances are relative, the largest is 100."
 
 
 def _leaders_advice(profile: Reported | Profile) -> str:
     return (
-        f"If {profile.application} is slow, look first at the resources of {listed(profile.trust.leaders)}, "
-        f"most important in {percent(profile.trust.leading, 0)} of resamples of the machines."
+        f"If {profile.application} is slow, look first at the resources of "
+        f"{join_names(profile.trust.leaders)}, "
+        f"most important in {percent(profile.trust.top_rank_stability, 0)} of resamples of the machines."
     )
 
 
@@ -131,7 +149,7 @@ class ProfileBars:
         if not self.profile.trust.enough:
             return f"{application}: these machines do not show which resources it depends on"
         order = ", in unknown order" if len(leaders) > 1 else ""
-        return f"{application} depends on {listed(leaders)}{order}"
+        return f"{application} depends on {join_names(leaders)}{order}"
 
     @property
     def reliability(self) -> str:
@@ -139,22 +157,23 @@ class ProfileBars:
         trust = self.profile.trust
         return (
             f"{trust.machines} machines of {trust.cpus} CPU models. The first stressors lead by {trust.by} "
-            f"in {percent(trust.leading, 0)} of resamples; the p-value of the largest correlation is "
+            f"in {percent(trust.top_rank_stability, 0)} of resamples; "
+            f"the p-value of the largest correlation is "
             f"{trust.chance:.3f}. With whole CPU models held out, R\N{SUPERSCRIPT TWO} is "
-            f"{figures(trust.r2)} and the median error {percent(trust.median_error)}: "
-            f"{worded(trust.predicting)}"
+            f"{two_decimals(trust.r2)} and the median error {percent(trust.median_error)}: "
+            f"{reword_text(trust.prediction_verdict)}"
         )
 
     @property
     def top(self) -> list[Bar]:
         """The most important stressors."""
-        return _bars(self.profile.features.head(SHOWN), "stressor")
+        return _table_bars(self.profile.features.head(SHOWN), "stressor")
 
     @property
     def rest(self) -> list[Bar]:
         """The next stressors, down to an importance of `NAMED`."""
         others = self.profile.features.iloc[SHOWN:]
-        return _bars(others[others["importance"] >= NAMED], "stressor")
+        return _table_bars(others[others["importance"] >= NAMED], "stressor")
 
     @property
     def faint(self) -> list[str]:
@@ -168,12 +187,12 @@ class ProfileBars:
         features = self.profile.features
         if "seed_importance" not in features:
             return []
-        return of_shares(features.set_index("stressor")["seed_importance"])
+        return bars_from_shares(features.set_index("stressor")["seed_importance"])
 
     @property
     def categories(self) -> list[Bar]:
         """The categories of table 1 in the paper."""
-        return _bars(self.profile.categories, "category")
+        return _table_bars(self.profile.categories, "category")
 
     @property
     def clusters(self) -> list[str]:
@@ -186,7 +205,7 @@ class ProfileBars:
         return texts
 
 
-def of_shares(shares: pd.Series) -> list[Bar]:
+def bars_from_shares(shares: pd.Series) -> list[Bar]:
     """Return the bars of the most important stressors, without intervals, from importances by name."""
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
@@ -195,7 +214,7 @@ def of_shares(shares: pd.Series) -> list[Bar]:
     ]
 
 
-def _bars(table: pd.DataFrame, name: str) -> list[Bar]:
+def _table_bars(table: pd.DataFrame, name: str) -> list[Bar]:
     categories = "categories" if name == "stressor" else name
     return [
         Bar(str(row[name]), row["importance"], row["low"], row["high"], _split_names(row[categories]))
@@ -208,7 +227,7 @@ def _split_names(names: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Changes:
+class DifferenceBars:
     """The difference of two profiles; `number` is the paper's figure (seed 003, figures 11, 13 and 14)."""
 
     anchor: str
@@ -218,12 +237,12 @@ class Changes:
     @property
     def title(self) -> str:
         """The stressors that changed significantly, or that they are unknown."""
-        pair, moved = f"{self.difference.a} against {self.difference.b}", self.difference.moved
+        pair, moved = f"{self.difference.a} against {self.difference.b}", self.difference.moved_stressors
         if self.difference.reasons:
             return f"{pair}: these machines do not show what changed"
         if not moved:
             return f"{pair}: no stressor changed significantly"
-        more = f" and {counted(len(moved) - 3, 'more', 'more')}" if len(moved) > 3 else ""  # noqa: PLR2004 - as named
+        more = f" and {with_noun(len(moved) - 3, 'more', 'more')}" if len(moved) > 3 else ""  # noqa: PLR2004 - as named
         return f"{pair}: {', '.join(moved[:3])}{more} changed significantly"
 
     @property
@@ -236,34 +255,34 @@ class Changes:
         """The verdict of the paper's algorithm (section 5.3)."""
         stops, tolerance = self.difference.stops_at, self.difference.tolerance
         if stops is None:
-            return f"walks to the end with a tolerance of {plain(tolerance)}: equivalent"
-        return f"stops at {stops} with a tolerance of {plain(tolerance)}: not equivalent"
+            return f"walks to the end with a tolerance of {plain_number(tolerance)}: equivalent"
+        return f"stops at {stops} with a tolerance of {plain_number(tolerance)}: not equivalent"
 
 
-def profile_page(found: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
+def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
     """Return a profile and predictions as self-contained HTML."""
     return render(
         "irup_page.html",
-        heading=f"Resources that {found.application} depends on",
-        profiles=[ProfileBars("profile", found, shown=True)],
+        heading=f"Resources that {profile.application} depends on",
+        profiles=[ProfileBars("profile", profile, shown=True)],
         differences=[],
         predictions=predictions,
-        measured=found.measured,
+        measured=profile.measured,
         warnings=warnings,
-        points=list(profile_advice(found, predictions)),
+        points=list(profile_advice(profile, predictions)),
         papers=[QUIHO],
     )
 
 
-def difference_page(found: ProfileDifference) -> str:
+def difference_page(difference: ProfileDifference) -> str:
     """Return the difference of two profiles as self-contained HTML."""
     return render(
         "irup_page.html",
-        heading=f"{found.a} against {found.b}",
+        heading=f"{difference.a} against {difference.b}",
         profiles=[],
-        differences=[Changes("difference", found)],
+        differences=[DifferenceBars("difference", difference)],
         predictions=(),
         warnings=(),
-        points=list(difference_advice(found)),
+        points=list(difference_advice(difference)),
         papers=[QUIHO],
     )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.validity import FingerprintDecisions
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
@@ -21,7 +21,7 @@ from training.fingerprints.trust import Trust
 TRUST_DTYPES = (
     dict.fromkeys(("application", "leaders", "by", "reasons", "unpredicted"), "str")
     | dict.fromkeys(("machines", "cpus"), "int64")
-    | dict.fromkeys(("r2", "median_error", "stability", "leading", "chance"), "float64")
+    | dict.fromkeys(("r2", "median_error", "stability", "top_rank_stability", "chance"), "float64")
     | dict.fromkeys(("seed_stability", "our_stability"), "float64")
 )
 _RANKED = {"application": "str"} | dict.fromkeys(("importance", "low", "high"), "float64")
@@ -63,22 +63,22 @@ class ProfiledPage:
     @classmethod
     def read(cls, root: Path) -> ProfiledPage:
         """Read the stages' files under `root`."""
-        places = Places("fingerprints", root)
-        trust = read_table(places.profiled / "trust.parquet", TRUST_DTYPES)
+        paths = FamilyPaths("fingerprints", root)
+        trust = read_table(paths.profiled / "trust.parquet", TRUST_DTYPES)
         stability = trust[["application", "seed_stability", "our_stability"]]
-        accuracy = read_table(places.evaluated / "accuracy.parquet", ACCURACY_DTYPES)
+        accuracy = read_table(paths.evaluated / "accuracy.parquet", ACCURACY_DTYPES)
         return cls(
-            read_json(places.metrics, Metrics[Entry]),
-            FingerprintTable.read(places.processed),
-            tuple(FingerprintDecisions.read(places.valid).explained()),
-            _profiles(places.profiled, trust),
-            read_table(places.profiled / "claims.parquet", CLAIM_DTYPES),
+            read_json(paths.metrics, Metrics[Entry]),
+            FingerprintTable.read(paths.processed),
+            tuple(FingerprintDecisions.read(paths.valid).explanation_lines()),
+            _read_profiles(paths.profiled, trust),
+            read_table(paths.profiled / "claims.parquet", CLAIM_DTYPES),
             stability.set_axis(["application", "seed", "ours"], axis="columns"),
             accuracy.pivot(index="application", columns="entry", values="median_error").reset_index(),
         )
 
 
-def _profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
+def _read_profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
     features, clusters, categories = (
         dict(list(read_table(reports / f"{name}.parquet", dtypes).groupby("application", sort=False)))
         for name, dtypes in (
@@ -92,11 +92,11 @@ def _profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
         name = row["application"]
         if name not in features or name not in clusters or name not in categories:
             raise InputError(f'has no profile of "{name}"; run the stage profile', file=reports)
-        profiles[name] = Reported(name, features[name], clusters[name], categories[name], _trust(row))
+        profiles[name] = Reported(name, features[name], clusters[name], categories[name], _parse_trust(row))
     return profiles
 
 
-def _trust(row: Mapping[str, Any]) -> Trust:
+def _parse_trust(row: Mapping[str, Any]) -> Trust:
     separators = {"leaders": ", ", "reasons": "; ", "unpredicted": "; "}
     lists = {name: tuple(part for part in row[name].split(by) if part) for name, by in separators.items()}
     return Trust(**{field.name: lists.get(field.name, row[field.name]) for field in fields(Trust)})

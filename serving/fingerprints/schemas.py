@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from data.tables.documents import AS_WHOLE, Given
-from serving.http.schemas import Better, Name, Positive, finite
+from data.tables.documents import AS_WHOLE, JsonSection
+from serving.http.schemas import Better, Name, Positive, finite_or_none
 
 
-def _listed(value: Any) -> Any:
+def _split_list(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-Known = Annotated[float | None, AfterValidator(finite)]
-Listed = Annotated[list[str], BeforeValidator(_listed)]
+Known = Annotated[float | None, AfterValidator(finite_or_none)]
+Listed = Annotated[list[str], BeforeValidator(_split_list)]
 #: A rate or a performance; limited so that products are finite.
 Measure = Annotated[float, Field(ge=1e-30, le=1e30)]
 Cores = Annotated[int, Field(ge=1, le=1_000_000), AS_WHOLE]
@@ -23,7 +23,7 @@ Cores = Annotated[int, Field(ge=1, le=1_000_000), AS_WHOLE]
 RUNS = 100
 
 
-class Machine(Given):
+class Machine(JsonSection):
     """The fingerprint of one machine."""
 
     machine: Name
@@ -40,7 +40,7 @@ class Machine(Given):
     )
 
 
-class Application(Given):
+class Application(JsonSection):
     """The performance of one application."""
 
     name: Name
@@ -52,7 +52,7 @@ class Application(Given):
     )
 
 
-def _example() -> dict[str, Any]:
+def _example_request() -> dict[str, Any]:
     rates = (
         (0.30, 70.5, 80.7),
         (0.70, 106.6, 175.8),
@@ -68,10 +68,10 @@ def _example() -> dict[str, Any]:
     return {"machines": machines, "application": {"name": "zlog", "values": values}}
 
 
-class IrupRequest(Given):
+class IrupRequest(JsonSection):
     """Fingerprints, and the performance of one application on some of their machines."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_example()]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_example_request()]})
 
     machines: list[Machine] = Field(
         min_length=1, max_length=10_000, description="Of machines with the same name, the first counts."
@@ -89,7 +89,7 @@ class TrustAnswer(BaseModel):
     leaders: list[str] = Field(
         description="The most important stressors, in any order; empty if not trusted."
     )
-    leading: Known = Field(
+    top_rank_stability: Known = Field(
         description="Share of resamples in which the leaders, or without any the first stressor, lead."
     )
     by: Literal["importance", "correlation"] | None = Field(

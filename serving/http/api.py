@@ -19,15 +19,15 @@ from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.http import browser_pages, middleware, overview, request_context, schemas
-from serving.http.batching import RequestBatcher, loaded
+from serving.http.batching import RequestBatcher, require_model
 from serving.http.bodies import JSON, NOTES, BareRoute, body_of, media_type_of
-from serving.http.models import HotReloadingModel, all_models, following
-from serving.http.request_context import note
+from serving.http.models import HotReloadingModel, all_models, follow_aliases
+from serving.http.request_context import record_answer
 from serving.http.schemas import Health, ProblemDetails, Readiness
 from serving.http.settings import ServerSettings
+from serving.plugins import Endpoint, all_endpoints, all_pages
 from serving.promotion import tracing
 from serving.shadow import figures
-from serving.supply import Endpoint, doors, pages
 
 #: Statuses of refusals that every endpoint may answer.
 REFUSALS = (400, 413, 415, 422)
@@ -46,27 +46,27 @@ def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings
     )
     app.state.models = models
     #: Functions that return a message about a broken part of a family; None if all works.
-    app.state.troubles = list[Callable[[], str | None]]()
+    app.state.failure_checks = list[Callable[[], str | None]]()
     app.state.settings = settings or ServerSettings()
-    schemas.install(app)
-    overview.install(app)
-    browser_pages.install(app)
-    for endpoint in doors():
+    schemas.add_error_handlers(app)
+    overview.add_start_page(app)
+    browser_pages.add_docs_page(app)
+    for endpoint in all_endpoints():
         _add_endpoint(app, endpoint)
-    for family_pages in pages():
+    for family_pages in all_pages():
         family_pages.add(app)
     _add_state_endpoints(app)
-    tracing.install(app)
-    figures.install(app)
-    middleware.install(app, app.state.settings)
+    tracing.add_origin_endpoint(app)
+    figures.add_shadow_endpoint(app)
+    middleware.install_middleware(app, app.state.settings)
     _complete_openapi(app)
     return app
 
 
 def application() -> FastAPI:
     """Make the application with the settings in the environment (for uvicorn's workers)."""
-    settings = ServerSettings.handed_on()
-    request_context.begin(settings.log_level, settings.log_format)
+    settings = ServerSettings.from_environment()
+    request_context.configure_logging(settings.log_level, settings.log_format)
     return create_app(all_models(settings.options, settings.shared), settings)
 
 
@@ -77,7 +77,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     sys.setswitchinterval(0.001)
     models, shared = app.state.models, CapacityLimiter(max(2, os.cpu_count() or 1))
     app.state.batchers = {}
-    for endpoint in doors():
+    for endpoint in all_endpoints():
         model = models[endpoint.model.key] if endpoint.model else None
         # endpoints that keep every core busy have their own queue, so that others are still answered
         limiter = CapacityLimiter(1) if endpoint.alone else shared
@@ -89,32 +89,34 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # exclude the objects loaded so far from garbage collection, which would delay requests by 0.1 s
     gc.collect()
     gc.freeze()
-    with following(models.values(), app.state.settings.watch):
+    with follow_aliases(models.values(), app.state.settings.watch):
         yield
 
 
 def _add_endpoint(app: FastAPI, endpoint: Endpoint) -> None:
-    async def answer(request: Request) -> Response:
+    async def answer_request(request: Request) -> Response:
         media_type = media_type_of(request, endpoint.handlers)
         body = await body_of(request, endpoint.limit)
         answered, served = await app.state.batchers[endpoint.path].answer(media_type, body)
-        note(request.scope, endpoint, (media_type, body), answered, served)
+        record_answer(request.scope, endpoint, (media_type, body), answered, served)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     refusals = [*REFUSALS, *endpoint.refusals]
     if endpoint.model is not None:
         refusals.append(HTTPStatus.SERVICE_UNAVAILABLE)
-    responses: dict[int | str, dict[str, Any]] = schemas.responses(*refusals)
+    responses: dict[int | str, dict[str, Any]] = schemas.refusal_responses(*refusals)
     bodies: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{endpoint.request.__name__}"}}}
-    bodies |= {media_type: {"schema": endpoint.described} for media_type in endpoint.others}
-    if endpoint.others:
+    bodies |= {
+        media_type: {"schema": endpoint.other_body_schema} for media_type in endpoint.other_media_types
+    }
+    if endpoint.other_media_types:
         description = "Assumptions about facts that the body does not state; absent if there are none."
         headers = {NOTES: {"description": description, "schema": {"type": "string"}}}
-        answers = {endpoint.others[0]: {"schema": endpoint.told}}
+        answers = {endpoint.other_media_types[0]: {"schema": endpoint.other_answer_schema}}
         responses = {200: {"content": answers, "headers": headers}, **responses}
     app.router.add_api_route(
         endpoint.path,
-        answer,
+        answer_request,
         route_class_override=BareRoute,
         methods=["POST"],
         name=endpoint.name,
@@ -126,7 +128,9 @@ def _add_endpoint(app: FastAPI, endpoint: Endpoint) -> None:
 
 
 def _add_state_endpoints(app: FastAPI) -> None:
-    entry: Any = reduce(or_, dict.fromkeys(endpoint.loader.shape for endpoint in doors() if endpoint.loader))
+    entry: Any = reduce(
+        or_, dict.fromkeys(endpoint.loader.shape for endpoint in all_endpoints() if endpoint.loader)
+    )
     listed = create_model("Models", __doc__="The served models.", models=(list[entry], ...))
 
     @app.get("/v1/models", response_model=listed)
@@ -140,16 +144,20 @@ def _add_state_endpoints(app: FastAPI) -> None:
         """Return that the process runs."""
         return {"status": "ok"}
 
-    @app.get("/readyz", response_model=Readiness, responses=schemas.responses(503))
+    @app.get("/readyz", response_model=Readiness, responses=schemas.refusal_responses(503))
     async def readyz() -> Any:
         """Return that the required models are loaded, and why any is not the version that its alias names."""
         for model in app.state.models.values():
             if model.eager and model.loaded is None:
-                await to_thread.run_sync(loaded, model)
+                await to_thread.run_sync(require_model, model)
         models = [health for model in app.state.models.values() if (health := model.health) is not None]
-        troubles = [message for trouble in app.state.troubles if (message := trouble()) is not None]
-        healthy = not troubles and all(model["trouble"] is None for model in models)
-        return {"status": "ok" if healthy else "degraded", "models": models, "troubles": troubles}
+        load_failures = [
+            message
+            for describe_failure in app.state.failure_checks
+            if (message := describe_failure()) is not None
+        ]
+        healthy = not load_failures and all(model["load_failure"] is None for model in models)
+        return {"status": "ok" if healthy else "degraded", "models": models, "load_failures": load_failures}
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
@@ -164,17 +172,20 @@ def _complete_openapi(app: FastAPI) -> None:
     """Add the request and problem schemas, and the responses of the middleware, to the OpenAPI document."""
     generated = app.openapi
 
-    def openapi() -> dict[str, Any]:
+    def openapi_document() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = generated()
             components = document["components"]["schemas"]
-            models: list[type[BaseModel]] = [*(endpoint.request for endpoint in doors()), ProblemDetails]
+            models: list[type[BaseModel]] = [
+                *(endpoint.request for endpoint in all_endpoints()),
+                ProblemDetails,
+            ]
             for model in models:
                 schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
                 components.update(schema.pop("$defs", {}))
                 components[model.__name__] = schema
-            middleware.describe(document, app.state.settings)
+            middleware.extend_openapi(document, app.state.settings)
         assert app.openapi_schema is not None
         return app.openapi_schema
 
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = openapi_document  # type: ignore[method-assign]

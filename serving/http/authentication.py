@@ -45,27 +45,27 @@ class Token:
     digest: bytes = field(repr=False)
 
 
-def read(path: Path) -> list[Token]:
+def read_tokens(path: Path) -> list[Token]:
     """Read a token file; InputError if it has no token, is invalid, or others than its owner may write it."""
-    tokens = _read(path)
+    tokens = _read_token_file(path)
     if not tokens:
         raise InputError("holds no token; expected lines NAME SCOPES SHA256", file=path)
     return tokens
 
 
-def _read(path: Path) -> list[Token]:
+def _read_token_file(path: Path) -> list[Token]:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             raise InputError("is no regular file", file=path)
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise InputError("others than its owner may write it; expected chmod go-w", file=path)
-        return list(_tokens(path.read_text("utf-8", "replace"), path))
+        return list(_parse_tokens(path.read_text("utf-8", "replace"), path))
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
 
 
-def add(path: Path, name: str, scopes: str) -> str:
+def add_token(path: Path, name: str, scopes: str) -> str:
     """Create a random token, append its digest to a token file, and return the token, which is not stored.
 
     `name` is that of the token's holder; `scopes` are separated by commas. InputError if the name is taken or
@@ -73,7 +73,7 @@ def add(path: Path, name: str, scopes: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")
-    if path.exists() and any(token.name == name for token in _read(path)):
+    if path.exists() and any(token.name == name for token in _read_token_file(path)):
         raise InputError(f'has a token named "{name}"; delete its line, or choose another name', file=path)
     token = PREFIX + secrets.token_urlsafe(32)
     line = f"{name} {scopes} {sha256(token.encode()).hexdigest()}\n"
@@ -98,7 +98,7 @@ class Tokens:
         self._problem: str | None = None
         self._reload()
 
-    def known(self, presented: bytes) -> Token | None:
+    def find_token(self, presented: bytes) -> Token | None:
         """Return the `Token` that matches `presented`, or None; the comparison takes constant time."""
         if monotonic() - self._read_at > EVERY:
             self._reload()
@@ -111,7 +111,7 @@ class Tokens:
         self._read_at = monotonic()
         problem = None
         try:
-            self._tokens = read(self._path)
+            self._tokens = read_tokens(self._path)
         except InputError as exc:
             self._tokens, problem = [], str(exc)
         if problem is None and self._problem is not None:
@@ -121,12 +121,12 @@ class Tokens:
         self._problem = problem
 
 
-def _tokens(text: str, path: Path) -> Iterator[Token]:
+def _parse_tokens(text: str, path: Path) -> Iterator[Token]:
     names: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             try:
-                token = _token(line.split())
+                token = _parse_token(line.split())
             except ValueError as exc:
                 raise InputError(str(exc), file=path, line=number) from exc
             if token.name in names:
@@ -135,7 +135,7 @@ def _tokens(text: str, path: Path) -> Iterator[Token]:
             yield token
 
 
-def _token(parts: list[str]) -> Token:
+def _parse_token(parts: list[str]) -> Token:
     if len(parts) != 3:  # noqa: PLR2004 - as the message says
         raise ValueError(f"has {len(parts)} words; expected NAME SCOPES SHA256")
     name, scopes, digest = parts
@@ -167,7 +167,7 @@ class Address(NamedTuple):
     place: tuple[Any, ...]
 
 
-def address(host: str, port: int, tokens: str | None) -> Address:
+def resolve_address(host: str, port: int, tokens: str | None) -> Address:
     """Resolve host and port; InputError if that fails, or if it is not loopback and `tokens` is None."""
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -192,7 +192,7 @@ def require_token(tokens: Tokens | None, method: str, path: str, authorization: 
     if tokens is None or path in OPEN:
         return None
     presented = _presented_token(authorization, basic=method in _BROWSED)
-    token = None if presented is None else tokens.known(presented)
+    token = None if presented is None else tokens.find_token(presented)
     if token is None:
         problem, challenge = "this needs a token: Authorization: Bearer TOKEN", f"Bearer {_REALM}"
         if authorization:
@@ -219,7 +219,7 @@ def _presented_token(authorization: bytes, *, basic: bool) -> bytes | None:
     return None
 
 
-def holder(scope: Mapping[str, Any]) -> Token | None:
+def request_token(scope: Mapping[str, Any]) -> Token | None:
     """Return the token that authenticated a request; None if the server needs no tokens."""
     token: Token | None = scope.get(HOLDER)
     return token
@@ -241,28 +241,28 @@ class Csrf:
     def __init__(self, secret: str, hosts: Sequence[str] | None = None) -> None:
         self._secret, self._hosts = secret, hosts
 
-    def token(self, scope: Mapping[str, Any]) -> str:
+    def page_token(self, scope: Mapping[str, Any]) -> str:
         """Return the CSRF token that a page rendered for this request has to send back."""
-        return self._token_for(holder(scope))
+        return self._token_for(request_token(scope))
 
     def check_request(self, method: str, headers: Mapping[bytes, bytes], token: Token | None) -> None:
         """Raise a RefusedError with 403 for a request that a browser may have sent for another site."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if self._hosts is not None and not self._is_ours(host):
-            _refuse(f"Host {host[:100]!r} is not what this server is called; --tokens allows any")
+            _refuse_forged(f"Host {host[:100]!r} is not what this server is called; --tokens allows any")
         if method in _HARMLESS or headers.get(b"authorization", b"")[:7].lower() == b"bearer ":
             return
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
         if origin is not None and urlsplit(origin.decode("latin-1").lower()).netloc != host:
-            _refuse(f"Origin {origin.decode('latin-1')[:100]!r} is not this server")
+            _refuse_forged(f"Origin {origin.decode('latin-1')[:100]!r} is not this server")
         if site not in {None, b"same-origin"}:
-            _refuse("a page of another site may not do this")
+            _refuse_forged("a page of another site may not do this")
         if token is None and origin is None and site is None:
             # a program, not a browser
             return
         csrf_token = headers.get(HEADER.encode(), b"")
         if not hmac.compare_digest(csrf_token, self._token_for(token).encode()):
-            _refuse(f"{HEADER} is missing or old: load the page again")
+            _refuse_forged(f"{HEADER} is missing or old: load the page again")
 
     def _token_for(self, token: Token | None) -> str:
         """Return the CSRF token: an HMAC keyed with the token's digest, or with the server's secret."""
@@ -282,5 +282,5 @@ class Csrf:
             return False
 
 
-def _refuse(problem: str) -> NoReturn:
+def _refuse_forged(problem: str) -> NoReturn:
     raise RefusedError(HTTPStatus.FORBIDDEN, problem)

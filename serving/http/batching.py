@@ -16,7 +16,7 @@ from data.errors import InputError
 from serving.http.bodies import JSON, Answered
 from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
-from serving.supply import Endpoint, Together
+from serving.plugins import Endpoint, HandleBatch
 
 T = TypeVar("T")
 #: Maximum size in bytes of a body that is answered in the event loop, and of all bodies answered in one turn.
@@ -32,16 +32,16 @@ class Pending(NamedTuple):
 
 
 @dataclass
-class Waiting:
+class PendingBatch:
     """Pending small bodies of one endpoint; those of one turn of the event loop are answered by one call.
 
     There is no added delay: a single body is answered alone.
     """
 
-    together: Together
+    handle_batch: HandleBatch
     _pending: list[Pending] = field(default_factory=list)
 
-    async def answer(self, body: bytes, model: Any) -> Answered:
+    async def answer_body(self, body: bytes, model: Any) -> Answered:
         """Return the answer to one body; raises the exceptions of its handler."""
         loop = asyncio.get_running_loop()
         if not self._pending:
@@ -60,7 +60,7 @@ class Waiting:
         for _, same_model in groupby(batch, key=lambda request: id(request.model)):
             requests = list(same_model)
             try:
-                answers = self.together([request.body for request in requests], requests[0].model)
+                answers = self.handle_batch([request.body for request in requests], requests[0].model)
             except Exception as exc:  # noqa: BLE001 - raised again where the answers are awaited
                 answers = [exc] * len(requests)
             for request, answer in zip(requests, answers, strict=True):
@@ -76,34 +76,38 @@ class Waiting:
 class RequestBatcher:
     """Runs the handlers of one endpoint, small JSON bodies in batches if the endpoint has `together`."""
 
-    def __init__(self, door: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> None:
-        self._door, self._model, self._limiter = door, model, limiter
-        self._waiting = None if door.together is None else Waiting(door.together)
+    def __init__(self, endpoint: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> None:
+        self._endpoint, self._model, self._limiter = endpoint, model, limiter
+        self._batch = None if endpoint.handle_batch is None else PendingBatch(endpoint.handle_batch)
 
-    async def answer(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
-        """Return the answer to a body and the model used; raises as the handler and `loaded` do."""
-        if self._waiting is not None and media_type == JSON and len(body) <= SMALL:
-            model = None if self._model is None else self._model.loaded
+    async def answer_body(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
+        """Return the answer to a body and the model used; raises as the handler and `require_model` do."""
+        if self._batch is not None and media_type == JSON and len(body) <= SMALL:
+            model = None if self._model is None else self._model.loaded_model
             if self._model is None or model is not None:
-                return await self._waiting.answer(body, model), model
-        return await to_the_end(partial(self._handle, media_type, body), self._limiter)
+                return await self._batch.answer_body(body, model), model
+        return await run_in_thread(partial(self._handle_body, media_type, body), self._limiter)
 
-    def _handle(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
-        model = None if self._model is None else loaded(self._model, without=self._door.without)
-        return self._door.handlers[media_type](body, model), model
+    def _handle_body(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
+        model = (
+            None
+            if self._model is None
+            else require_model(self._model, champion_optional=self._endpoint.champion_optional)
+        )
+        return self._endpoint.handlers[media_type](body, model), model
 
 
-def loaded(model: HotReloadingModel, *, without: bool = False) -> Any:
-    """Return a loaded model, or None if `without` and no champion exists; else RefusedError with 503."""
+def require_model(model: HotReloadingModel, *, champion_optional: bool = False) -> Any:
+    """Return a loaded model, or None without a champion if `champion_optional`; RefusedError (503)."""
     try:
-        return model.get()
+        return model.ensure_loaded()
     except InputError as exc:
-        if without and model.absent:
+        if champion_optional and model.champion_missing:
             return None
         raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc
 
 
-async def to_the_end(work: Callable[[], T], limiter: CapacityLimiter) -> T:
+async def run_in_thread(work: Callable[[], T], limiter: CapacityLimiter) -> T:
     """Run `work` in a thread and return its result.
 
     A caller that is cancelled while waiting for the limiter gives up its place. Work that has started cannot

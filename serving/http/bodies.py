@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from data.errors import InputError
-from data.tables.documents import said
+from data.tables.documents import validation_message
 from data.tables.files import json_content
 from serving.http.schemas import RefusedError
 from serving.reports.verdict_lines import Answer, VerdictLine
@@ -82,19 +82,19 @@ def _refuse_size(limit: int) -> NoReturn:
     raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem, {"connection": "close"})
 
 
-def _gzip(body: bytes, limit: int) -> bytes:
+def _unpack_gzip(body: bytes, limit: int) -> bytes:
     # a magic number may also occur by chance, in one of 17 million places
     if body.count(_MAGIC) > PARTS:
         raise EOFError(f"it has more than {PARTS} parts")
     with GzipFile(fileobj=BytesIO(body)) as packed:
-        return b"".join(_within(iter(partial(packed.read, CHUNK), b""), limit))
+        return b"".join(_limit_size(iter(partial(packed.read, CHUNK), b""), limit))
 
 
-def _zstd(body: bytes, limit: int) -> bytes:
+def _unpack_zstd(body: bytes, limit: int) -> bytes:
     unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW)
     with unpacker.stream_reader(body, read_across_frames=True) as packed:
         # a stream reader uses little memory, but does not report a truncated body; the second pass does
-        for _ in _within(iter(partial(packed.read, CHUNK), b""), limit):
+        for _ in _limit_size(iter(partial(packed.read, CHUNK), b""), limit):
             pass
     chunks: list[bytes] = []
     while body:
@@ -108,7 +108,7 @@ def _zstd(body: bytes, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-def _within(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
+def _limit_size(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
     """Yield chunks; RefusedError as soon as they have more bytes than `limit`."""
     size = 0
     for chunk in chunks:
@@ -118,7 +118,11 @@ def _within(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
         yield chunk
 
 
-_UNPACK: dict[str, Callable[[bytes, int], bytes]] = {"gzip": _gzip, "x-gzip": _gzip, "zstd": _zstd}
+_UNPACK: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _unpack_gzip,
+    "x-gzip": _unpack_gzip,
+    "zstd": _unpack_zstd,
+}
 
 
 class BareRoute(APIRoute):
@@ -143,11 +147,11 @@ TypedRequest = TypeVar("TypedRequest", bound=BaseModel)
 class Countable(Protocol):
     """Verdicts of any family."""
 
-    def count(self, answer: Answer) -> int:
+    def count_verdicts(self, answer: Answer) -> int:
         """Return the number of verdicts that are `answer`."""
 
-    def first(self, most: int) -> Iterable[VerdictLine]:
-        """Return the first verdicts, at most `most`, as lines of a table."""
+    def first_lines(self, max_lines: int) -> Iterable[VerdictLine]:
+        """Return the first verdicts, at most `max_lines`, as lines of a table."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class Answered:
     """An answer, its media type and headers, and its verdicts, if any.
 
     ``vectors``, shape (n_inputs, n_features), are the model's inputs in the order of the features in its
-    card; ``unlike`` is the number of inputs that are out of distribution.
+    card; ``n_out_of_distribution`` is the number of inputs that are out of distribution.
     """
 
     content: bytes
@@ -163,10 +167,10 @@ class Answered:
     media_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
     vectors: NDArray[np.float64] | None = None
-    unlike: int = 0
+    n_out_of_distribution: int = 0
 
     @classmethod
-    def of(cls, answer: BaseModel, judged: Countable | None = None) -> Answered:
+    def from_schema(cls, answer: BaseModel, judged: Countable | None = None) -> Answered:
         """Return an answer with `answer` as JSON."""
         return cls(answer.model_dump_json().encode(), judged)
 
@@ -176,15 +180,15 @@ def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
     try:
         return kind.model_validate(parse_json(body))
     except ValidationError as exc:
-        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, said(exc, "the body")) from exc
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, validation_message(exc, "the body")) from exc
 
 
 def parse_json(body: bytes) -> Any:
     """Parse JSON strictly (RFC 8259): UTF-8, optionally with a byte order mark, no NaN, no repeated keys.
 
-    RefusedError with 400 if the body is not such JSON or is nested too deeply; 413 as of `require_few_parts`.
+    RefusedError with 400 if the body is not such JSON or is nested too deeply; 413 as of `limit_json_parts`.
     """
-    require_few_parts(body)
+    limit_json_parts(body)
     try:
         content = json_content(body.decode("utf-8-sig"))
         if b"\\ud" in body.lower():
@@ -199,20 +203,20 @@ def parse_json(body: bytes) -> Any:
             problem = "a string holds half a surrogate pair"
         raise RefusedError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {problem}") from exc
     except InputError as exc:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc.within(NAME))) from exc
+        raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc.with_file(NAME))) from exc
     return content
 
 
-def require_few(body: bytes, marks: Iterable[bytes], most: int, what: str) -> None:
-    """Raise a RefusedError with 413 if a body has more than `most` occurrences of `marks`; `what` names them.
+def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what: str) -> None:
+    """Raise a RefusedError with 413 if a body has more than `max_count` `marks`; `what` names them.
 
     Parsing holds the interpreter, so a large body would delay all other requests until its end.
     """
-    if sum(map(body.count, marks)) > most:
-        problem = f"the body holds more than {most} {what}; send it in parts"
+    if sum(map(body.count, marks)) > max_count:
+        problem = f"the body holds more than {max_count} {what}; send it in parts"
         raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
 
 
-def require_few_parts(body: bytes) -> None:
+def limit_json_parts(body: bytes) -> None:
     """Raise a RefusedError with 413 if JSON holds more lists, objects and keys than `MOST_PARTS`."""
-    require_few(body, (b"[", b"{", b":"), MOST_PARTS, "lists, objects and keys")
+    limit_occurrences(body, (b"[", b"{", b":"), MOST_PARTS, "lists, objects and keys")

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import FileResponse, HTMLResponse
 
-from serving.reports.rendering import script
+from serving.reports.rendering import report_script
 
 _INLINE = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 _SAFE = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-cache"}
@@ -22,20 +22,22 @@ _NONE = dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestor
 _ALLOWED = {**_NONE, "img-src": "data:"}
 
 
-def page(html: str, status: int = 200, further: Mapping[str, str] = MappingProxyType({})) -> HTMLResponse:
-    """Return an HTML response whose content security policy allows its inline code and `further` sources."""
-    sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **further}.items()}
+def page_response(
+    html: str, status: int = 200, extra_sources: Mapping[str, str] = MappingProxyType({})
+) -> HTMLResponse:
+    """Return an HTML response whose content security policy allows inline code and `extra_sources`."""
+    sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **extra_sources}.items()}
     for kind, text in _INLINE.findall(html):
         sources.setdefault(f"{kind}-src", []).append(_hash_source(text))
     return _html_response(html, status, {kind: " ".join(allowed) for kind, allowed in sources.items()})
 
 
-def report(html: str) -> HTMLResponse:
+def report_response(html: str) -> HTMLResponse:
     """Return the response for a report written by the pipeline, whose charts use inline styles.
 
-    Its content security policy allows only the script of `serving.reports.rendering.script`.
+    Its content security policy allows only the script of `serving.reports.rendering.report_script`.
     """
-    sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hash_source(script())}
+    sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hash_source(report_script())}
     return _html_response(html, 200, sources)
 
 
@@ -62,12 +64,12 @@ _DESCRIPTION = "[Overview](/) of models and verdicts · this description as [Ope
 _PARAMETERS = {"validatorUrl": "none", "displayRequestDuration": True, "defaultModelsExpandDepth": 0}
 
 
-def install(app: FastAPI) -> None:
+def add_docs_page(app: FastAPI) -> None:
     """Add the page ``/docs`` and its files to `app`."""
     app.description = _DESCRIPTION
 
     @app.get(PATH, include_in_schema=False)
-    async def docs() -> Response:
+    async def docs_page() -> Response:
         html = get_swagger_ui_html(
             openapi_url=app.openapi_url or "",
             title=f"{app.title} · HTTP",
@@ -76,7 +78,7 @@ def install(app: FastAPI) -> None:
             swagger_favicon_url=f"{PATH}/favicon.png",
             swagger_ui_parameters=_PARAMETERS,
         )
-        return page(bytes(html.body).decode(), further=_POLICY)
+        return page_response(bytes(html.body).decode(), extra_sources=_POLICY)
 
     for name, media_type in SHIPPED.items():
         _add_file(app, name, media_type)
@@ -86,6 +88,6 @@ def _add_file(app: FastAPI, name: str, media_type: str) -> None:
     path = Path(str(files("fastapi_offline") / "static" / name))
 
     @app.get(f"{PATH}/{name}", include_in_schema=False, name=name)
-    async def file() -> Response:
+    async def static_file() -> Response:
         headers = {"cache-control": "max-age=86400", "x-content-type-options": "nosniff"}
         return FileResponse(path, media_type=media_type, headers=headers)

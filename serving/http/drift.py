@@ -26,7 +26,7 @@ from data.tables.files import read_json, write_json
 from serving.http.models import HotReloadingModel
 from serving.http.request_context import RequestContext
 from serving.models import ModelRef
-from training.registry.stored import Deciles, smoothed
+from training.registry.stored import Deciles, smooth_counts
 
 #: Minimum number of rows of an informative index.
 FEWEST = 200
@@ -73,12 +73,12 @@ class Bins:
 
     def __init__(self, ref: ModelRef, deciles: dict[str, Deciles]) -> None:
         self.ref, self._deciles = ref, deciles
-        most = max(len(feature.edges) for feature in deciles.values())
+        max_edges = max(len(feature.edges) for feature in deciles.values())
         # features with fewer edges have empty bins at the end
         self._edges = np.array(
-            [(*feature.edges, *[np.inf] * (most - len(feature.edges))) for feature in deciles.values()]
+            [(*feature.edges, *[np.inf] * (max_edges - len(feature.edges))) for feature in deciles.values()]
         )
-        self._counts = np.zeros((len(deciles), most + 2), np.int64)
+        self._counts = np.zeros((len(deciles), max_edges + 2), np.int64)
 
     @classmethod
     def from_card(cls, served: Any) -> Bins | None:
@@ -98,11 +98,11 @@ class Bins:
             part = vectors[start : start + AT_ONCE]
             bins = (part[:, :, None] > self._edges).sum(axis=2)
             bins[~np.isfinite(part)] = width - 1
-            places = (bins + np.arange(features) * width).ravel()
-            self._counts += np.bincount(places, minlength=self._counts.size).reshape(features, width)
+            flat_bins = (bins + np.arange(features) * width).ravel()
+            self._counts += np.bincount(flat_bins, minlength=self._counts.size).reshape(features, width)
 
     @property
-    def counts(self) -> InputCounts:
+    def input_counts(self) -> InputCounts:
         """The counts so far."""
         return InputCounts(self.ref, self._deciles, self._counts.tolist())
 
@@ -114,7 +114,7 @@ class Drift(Collector):
         self._models = models
         self._shared = None if shared is None else Path(shared)
         self._bins: dict[str, Bins] = {}
-        self._waiting: deque[tuple[str, Any, NDArray[np.float64]]] = deque()
+        self._queued: deque[tuple[str, Any, NDArray[np.float64]]] = deque()
         self._rows = 0
         self._lock = Lock()
 
@@ -123,7 +123,7 @@ class Drift(Collector):
         endpoint, answered = context.endpoint, context.answered
         if endpoint is None or endpoint.model is None or answered is None or answered.vectors is None:
             return
-        self._waiting.append((endpoint.model.key, context.served, answered.vectors))
+        self._queued.append((endpoint.model.key, context.served, answered.vectors))
         self._rows += len(answered.vectors)
         if self._rows > WAITING:
             self.count_queued()
@@ -131,23 +131,23 @@ class Drift(Collector):
     def count_queued(self) -> None:
         """Count the queued inputs, and write the counts to a file for the other workers."""
         with self._lock:
-            if not self._waiting:
+            if not self._queued:
                 return
             self._rows = 0
-            while self._waiting:
-                key, served, vectors = self._waiting.popleft()
+            while self._queued:
+                key, served, vectors = self._queued.popleft()
                 bins = self._bins_of(key, served)
                 if bins is not None:
                     bins.count_rows(vectors)
             if self._shared is not None:
-                counts = {key: asdict(bins.counts) for key, bins in self._bins.items()}
+                counts = {key: asdict(bins.input_counts) for key, bins in self._bins.items()}
                 write_json(self._shared / f"asked-{os.getpid()}.json", counts)
 
     def by_model(self) -> dict[str, ModelDrift]:
         """Return the drift of each model by its key, over all workers, including those that have ended."""
         self.count_queued()
         with self._lock:
-            workers = [{key: bins.counts for key, bins in self._bins.items()}]
+            workers = [{key: bins.input_counts for key, bins in self._bins.items()}]
         if self._shared is not None:
             paths = self._shared.glob("asked-*.json")
             others = [path for path in paths if path.name != f"asked-{os.getpid()}.json"]
@@ -164,7 +164,7 @@ class Drift(Collector):
         """Yield the metrics for Prometheus."""
         labels = ["key", "model", "version"]
         rows = GaugeMetricFamily("perfjudge_asked_rows", "Rows that it was asked about", labels=labels)
-        most = GaugeMetricFamily("perfjudge_drift_max", "The largest drift of a feature", labels=labels)
+        largest = GaugeMetricFamily("perfjudge_drift_max", "The largest drift of a feature", labels=labels)
         index = GaugeMetricFamily(
             "perfjudge_drift", "Population stability index of a feature", labels=[*labels, "feature"]
         )
@@ -172,10 +172,10 @@ class Drift(Collector):
             named = key, drift.ref.name, drift.ref.version
             rows.add_metric(named, drift.rows)
             for feature in drift.features[:1]:
-                most.add_metric(named, feature.index)
+                largest.add_metric(named, feature.index)
             for feature in drift.features[:MOST]:
                 index.add_metric((*named, feature.feature), feature.index)
-        yield from (rows, most, index)
+        yield from (rows, largest, index)
 
     def _bins_of(self, key: str, served: Any) -> Bins | None:
         """Return the bins of a model; None if its card has none, or if it has been replaced."""
@@ -204,6 +204,6 @@ def _joined_drift(parts: list[InputCounts]) -> ModelDrift:
 
 
 def _stability_index(trained: Deciles, counts: NDArray[np.int64]) -> float:
-    requested = smoothed(np.append(counts[: len(trained.edges) + 1], counts[-1]))
+    requested = smooth_counts(np.append(counts[: len(trained.edges) + 1], counts[-1]))
     shares = np.array(trained.shares)
     return float(((requested - shares) * np.log(requested / shares)).sum())

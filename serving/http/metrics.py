@@ -20,8 +20,8 @@ BUCKETS = (0.001, 0.002, 0.004, 0.006, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5,
 class ServerCounters:
     """The counters of one worker, and the sums over all workers."""
 
-    def __init__(self, shared: str | None, *further: Collector) -> None:
-        self._shared, self._further = shared, further
+    def __init__(self, shared: str | None, *collectors: Collector) -> None:
+        self._shared, self._collectors = shared, collectors
         self._registry = registry = CollectorRegistry()
         self._models: dict[str, tuple[str, ...]] = {}
         histogram, counter = partial(Histogram, registry=registry), partial(Counter, registry=registry)
@@ -31,16 +31,18 @@ class ServerCounters:
         labels = ["route", "status", "model", "version"]
         self._requests = histogram("perfjudge_request_seconds", description, labels, buckets=BUCKETS)
         self._judging = histogram("perfjudge_judging_seconds", "Time from a body to its answer")
-        self._verdicts = counter("perfjudge_verdicts", "Verdicts given", ["door", "verdict"])
+        self._verdicts = counter("perfjudge_verdicts", "Verdicts given", ["endpoint", "verdict"])
         description = "Questions unlike what the model was trained on"
-        self._unlike = counter("perfjudge_unlike", description, ["door", "model", "version"])
+        self._out_of_distribution = counter(
+            "perfjudge_out_of_distribution", description, ["endpoint", "model", "version"]
+        )
         self.labels = counter("perfjudge_labels", "Labels given", ["status"])
         self.dropped = counter("perfjudge_shadow_dropped", "Requests that challengers did not hear of")
         self.in_flight = live("perfjudge_requests_in_flight", "Requests that wait for their answer")
         description = "How many workers answer with this version"
         self._version = live("perfjudge_model_info", description, ["key", "model", "version"])
         description = "1: what the alias names does not answer, the last good version does"
-        self._trouble = worst("perfjudge_model_trouble", description, ["key"])
+        self._load_failure = worst("perfjudge_model_trouble", description, ["key"])
         description = "How often the version that answers has changed"
         self._swaps = worst("perfjudge_model_swaps", description, ["key"])
 
@@ -51,11 +53,11 @@ class ServerCounters:
         labels = route, f"{context.status // 100}xx", name, version
         self._requests.labels(*labels).observe(now - context.began)
         if verdicts:
-            self._judging.observe(now - (context.whole or context.began))
+            self._judging.observe(now - (context.body_complete_at or context.began))
             for verdict, number in verdicts.items():
                 self._verdicts.labels(route, verdict).inc(number)
-            unlike = 0 if context.answered is None else context.answered.unlike
-            self._unlike.labels(route, name, version).inc(unlike)
+            out_of_distribution = 0 if context.answered is None else context.answered.n_out_of_distribution
+            self._out_of_distribution.labels(route, name, version).inc(out_of_distribution)
 
     def update_gauges(self, models: Mapping[str, HotReloadingModel]) -> None:
         """Update the gauges of the versions in use, and of failures to load others."""
@@ -68,7 +70,7 @@ class ServerCounters:
                     self._version.labels(*before).set(0)
                 if labels:
                     self._version.labels(*labels).set(1)
-            self._trouble.labels(key).set(getattr(model, "trouble", None) is not None)
+            self._load_failure.labels(key).set(getattr(model, "load_failure", None) is not None)
             self._swaps.labels(key).set(getattr(model, "swaps", 0))
 
     def prometheus_text(self) -> bytes:
@@ -77,7 +79,7 @@ class ServerCounters:
         if self._shared is not None:
             registry = CollectorRegistry()
             MultiProcessCollector(registry, self._shared)  # type: ignore[no-untyped-call]
-        further = CollectorRegistry()
-        for collector in self._further:
-            further.register(collector)
-        return generate_latest(registry) + generate_latest(further)
+        extra_registry = CollectorRegistry()
+        for collector in self._collectors:
+            extra_registry.register(collector)
+        return generate_latest(registry) + generate_latest(extra_registry)

@@ -16,12 +16,12 @@ from starlette.datastructures import State
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from data.stage import summary
+from data.stage import error_summary
 from serving.http import authentication, request_context, schemas
 from serving.http.authentication import Csrf, Tokens, require_token
 from serving.http.drift import Drift
 from serving.http.metrics import ServerCounters
-from serving.http.overview import Recent
+from serving.http.overview import RecentVerdicts
 from serving.http.request_context import RequestContext, route_of
 from serving.http.schemas import RefusedError
 from serving.http.settings import ServerSettings
@@ -46,21 +46,21 @@ _HEADERS = (
 )
 
 
-def install(app: FastAPI, settings: ServerSettings) -> None:
+def install_middleware(app: FastAPI, settings: ServerSettings) -> None:
     """Add the middleware to an application that has its models in ``app.state``."""
     app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)
-    app.state.recent = Recent(settings.shared)
+    app.state.recent = RecentVerdicts(settings.shared)
     collectors = () if settings.shadow is None else (ShadowCollector(),)
     app.state.metrics = ServerCounters(settings.shared, app.state.drift, *collectors)
     app.state.shadow = (
         None if settings.shadow is None else RequestLog(settings.shadow, app.state.metrics.dropped)
     )
     tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
-    app.add_middleware(Front, state=app.state, settings=settings, tokens=tokens)
+    app.add_middleware(RequestMiddleware, state=app.state, settings=settings, tokens=tokens)
 
 
-def describe(document: dict[str, Any], settings: ServerSettings) -> None:
+def extend_openapi(document: dict[str, Any], settings: ServerSettings) -> None:
     """Add the required tokens and the refusals of the middleware to an OpenAPI document."""
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -72,7 +72,7 @@ def describe(document: dict[str, Any], settings: ServerSettings) -> None:
                 refusals += [HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN]
                 schemes = _SCHEMES if method in {"get", "put"} else ("bearer",)
                 operation["security"] = [{scheme: []} for scheme in schemes]
-            responses = schemas.responses(*refusals).items()
+            responses = schemas.refusal_responses(*refusals).items()
             operation["responses"].update({str(status): response for status, response in responses})
     if settings.tokens is not None:
         document["components"]["securitySchemes"] = {
@@ -81,7 +81,7 @@ def describe(document: dict[str, Any], settings: ServerSettings) -> None:
         }
 
 
-class Front:
+class RequestMiddleware:
     """ASGI middleware: authentication, time limits, headers, metrics and the access log."""
 
     def __init__(self, app: ASGIApp, state: State, settings: ServerSettings, tokens: Tokens | None) -> None:
@@ -90,7 +90,7 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; while the server runs, update the metrics."""
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._answer_request(scope, receive, send)
         elif scope["type"] == "lifespan":
             updating = asyncio.create_task(self._update_metrics())
             try:
@@ -100,21 +100,21 @@ class Front:
         else:
             await self._app(scope, receive, send)
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        context = RequestContext.of(scope, headers)
+        context = RequestContext.from_scope(scope, headers)
         timed_request = TimedRequest(context, receive, send, self._settings.timeout)
         self._state.metrics.in_flight.inc()
         try:
-            refusal = await self._refusal(scope, timed_request, headers)
+            refusal = await self._answer_or_refuse(scope, timed_request, headers)
             # if an answer has begun, the server closes the connection
             if refusal is not None and not context.status:
                 await refusal(scope, timed_request.receive, timed_request.send)
         finally:
             self._state.metrics.in_flight.dec()
-            self._record(context, route_of(scope))
+            self._record_request(context, route_of(scope))
 
-    async def _refusal(
+    async def _answer_or_refuse(
         self, scope: Scope, timed_request: TimedRequest, headers: Mapping[bytes, bytes]
     ) -> Response | None:
         """Let the application answer and return None, or return the refusal of the request."""
@@ -125,32 +125,34 @@ class Front:
             context.token = None if token is None else token.name
             scope[authentication.HOLDER] = token
             self._state.csrf.check_request(scope["method"], headers, token)
-            async with asyncio.timeout(settings.reading if context.has_body else settings.timeout) as timer:
+            async with asyncio.timeout(
+                settings.body_timeout if context.has_body else settings.timeout
+            ) as timer:
                 timed_request.timer = timer
                 await self._app(scope, timed_request.receive, timed_request.send)
         except RefusedError as exc:
-            return schemas.answer(exc.status_code, str(exc.detail), exc.headers)
+            return schemas.problem_response(exc.status_code, str(exc.detail), exc.headers)
         except ClientDisconnect:
             context.status = context.status or GONE
         except Exception as exc:  # noqa: BLE001 - the last resort of every request
             if timed_request.timer is None or not timed_request.timer.expired():
                 return _unexpected_error(context, route_of(scope), exc)
-            if context.has_body and not context.whole:
-                problem = f"the body did not come within {settings.reading:g} s"
-                return schemas.answer(HTTPStatus.REQUEST_TIMEOUT, problem, {"connection": "close"})
+            if context.has_body and not context.body_complete_at:
+                problem = f"the body did not come within {settings.body_timeout:g} s"
+                return schemas.problem_response(HTTPStatus.REQUEST_TIMEOUT, problem, {"connection": "close"})
             problem = f"no answer within {settings.timeout:g} s"
-            return schemas.answer(HTTPStatus.GATEWAY_TIMEOUT, problem)
+            return schemas.problem_response(HTTPStatus.GATEWAY_TIMEOUT, problem)
         return None
 
-    def _record(self, context: RequestContext, route: str) -> None:
-        verdicts = context.verdicts()
+    def _record_request(self, context: RequestContext, route: str) -> None:
+        verdicts = context.count_verdicts()
         self._state.metrics.count_request(context, route, verdicts)
         self._state.drift.queue_inputs(context)
         if context.endpoint is not None and context.answered is not None:
             self._state.recent.add_answer(context.endpoint, context.answered)
         if self._state.shadow is not None:
             self._state.shadow.add_request(context)
-        request_context.tell(context, route, verdicts)
+        request_context.log_request(context, route, verdicts)
 
     async def _update_metrics(self) -> None:
         while True:
@@ -177,7 +179,7 @@ class TimedRequest:
         if message["type"] == "http.request":
             self.context.received += len(message.get("body", b""))
             if not message.get("more_body", False):
-                self.context.whole = perf_counter()
+                self.context.body_complete_at = perf_counter()
                 if self.context.has_body and self.timer is not None and not self.timer.expired():
                     self.timer.reschedule(asyncio.get_running_loop().time() + self._seconds)
         return message
@@ -198,6 +200,6 @@ class TimedRequest:
 
 def _unexpected_error(context: RequestContext, route: str, exc: Exception) -> Response:
     instance = context.request_id
-    LOG.error("%s: %s %s: unexpected %s", instance, context.method, route, summary(exc), exc_info=exc)
+    LOG.error("%s: %s %s: unexpected %s", instance, context.method, route, error_summary(exc), exc_info=exc)
     detail = "an error of the server; its log says more beside the instance"
-    return schemas.answer(HTTPStatus.INTERNAL_SERVER_ERROR, detail, instance=instance)
+    return schemas.problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, detail, instance=instance)

@@ -21,21 +21,21 @@ from starlette.exceptions import HTTPException
 
 from data.errors import InputError
 from data.families import FAMILIES
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import write_json
-from serving.http.browser_pages import page, report
+from serving.http.browser_pages import page_response, report_response
 from serving.http.drift import FEWEST, ModelDrift
 from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
-from serving.reports.charts import counted, percent
+from serving.plugins import Endpoint, all_endpoints, all_pages, all_plugins, served_models
+from serving.reports.charts import percent, with_noun
 from serving.reports.rendering import render
-from serving.reports.separation import listed
+from serving.reports.separation import join_names
 from serving.reports.verdict_lines import VerdictLine
 from serving.shadow import figures
-from serving.supply import Endpoint, doors, pages, registered, supplies
 from training.registry.champions import CHALLENGER, CHAMPION, Version, project_root, tracking_uri, version_of
-from training.registry.promotion_history import why, why_not
+from training.registry.promotion_history import challenger_reason, champion_reason
 
 if TYPE_CHECKING:
     from serving.http.bodies import Answered
@@ -50,36 +50,36 @@ class RecentVerdict(NamedTuple):
     """A verdict: Unix time in seconds, endpoint, and its line of text."""
 
     at: float
-    door: str
+    endpoint: str
     line: VerdictLine
 
 
-class Recent:
+class RecentVerdicts:
     """The last verdicts of this process, and of those that it shares a directory with."""
 
     def __init__(self, shared: str | None = None) -> None:
         self._verdicts = deque[RecentVerdict](maxlen=KEPT)
         self._shared = None if shared is None else Path(shared)
-        self._waiting = False
+        self._write_pending = False
 
-    def add_answer(self, door: Endpoint, answered: Answered) -> None:
+    def add_answer(self, endpoint: Endpoint, answered: Answered) -> None:
         """Keep the first verdicts of an answer, if it gives any; this takes microseconds."""
         if answered.judged is None:
             return
         now = time.time()
-        for line in answered.judged.first(OF_ONE):
-            suite, name, why = (text[:LETTERS] for text in (line.suite, line.name, line.why))
-            short = VerdictLine(line.verdict, line.probability, suite, name, why)
-            self._verdicts.append(RecentVerdict(now, door.path, short))
-        if self._shared is not None and not self._waiting:
-            self._waiting = True
-            writing = Timer(DELAY, self._write, [self._shared])
+        for line in answered.judged.first_lines(OF_ONE):
+            suite, name, reason = (text[:LETTERS] for text in (line.suite, line.name, line.reason))
+            short = VerdictLine(line.verdict, line.probability, suite, name, reason)
+            self._verdicts.append(RecentVerdict(now, endpoint.path, short))
+        if self._shared is not None and not self._write_pending:
+            self._write_pending = True
+            writing = Timer(DELAY, self._write_verdicts, [self._shared])
             writing.daemon = True
             writing.start()
 
-    def _write(self, directory: Path) -> None:
+    def _write_verdicts(self, directory: Path) -> None:
         # verdicts that arrive while the file is written are in the next one
-        self._waiting = False
+        self._write_pending = False
         # a page with fewer verdicts is better than a failing server
         with suppress(OSError):
             verdicts = [
@@ -95,7 +95,7 @@ class Recent:
             with suppress(OSError, ValueError):
                 if path.name != f"recent-{os.getpid()}.json":
                     verdicts += [
-                        RecentVerdict(verdict["at"], verdict["door"], VerdictLine(**verdict["line"]))
+                        RecentVerdict(verdict["at"], verdict["endpoint"], VerdictLine(**verdict["line"]))
                         for verdict in json.loads(path.read_text(encoding="utf-8"))
                     ]
         return sorted(verdicts, key=lambda verdict: -verdict.at)[:KEPT]
@@ -119,18 +119,18 @@ _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 def figures_of(family: str, root: Path) -> dict[str, Any]:
     """Return a family's champion and its formatted scores by split; InputError if it was not evaluated."""
-    places = Places(family, root)
-    metrics: Mapping[str, Any] = written(places.metrics, "evaluate")
+    paths = FamilyPaths(family, root)
+    metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")
     champion = str(metrics["champion"])
     splits = {
-        f"{name}: {split['scheme']}": _figures(split["entries"][champion])
+        f"{name}: {split['scheme']}": _formatted_scores(split["entries"][champion])
         for name, split in metrics["splits"].items()
         if champion in split["entries"]
     }
-    return {"family": family, "champion": champion, "splits": splits, "report": places.page.is_file()}
+    return {"family": family, "champion": champion, "splits": splits, "report": paths.page.is_file()}
 
 
-def _figures(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+def _formatted_scores(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Return names and formatted values of scores: pooled over all folds, or else means over folds."""
     figures = []
     for key, called in _CALLED.items():
@@ -142,7 +142,7 @@ def _figures(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return figures[:_MOST]
 
 
-def _contender(version: Version | None, reason: Callable[[Version], str]) -> dict[str, str] | None:
+def _contender_entry(version: Version | None, reason: Callable[[Version], str]) -> dict[str, str] | None:
     """Return a version, its model, why it leads or not, and the version it was compared with."""
     if version is None:
         return None
@@ -150,13 +150,15 @@ def _contender(version: Version | None, reason: Callable[[Version], str]) -> dic
     return {"version": version.version, "model": model, "reason": reason(version), "against": against}
 
 
-def promotions() -> Iterator[dict[str, Any]]:
+def promotion_entries() -> Iterator[dict[str, Any]]:
     """Yield, per registered name, the champion and a challenger that was refused against it."""
-    for name in dict.fromkeys(door.loader.name() for door in doors() if door.loader is not None):
+    for name in dict.fromkeys(
+        endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None
+    ):
         # the list of models reports a registry that does not answer
         with suppress(InputError):
-            champion = _contender(version_of(name, CHAMPION), why)
-            refused = _contender(version_of(name, CHALLENGER), why_not)
+            champion = _contender_entry(version_of(name, CHAMPION), champion_reason)
+            refused = _contender_entry(version_of(name, CHALLENGER), challenger_reason)
             # shown only if it was compared with the current champion, or with none
             if refused and refused["against"] != ("" if champion is None else champion["version"]):
                 refused = None
@@ -164,24 +166,26 @@ def promotions() -> Iterator[dict[str, Any]]:
                 yield {"name": name, "champion": champion, "refused": refused}
 
 
-def advice(troubled: Sequence[str], far: Mapping[str, str], verdicts: Sequence[VerdictLine]) -> Iterator[str]:
+def recommendations(
+    troubled: Sequence[str], drifted_features: Mapping[str, str], verdicts: Sequence[VerdictLine]
+) -> Iterator[str]:
     """Yield recommendations, from models that do not answer, features with drift, and recent verdicts."""
     if troubled:
-        yield f"Mend {listed(troubled)} first: requests to it get no answer, or one of an older version."
-    for model, feature in far.items():
+        yield f"Mend {join_names(troubled)} first: requests to it get no answer, or one of an older version."
+    for model, feature in drifted_features.items():
         yield (
             f"Do not rely on {model} for current requests: {feature} is far from its training data. "
             f"Label some of them and retrain, or find out why it changed."
         )
     fails, unsure = (sum(line.verdict == word for line in verdicts) for word in ("fail", "unsure"))
     if fails:
-        yield f"Look at {counted(fails, 'fail')} among the recent verdicts: each has its reasons."
+        yield f"Look at {with_noun(fails, 'fail')} among the recent verdicts: each has its reasons."
     if unsure:
         yield (
-            f"Look at {counted(unsure, 'unsure verdict')} yourself and label them: the model learns most "
+            f"Look at {with_noun(unsure, 'unsure verdict')} yourself and label them: the model learns most "
             f"from them."
         )
-    if not (troubled or far):
+    if not (troubled or drifted_features):
         yield "Nothing is wrong with the models: request verdicts from them, or give them more labels."
     yield (
         "Before you change a threshold or a model, read the report of its family, which shows the costs of "
@@ -196,18 +200,18 @@ _FEATURES = 5
 _NEAR, _FAR = 0.1, 0.25
 
 
-def _model_line(lazy: HotReloadingModel, says: str) -> dict[str, Any]:
-    entry = lazy.entry or {}
+def _model_line(model: HotReloadingModel, says: str) -> dict[str, Any]:
+    entry = model.models_entry or {}
     about = {key: str(entry.get(key, "")) for key in ("name", "version", "estimator")}
     missing = None if entry else "there is none; make one with: uv run dvc repro"
-    return {**about, "says": says, "since": lazy.since, "trouble": lazy.trouble or missing}
+    return {**about, "says": says, "since": model.since, "load_failure": model.load_failure or missing}
 
 
-def _example(door: Endpoint) -> dict[str, Any]:
+def _endpoint_example(endpoint: Endpoint) -> dict[str, Any]:
     """Return an endpoint, and its example from OpenAPI, escaped for a shell."""
-    example = next(iter(door.request.model_json_schema().get("examples", ())), None)
+    example = next(iter(endpoint.request.model_json_schema().get("examples", ())), None)
     body = "" if example is None else json.dumps(example, ensure_ascii=True)
-    return {"door": door, "body": body.replace("'", "\\u0027")}
+    return {"endpoint": endpoint, "body": body.replace("'", "\\u0027")}
 
 
 def _drift_line(drift: ModelDrift) -> dict[str, Any]:
@@ -220,21 +224,21 @@ def _drift_line(drift: ModelDrift) -> dict[str, Any]:
     return {**about, "lacking": max(0, FEWEST - drift.rows), "features": features}
 
 
-def install(app: FastAPI) -> None:
+def add_start_page(app: FastAPI) -> None:
     """Add the start page, the reports of the project, and helpful 404 and 405 answers to `app`."""
 
     @app.get("/", include_in_schema=False)
-    def overview(request: Request) -> Response:
-        return page(_overview(app, str(request.base_url).rstrip("/")))
+    def start_page(request: Request) -> Response:
+        return page_response(_render_overview(app, str(request.base_url).rstrip("/")))
 
     for family in FAMILIES:
-        app.get(f"/reports/{family}", include_in_schema=False, name=f"report_{family}")(_report(family))
+        app.get(f"/reports/{family}", include_in_schema=False, name=f"report_{family}")(_report_route(family))
     _add_directions(app)
 
 
-def _overview(app: FastAPI, url: str) -> str:
-    purposes = {model.key: model.says for model in registered()}
-    models = [_model_line(lazy, purposes.get(key, "")) for key, lazy in app.state.models.items()]
+def _render_overview(app: FastAPI, url: str) -> str:
+    purposes = {model.key: model.says for model in served_models()}
+    models = [_model_line(model, purposes.get(key, "")) for key, model in app.state.models.items()]
     drift = [_drift_line(drift) for drift in app.state.drift.by_model().values()]
     farthest = [(model["name"], model["features"][0]) for model in drift if model["features"]]
     recent: list[RecentVerdict] = app.state.recent.newest_verdicts()
@@ -243,40 +247,44 @@ def _overview(app: FastAPI, url: str) -> str:
         # each family has its own format of the file
         with suppress(InputError, LookupError, TypeError, AttributeError):
             measured.append(figures_of(family, project_root()))
-    for plugin in supplies():
+    for plugin in all_plugins():
         if plugin.labels is not None:
             labels.update(plugin.labels())
     # without this part if its file cannot be read
     with suppress(InputError):
-        shadow = figures.report(figures.figures_file(), running=app.state.settings.shadow is not None)
-    unseen = [
-        count for part in pages() if part.unseen is not None and (count := part.unseen(app)) is not None
+        shadow = figures.read_report(figures.figures_file(), running=app.state.settings.shadow is not None)
+    new_labels = [
+        count
+        for part in all_pages()
+        if part.count_new_labels is not None and (count := part.count_new_labels(app)) is not None
     ]
     return render(
         "overview.html",
         url=url,
         models=models,
-        promotions=list(promotions()),
+        promotions=list(promotion_entries()),
         measured=measured,
-        recent=[(f"{datetime.fromtimestamp(one.at, UTC):%Y-%m-%d %H:%M:%S}", one) for one in recent],
+        recent=[
+            (f"{datetime.fromtimestamp(verdict.at, UTC):%Y-%m-%d %H:%M:%S}", verdict) for verdict in recent
+        ],
         labels=labels,
-        unseen=sum(unseen) if unseen else None,
+        unseen=sum(new_labels) if new_labels else None,
         drift=drift,
         shadow=shadow,
         points=list(
-            advice(
-                [model["name"] or model["says"] for model in models if model["trouble"]],
+            recommendations(
+                [model["name"] or model["says"] for model in models if model["load_failure"]],
                 {name: feature for name, (feature, index, _) in farthest if index > _FAR},
                 [verdict.line for verdict in recent],
             )
         ),
-        doors=[_example(door) for door in doors()],
-        tracking=_tracking(),
+        doors=[_endpoint_example(endpoint) for endpoint in all_endpoints()],
+        tracking=_tracking_link(),
         tokens=app.state.settings.tokens is not None,
     )
 
 
-def _tracking() -> dict[str, str | None]:
+def _tracking_link() -> dict[str, str | None]:
     """Return the address of MLflow without name and password, or else the command that opens it."""
     uri = tracking_uri()
     parts = urlsplit(uri)
@@ -286,10 +294,10 @@ def _tracking() -> dict[str, str | None]:
     return {"url": None, "command": f"uv run mlflow ui --backend-store-uri {relative}"}
 
 
-def _report(family: str) -> Callable[[], Response]:
+def _report_route(family: str) -> Callable[[], Response]:
     def family_report() -> Response:
         try:
-            return report(Places(family, project_root()).page.read_text(encoding="utf-8"))
+            return report_response(FamilyPaths(family, project_root()).page.read_text(encoding="utf-8"))
         except OSError as exc:
             problem = f"there is no report yet; uv run dvc repro report@{family} writes it"
             raise RefusedError(HTTPStatus.NOT_FOUND, problem) from exc
@@ -301,7 +309,7 @@ def _add_directions(app: FastAPI) -> None:
     """Answer 404 and 405 with directions: an HTML page for browsers, else problem details."""
     as_problem: Any = app.exception_handlers[HTTPException]
 
-    async def direct(request: Request, exc: Exception) -> Response:
+    async def answer_directions(request: Request, exc: Exception) -> Response:
         assert isinstance(exc, HTTPException)
         title = HTTPStatus(exc.status_code).phrase
         if exc.detail == title:
@@ -311,9 +319,9 @@ def _add_directions(app: FastAPI) -> None:
             exc.detail = f"{request.method} {request.url.path[:200]!r}: {directions}"
         if "text/html" not in request.headers.get("accept", ""):
             return await as_problem(request, exc)
-        response = page(render("lost.html", title=title, detail=exc.detail), exc.status_code)
+        response = page_response(render("lost.html", title=title, detail=exc.detail), exc.status_code)
         response.headers.update(exc.headers or {})
         return response
 
     for status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
-        app.add_exception_handler(status, direct)
+        app.add_exception_handler(status, answer_directions)

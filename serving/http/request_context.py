@@ -18,8 +18,8 @@ from pythonjsonlogger.json import JsonFormatter
 
 from serving.http.bodies import Answered
 from serving.models import ModelRef
+from serving.plugins import Endpoint
 from serving.reports.verdict_lines import ANSWERS
-from serving.supply import Endpoint
 
 #: Logged in place of paths without an endpoint, so that the number of routes is bounded.
 UNKNOWN = "unknown"
@@ -32,21 +32,22 @@ _HARMLESS = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 class RequestContext:
     """One request and its answer.
 
-    ``request_id`` is the client's, or else a random one. ``began`` and ``whole`` are the times of the first
-    byte and of the complete body, in seconds of `perf_counter`. ``status`` is 0 until the answer begins;
-    ``received`` and ``sent`` are bytes of the bodies; ``token`` is a name. `note` sets the last five fields.
+    ``request_id`` is the client's, or else a random one. ``began`` and ``body_complete_at`` are the times of
+    the first byte and of the complete body, in seconds of `perf_counter`. ``status`` is 0 until the answer
+    begins; ``received`` and ``sent`` are bytes of the bodies; ``token`` is a name. `record_answer` sets the
+    last five fields.
     """
 
     method: str
     request_id: str
     has_body: bool
     began: float = field(default_factory=perf_counter)
-    whole: float = 0.0
+    body_complete_at: float = 0.0
     status: int = 0
     received: int = 0
     sent: int = 0
     token: str | None = None
-    # set by `note`
+    # set by `record_answer`
     endpoint: Endpoint | None = None
     answered: Answered | None = None
     served: Any = None
@@ -54,8 +55,8 @@ class RequestContext:
     body: bytes = b""
 
     @classmethod
-    def of(cls, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> RequestContext:
-        """Return the context of a request that begins now, and store it in `scope` for `note`."""
+    def from_scope(cls, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> RequestContext:
+        """Return the context of a request that begins now, and store it in `scope` for `record_answer`."""
         client_id = headers.get(b"x-request-id", b"")
         request_id = client_id.decode("ascii") if _HARMLESS.fullmatch(client_id) else uuid4().hex
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
@@ -67,21 +68,25 @@ class RequestContext:
         """The model that answered; None if no model did."""
         return None if self.served is None else self.served.ref
 
-    def verdicts(self) -> dict[str, int]:
+    def count_verdicts(self) -> dict[str, int]:
         """Count the verdicts of the answer by kind; kinds that do not occur are left out."""
         if self.answered is None or self.answered.judged is None:
             return {}
-        return {answer: count for answer in ANSWERS if (count := self.answered.judged.count(answer))}
+        return {answer: count for answer in ANSWERS if (count := self.answered.judged.count_verdicts(answer))}
 
 
-def note(
-    scope: Mapping[str, Any], endpoint: Endpoint, asked: tuple[str, bytes], answered: Answered, served: Any
+def record_answer(
+    scope: Mapping[str, Any],
+    endpoint: Endpoint,
+    typed_body: tuple[str, bytes],
+    answered: Answered,
+    served: Any,
 ) -> None:
-    """Record endpoint, body (`asked`: media type and bytes), answer and model of a request in its context."""
+    """Record endpoint, body (`typed_body`: media type and bytes), answer and model of a request."""
     context = scope.get(_KEY)
     if context is not None:
         context.endpoint, context.answered, context.served = endpoint, answered, served
-        context.media_type, context.body = asked
+        context.media_type, context.body = typed_body
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
@@ -109,7 +114,7 @@ class JsonLines(JsonFormatter):
         return _encode_json({**about, **fields, "time": time})
 
 
-def begin(level: Level | None = None, form: Form | None = None) -> None:
+def configure_logging(level: Level | None = None, form: Form | None = None) -> None:
     """Send the log records of this process to standard error.
 
     `level` is that of perfjudge and of the server, by default ``warning`` at a terminal, else ``info``, which
@@ -136,7 +141,7 @@ def begin(level: Level | None = None, form: Form | None = None) -> None:
         logging.getLogger(name).setLevel((level or ("warning" if terminal else "info")).upper())
 
 
-def tell(context: RequestContext, route: str, verdicts: dict[str, int]) -> None:
+def log_request(context: RequestContext, route: str, verdicts: dict[str, int]) -> None:
     """Log a request that was answered, without any of its body, path or token."""
     if not LOG.isEnabledFor(logging.INFO):
         return

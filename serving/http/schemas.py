@@ -49,7 +49,7 @@ class OtherThan:
         return name
 
 
-def example(content: dict[str, Any]) -> ConfigDict:
+def example_config(content: dict[str, Any]) -> ConfigDict:
     """Return the ``model_config`` of a type with an example for OpenAPI."""
     return ConfigDict(json_schema_extra={"examples": [content]})
 
@@ -71,7 +71,7 @@ class ServedModel(ModelAnswer):
     data_digest: str
     serves: str = Field(description="The registered name of such models.")
     since: datetime = Field(description="Time since which it answers.")
-    trouble: str | None = Field(
+    load_failure: str | None = Field(
         description="Reason why the version that its alias names is not served; null if it is."
     )
 
@@ -87,7 +87,7 @@ class ModelHealth(BaseModel):
 
     serves: str
     version: str | None
-    trouble: str | None
+    load_failure: str | None
 
 
 class Readiness(BaseModel):
@@ -95,10 +95,12 @@ class Readiness(BaseModel):
 
     status: Literal["ok", "degraded"]
     models: list[ModelHealth]
-    troubles: list[str] = Field(default=[], description="Failures of other parts, and their consequences.")
+    load_failures: list[str] = Field(
+        default=[], description="Failures of other parts, and their consequences."
+    )
 
 
-def finite(value: float | None) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
     """Return the number as a float, or None if it is None, infinite or NaN, which JSON cannot hold."""
     return float(value) if value is not None and math.isfinite(value) else None
 
@@ -109,7 +111,7 @@ MEDIA_TYPE = "application/problem+json"
 class ProblemDetails(BaseModel):
     """Problem details of a refused request (RFC 9457)."""
 
-    model_config = example(
+    model_config = example_config(
         {
             "type": "about:blank",
             "title": "Unprocessable Content",
@@ -132,7 +134,7 @@ class RefusedError(HTTPException):
     """A refused request: status, detail and headers of the answer with problem details."""
 
 
-def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI descriptions of refusals with these HTTP statuses."""
     return {
         status: {
@@ -143,23 +145,25 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def install(app: FastAPI) -> None:
+def add_error_handlers(app: FastAPI) -> None:
     """Let `app` answer every refusal with problem details."""
     for kind in (InputError, ModelError, HTTPException):
-        app.add_exception_handler(kind, _refusal)
+        app.add_exception_handler(kind, _answer_error)
 
 
-def answer(status: int, detail: str, headers: Any = None, **further: str) -> JSONResponse:
+def problem_response(status: int, detail: str, headers: Any = None, **extra_fields: str) -> JSONResponse:
     """Return an answer with problem details."""
     title = HTTPStatus(status).phrase
-    content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **further}
+    content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra_fields}
     return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
-async def _refusal(_request: Request, exc: Exception) -> JSONResponse:
+async def _answer_error(_request: Request, exc: Exception) -> JSONResponse:
     if isinstance(exc, HTTPException):
-        return answer(exc.status_code, str(exc.detail), exc.headers)
+        return problem_response(exc.status_code, str(exc.detail), exc.headers)
     if isinstance(exc, ModelError):
-        return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
+        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
     # lone surrogates, which UTF-8 cannot encode, are replaced, and messages with huge values are cut
-    return answer(HTTPStatus.UNPROCESSABLE_ENTITY, str(exc).encode("utf-8", "replace").decode()[:2000])
+    return problem_response(
+        HTTPStatus.UNPROCESSABLE_ENTITY, str(exc).encode("utf-8", "replace").decode()[:2000]
+    )

@@ -28,11 +28,11 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 from data.errors import InputError
 from serving.http import authentication, request_context, schemas
 from serving.http.api import create_app
-from serving.http.authentication import Address, address
+from serving.http.authentication import Address, resolve_address
 from serving.http.models import HotReloadingModel, all_models
 from serving.http.settings import ServerSettings
-from serving.shadow.request_log import shadowed
-from serving.supply import pages
+from serving.plugins import all_pages
+from serving.shadow.request_log import run_challengers
 
 #: Maximum number of bytes and lines of header fields, including those after a chunked body.
 MOST_BYTES, MOST_LINES = 64 * 1024, 100
@@ -84,7 +84,7 @@ class LimitedProtocol(HttpToolsProtocol):
         # the parser does not report the buffered bytes of an unfinished header field
         self._unfinished += len(data)
         if self._unfinished > MOST_BYTES or (self.headers is not None and len(self.headers) > MOST_LINES):
-            self._refuse(*_HEAD_TOO_LARGE)
+            self._refuse_request(*_HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """Start the time limit of a head."""
@@ -131,7 +131,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that the parser rejected or that exceeded a limit."""
-        self._refuse(*(self._refusal or (HTTPStatus.BAD_REQUEST, msg)))
+        self._refuse_request(*(self._refusal or (HTTPStatus.BAD_REQUEST, msg)))
 
     def _restart_count(self) -> None:
         # without the rest of the current chunk, whose size is bounded
@@ -139,38 +139,38 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(SECONDS, self._late)
+            self._timer = self.loop.call_later(SECONDS, self._on_timeout)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _late(self) -> None:
+    def _on_timeout(self) -> None:
         self._timer = None
-        if self._answers and not self._closing:
+        if self._is_answering and not self._closing:
             # reading is paused while an earlier request is answered, which is not the client's fault
             self._start_timer()
         elif self._stage == "head" and not self._closing:
             problem = f"the head of the request did not come within {SECONDS:g} s"
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, problem)
+            self._refuse_request(HTTPStatus.REQUEST_TIMEOUT, problem)
         else:
             # a client that has sent nothing would mistake an answer for the one to its next request
             self.transport.close()
 
     @property
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+    def _refuse_request(self, status: HTTPStatus, detail: str) -> None:
         if self._closing or self.transport.is_closing():
             return
         self._closing = True
         self._stop_timer()
-        if self._answers:
+        if self._is_answering:
             self.cycle.keep_alive = False
             return
-        response = schemas.answer(status, detail, {"connection": "close"})
+        response = schemas.problem_response(status, detail, {"connection": "close"})
         fields = b"".join(b"%b: %b\r\n" % field for field in response.raw_headers)
         head = f"HTTP/1.1 {status} {status.phrase}\r\n".encode()
         self.transport.write(head + fields + b"\r\n" + bytes(response.body))
@@ -187,7 +187,7 @@ _HEAD_TOO_LARGE = (
 DRAIN = 3.0
 
 
-class Draining(Server):
+class DrainingServer(Server):
     """A uvicorn server that on shutdown answers pending requests and makes clients reconnect elsewhere."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -205,7 +205,7 @@ class Draining(Server):
             server_state=self.server_state,
             app_state=self.lifespan.state,
         )
-        for connection in [waiting for listening in duplicates for waiting in _accept_waiting(listening)]:
+        for connection in [accepted for listening in duplicates for accepted in _accept_waiting(listening)]:
             await loop.connect_accepted_socket(make_protocol, connection)
         end = loop.time() + DRAIN
         # uvicorn has no event for closed connections
@@ -214,7 +214,7 @@ class Draining(Server):
         await super().shutdown(sockets)
 
 
-class Alone(Draining):
+class SingleProcessServer(DrainingServer):
     """The only process of a server."""
 
     def __init__(self, config: Config, announce: Callable[[], None]) -> None:
@@ -251,9 +251,9 @@ class Worker(Process):
     """A worker process."""
 
     @cached_property
-    def server(self) -> Draining:
+    def server(self) -> DrainingServer:
         """The uvicorn server of the worker process."""
-        return Draining(self.config)
+        return DrainingServer(self.config)
 
 
 class Workers(Multiprocess):
@@ -291,8 +291,8 @@ class Workers(Multiprocess):
             while worker.exitcode is None:
                 worker.process.join(0.1)
                 if {signal.SIGINT, signal.SIGTERM}.intersection(self.signal_queue):
-                    for one in self.processes:
-                        one.process.kill()
+                    for other_worker in self.processes:
+                        other_worker.process.kill()
 
     def handle_hup(self) -> None:
         """End the server, as SIGTERM does."""
@@ -318,7 +318,7 @@ KEPT = 75
 BACKLOG = 2048
 
 
-def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
+def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
     """Serve HTTP until SIGTERM or Ctrl-C, and return the exit code 0; a second signal ends it at once.
 
     The options in `settings` are completed with the families' defaults. `port` 0 is any free port. Each of
@@ -328,27 +328,27 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shado
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    place = address(host, port, settings.tokens)
+    place = resolve_address(host, port, settings.tokens)
     if settings.tokens is not None:
-        authentication.read(Path(settings.tokens))
-    request_context.begin(settings.log_level, settings.log_format)
+        authentication.read_tokens(Path(settings.tokens))
+    request_context.configure_logging(settings.log_level, settings.log_format)
     options = settings.options
-    for family_pages in pages():
-        options = family_pages.begun(options)
+    for family_pages in all_pages():
+        options = family_pages.complete_options(options)
     settings = replace(settings, options=options, hosts=None if settings.tokens else [host])
     models = all_models(settings.options)
     eager_models = [model for model in models.values() if model.eager]
     for model in eager_models:
-        model.get()
-    listening = _listen(place, host)
-    announce = partial(_announce, eager_models, host, listening.getsockname()[1])
-    with shadowed(settings, wanted=shadow) as settings:
+        model.ensure_loaded()
+    listening = _open_socket(place, host)
+    announce = partial(_print_address, eager_models, host, listening.getsockname()[1])
+    with run_challengers(settings, wanted=shadow) as settings:
         if workers == 1:
             app = create_app(models, settings)
-            Alone(_uvicorn_config(settings, app), announce).run(sockets=[listening])
+            SingleProcessServer(_uvicorn_config(settings, app), announce).run(sockets=[listening])
             return 0
         with TemporaryDirectory(prefix="perfjudge-") as shared:
-            replace(settings, shared=shared).hand_on()
+            replace(settings, shared=shared).export_to_environment()
             app_name = "serving.http.api:application"
             config = _uvicorn_config(settings, app_name, factory=True, workers=workers)
             # the constructor installs signal handlers; until a process answers, requests wait at the socket
@@ -358,7 +358,7 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shado
     return 0
 
 
-def _uvicorn_config(settings: ServerSettings, app: Any, **further: Any) -> Config:
+def _uvicorn_config(settings: ServerSettings, app: Any, **extra_options: Any) -> Config:
     return Config(
         app,
         loop="uvloop",
@@ -372,11 +372,11 @@ def _uvicorn_config(settings: ServerSettings, app: Any, **further: Any) -> Confi
         # a stopped worker answers pending requests within the time limit
         timeout_graceful_shutdown=ceil(settings.timeout),
         timeout_worker_healthcheck=SILENCE,
-        **further,
+        **extra_options,
     )
 
 
-def _listen(place: Address, host: str) -> socket.socket:
+def _open_socket(place: Address, host: str) -> socket.socket:
     try:
         listening = socket.socket(place.family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -388,7 +388,7 @@ def _listen(place: Address, host: str) -> socket.socket:
     return listening
 
 
-def _announce(models: Sequence[HotReloadingModel], host: str, port: int) -> None:
+def _print_address(models: Sequence[HotReloadingModel], host: str, port: int) -> None:
     shown_host = f"[{host}]" if ":" in host else host
     refs = [model.ref for model in models if model.ref is not None]
     names = ", ".join(f"{ref.name} {ref.version} ({ref.uri})" for ref in refs)

@@ -29,10 +29,10 @@ class ServerSettings:
         Seconds between two checks of the registry's aliases.
     tokens : str or None
         Path of the token file; None: requests need no token.
-    timeout, reading : float
+    timeout, body_timeout : float
         Seconds for the answer once the body is complete, and for the body.
     log_level, log_format : str or None
-        See `serving.http.request_context.begin`.
+        See `serving.http.request_context.configure_logging`.
     hosts : sequence of str or None
         Accepted ``Host`` values, in addition to names of this machine; None: any.
     secret : str
@@ -46,7 +46,7 @@ class ServerSettings:
     watch: float = 2.0
     tokens: str | None = None
     timeout: float = 60.0
-    reading: float = 30.0
+    body_timeout: float = 30.0
     log_level: Level | None = None
     log_format: Form | None = None
     hosts: Sequence[str] | None = None
@@ -54,18 +54,18 @@ class ServerSettings:
     shadow: str | None = None
 
     @property
-    def environment(self) -> dict[str, str]:
+    def environment_variables(self) -> dict[str, str]:
         """The environment variable that passes these settings to another process."""
         return {_VARIABLE: json.dumps(asdict(self))}
 
-    def hand_on(self) -> None:
+    def export_to_environment(self) -> None:
         """Pass these settings to processes that are started later, in the environment."""
-        os.environ.update(self.environment)
+        os.environ.update(self.environment_variables)
         if self.shared is not None:
             # prometheus_client reads it when a worker imports it
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = self.shared
 
     @classmethod
-    def handed_on(cls) -> Self:
+    def from_environment(cls) -> Self:
         """Return the settings that the parent process passed in the environment."""
         return cls(**json.loads(os.environ.get(_VARIABLE, "{}")))

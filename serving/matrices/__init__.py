@@ -7,33 +7,33 @@ from typing import Annotated
 
 import typer
 
-from serving.supply import FamilyPlugin, Importing, Judging, Registered, deferred, named
+from serving.plugins import FamilyPlugin, Importing, Judging, Registered, deferred_function, import_attribute
 
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="PATTERN", help="Only workloads with such names (matrices)."),
+    typer.Option("--include", metavar="PATTERN", help="Only workloads with such names (matrices)."),
 ]
 Without = Annotated[
     list[str] | None,
-    typer.Option("--without", metavar="PATTERN", help="No workloads with such names (matrices)."),
+    typer.Option("--exclude", metavar="PATTERN", help="No workloads with such names (matrices)."),
 ]
 group = typer.Typer(help="Matrices of raw metrics that are larger than memory.", no_args_is_help=True)
 MODEL = Registered("matrices", "Judges matrices.")
-SUPPLY = FamilyPlugin(
-    page=deferred("serving.matrices.page.page"),
+PLUGIN = FamilyPlugin(
+    page=deferred_function("serving.matrices.page.page"),
     importing=Importing(
         "matrices",
-        deferred("serving.matrices.command.imported"),
-        lambda: named("data.matrices.formats.FORMATS"),
+        deferred_function("serving.matrices.command.imported"),
+        lambda: import_attribute("data.matrices.formats.FORMATS"),
         {"only": Only, "without": Without},
     ),
     judging=Judging(
         "matrices",
-        deferred("serving.matrices.command.judge_matrices"),
-        recognised=deferred("serving.matrices.request.recognised"),
+        deferred_function("serving.matrices.command.judge_matrices"),
+        recognised=deferred_function("serving.matrices.request.recognised"),
     ),
     models=(MODEL,),
-    doors=deferred("serving.matrices.request.doors", MODEL),
+    endpoints=deferred_function("serving.matrices.request.matrix_endpoints", MODEL),
     commands=lambda app: app.add_typer(group, name="matrices"),
 )
 
@@ -58,6 +58,6 @@ def matrices_fit(
     ] = None,
 ) -> int:
     """Train on any number of runs, in chunks; `judge --model DIR` uses the model."""
-    from serving.matrices.command import fit
+    from serving.matrices.command import fit_model
 
-    return fit(source, output, model, trials, work)
+    return fit_model(source, output, model, trials, work)

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from serving.matrices.evaluated import Beside, Worth
+from serving.matrices.evaluated import RemedyGain, TableRow
 from serving.reports.chart_marks import Bars, Cells, Dots, HeatCell, Line, ValueLine
-from serving.reports.charts import PAPER, SERIES, Chart, Words, counted, percent, plain
-from serving.reports.panels import Axis, Panel, drawn
-from serving.reports.separation import CONFIDENCE, listed, told_apart
+from serving.reports.charts import PAPER, SERIES, Chart, Words, percent, plain_number, with_noun
+from serving.reports.panels import Axis, Panel, draw_chart
+from serving.reports.separation import CONFIDENCE, is_significant, join_names
 
 #: Detectors of invalid runs in the order of the bars, with display names.
 JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
@@ -25,9 +25,9 @@ JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules a
 _GROUPS = 40
 
 
-def validity_told(validity: pd.DataFrame) -> str:
+def validity_sentence(validity: pd.DataFrame) -> str:
     """Return a sentence with the shares of runs that the rules, the tree and both reject."""
-    shares = _shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
+    shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
         return "No run is flagged as invalid, so no validity tree was trained."
     caught, wrongly = (
@@ -41,7 +41,7 @@ def validity_told(validity: pd.DataFrame) -> str:
 
 def validity_chart(validity: pd.DataFrame) -> Chart | None:
     """Draw the share of rejected runs by kind of invalidity, and of valid runs; None without invalid runs."""
-    shares = _shares(validity)
+    shares = _rejected_shares(validity)
     if set(shares.index) <= {""}:
         return None
     ordered = shares.loc[sorted(shares.index, key=lambda kind: (kind == "", kind))]
@@ -54,12 +54,12 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
     if not _smallest_differs(invalid, ordered.loc[invalid.index, "runs"]):
         title = (
             f"No kind of invalid run is significantly harder to detect: {JUDGES[judges[-1]]} reject "
-            f"{_range(invalid)} of each"
+            f"{_share_range(invalid)} of each"
         )
     bars = [
         Bars(ordered[judge], JUDGES[judge], turn=turn, turns=len(judges)) for turn, judge in enumerate(judges)
     ]
-    kinds = _labels([kind or "valid (should stay)" for kind in ordered.index], ordered["runs"])
+    kinds = _labels_with_sizes([kind or "valid (should stay)" for kind in ordered.index], ordered["runs"])
     panel = Panel(bars, _shares_axis("runs that are rejected (% of that kind)"), Axis("kind", kinds))
     words = Words(
         "validity-chart",
@@ -67,7 +67,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
         "Bars of the share of runs that are rejected, by kind of run",
         "On held-out test cases; the tree was trained on the other folds.",
     )
-    return drawn(words, [panel], (8.4, 1.3 + 0.55 * len(ordered)))
+    return draw_chart(words, [panel], (8.4, 1.3 + 0.55 * len(ordered)))
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
@@ -79,15 +79,17 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
     by_cause = by_cause.sort_values("mean", kind="stable")
     least = by_cause.iloc[0]
     if least["mean"] == 1:
-        title = f"All abnormal pairs of {counted(len(by_cause), 'kind')} are found"
+        title = f"All abnormal pairs of {with_noun(len(by_cause), 'kind')} are found"
     elif _smallest_differs(by_cause["mean"], by_cause["size"]):
         title = (
             f"{by_cause.index[0]} is found least often: in {percent(float(least['mean']), 0)} of "
-            f"{counted(int(least['size']), 'abnormal pair')}"
+            f"{with_noun(int(least['size']), 'abnormal pair')}"
         )
     else:
-        title = f"No cause is significantly harder to find: {_range(by_cause['mean'])} of each are found"
-    causes = Axis("cause", _labels([str(cause) for cause in by_cause.index], by_cause["size"]))
+        title = (
+            f"No cause is significantly harder to find: {_share_range(by_cause['mean'])} of each are found"
+        )
+    causes = Axis("cause", _labels_with_sizes([str(cause) for cause in by_cause.index], by_cause["size"]))
     panel = Panel(
         [Bars(by_cause["mean"])], _shares_axis("abnormal pairs that are found (% of the cause)"), causes
     )
@@ -97,7 +99,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
         "Bars of the share of abnormal pairs that are found, by cause",
         "In brackets: abnormal pairs.",
     )
-    return drawn(words, [panel], (8.4, 1.1 + 0.3 * len(by_cause)))
+    return draw_chart(words, [panel], (8.4, 1.1 + 0.3 * len(by_cause)))
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
@@ -110,7 +112,7 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
     agree = float(adjusted_rand_score(groups["group"], groups["automatic"]))
     table = table.iloc[np.argsort(table.to_numpy().argmax(axis=1), kind="stable")]
     title = (
-        f"{counted(table.shape[1], 'automatic group')} and {counted(len(table), 'given group')} "
+        f"{with_noun(table.shape[1], 'automatic group')} and {with_noun(len(table), 'given group')} "
         f"agree by {agree:.2f} (1: equal, 0: by chance)"
     )
     words = Words(
@@ -119,9 +121,10 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         "Table of given groups by automatic groups",
         "Numbers are test cases. Agreement is the adjusted Rand index.",
     )
-    counts, most = table.to_numpy().tolist(), int(table.to_numpy().max())
+    counts, largest_count = table.to_numpy().tolist(), int(table.to_numpy().max())
     cells = [
-        [HeatCell(count, 0.25 + 0.6 * count / most) if count else None for count in row] for row in counts
+        [HeatCell(count, 0.25 + 0.6 * count / largest_count) if count else None for count in row]
+        for row in counts
     ]
     panel = Panel(
         [Cells(cells)],
@@ -129,10 +132,10 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         Axis("given group (workload type)", [str(name) for name in table.index]),
     )
     size = max(4.6, 2.6 + 0.45 * table.shape[1]), max(3.4, 1.4 + 0.3 * len(table))
-    return drawn(words, [panel], size, narrows=False)
+    return draw_chart(words, [panel], size, narrows=False)
 
 
-def _shares(validity: pd.DataFrame) -> pd.DataFrame:
+def _rejected_shares(validity: pd.DataFrame) -> pd.DataFrame:
     """Return by kind the number of runs, and the share of them that each judge rejects."""
     sums = validity.groupby(["kind", "judge"])[["runs", "rejected"]].sum()
     shares = (sums["rejected"] / sums["runs"]).unstack("judge").reindex(columns=list(JUDGES))
@@ -150,12 +153,12 @@ def _smallest_differs(shares: pd.Series, sizes: pd.Series) -> bool:
     return p < 1 - CONFIDENCE
 
 
-def _range(shares: pd.Series) -> str:
+def _share_range(shares: pd.Series) -> str:
     low, high = percent(float(shares.min()), 0), percent(float(shares.max()), 0)
     return low if low == high else f"{low} to {high}"
 
 
-def _labels(names: list[str], sizes: pd.Series) -> list[str]:
+def _labels_with_sizes(names: list[str], sizes: pd.Series) -> list[str]:
     return [f"{name} ({int(size):,})" for name, size in zip(names, sizes, strict=True)]
 
 
@@ -172,10 +175,10 @@ _BARS = "Bars are one standard deviation over the folds."
 
 
 class Curve(NamedTuple):
-    """Balanced accuracy over one parameter; `look` numbers the model's colour."""
+    """Balanced accuracy over one parameter; `style` numbers the model's colour."""
 
     name: str
-    look: int
+    style: int
     hollow: bool
     x: list[float]
     accuracy: list[float]
@@ -183,19 +186,19 @@ class Curve(NamedTuple):
     folds: int
 
     @property
-    def best(self) -> int:
+    def best_index(self) -> int:
         """Index of the first largest accuracy."""
         return self.accuracy.index(max(self.accuracy))
 
     @property
-    def gain(self) -> float:
+    def largest_gain(self) -> float:
         """Largest accuracy minus the first, which has no remedy."""
         return max(self.accuracy) - self.accuracy[0]
 
-    def differs(self, place: int, other: Curve, other_place: int) -> bool:
+    def differs_at(self, place: int, other: Curve, other_place: int) -> bool:
         """Return whether two points differ significantly, by their spread over the folds."""
         gain = self.accuracy[place] - other.accuracy[other_place]
-        return told_apart(gain, self.spread[place], other.spread[other_place], folds=self.folds)
+        return is_significant(gain, self.spread[place], other.spread[other_place], folds=self.folds)
 
 
 def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
@@ -229,24 +232,25 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
     ordered = times.sort_values(["model", "dimensions"], kind="stable")
     ends = ordered.groupby("model")["seconds"].agg(["first", "last"])
     slow = ends["last"].idxmax()
-    most, least = int(ordered["dimensions"].max()), int(ordered["dimensions"].min())
+    most_dimensions, fewest_dimensions = int(ordered["dimensions"].max()), int(ordered["dimensions"].min())
     lines = [
-        Line(str(model), rows["dimensions"], rows["seconds"], look)
-        for look, (model, rows) in enumerate(ordered.groupby("model", sort=True))
+        Line(str(model), rows["dimensions"], rows["seconds"], style)
+        for style, (model, rows) in enumerate(ordered.groupby("model", sort=True))
     ]
     panel = Panel(lines, Axis("dimensions (number)"), Axis("time to fit an engine (s, log scale)", log=True))
     words = Words(
         "figure-7",
-        f"{slow} takes longest to train: {plain(ends.loc[slow, 'last'], 3)} s with {most} dimensions, "
-        f"{plain(ends.loc[slow, 'first'], 3)} s with {least}",
+        f"{slow} takes longest to train: {plain_number(ends.loc[slow, 'last'], 3)} s with "
+        f"{most_dimensions} dimensions, "
+        f"{plain_number(ends.loc[slow, 'first'], 3)} s with {fewest_dimensions}",
         "Chart of training time by dimensions, a line a model",
         "Mean over the folds, on the machine that made this page; times differ from run to run.",
     )
-    return drawn(words, [panel], (8.4, 4.0))
+    return draw_chart(words, [panel], (8.4, 4.0))
 
 
 def ablation_chart(
-    name: str, steps: Sequence[Sequence[Beside]], *, alone: bool, of: str = "pairs"
+    name: str, steps: Sequence[Sequence[TableRow]], *, alone: bool, unit: str = "pairs"
 ) -> Chart | None:
     """Draw balanced accuracy remedy by remedy; None with fewer than two rows.
 
@@ -259,49 +263,49 @@ def ablation_chart(
     first, prefix = ("all remedies", "all but:") if alone else ("no remedy", "+")
     labels = [first, *(f"{prefix} {row.name}" for row in steps[0][1:])]
     how = "without one remedy" if alone else "remedy by remedy"
-    words = Words(name, title, f"Chart of balanced accuracy of {of} {how}, a line a model", _BARS)
+    words = Words(name, title, f"Chart of balanced accuracy of {unit} {how}, a line a model", _BARS)
     panel = Panel(
         [
-            *(_remedy_line(rows, look, joined=not alone) for look, rows in enumerate(steps)),
+            *(_remedy_line(rows, style, joined=not alone) for style, rows in enumerate(steps)),
             *_paper_dots(steps),
             ValueLine(x=0.5),
         ],
-        Axis(f"balanced accuracy of {of}; 0.5 is guessing"),
+        Axis(f"balanced accuracy of {unit}; 0.5 is guessing"),
         Axis("remedy", labels),
     )
-    return drawn(words, [panel], (8.4, 1.4 + 0.42 * len(labels)))
+    return draw_chart(words, [panel], (8.4, 1.4 + 0.42 * len(labels)))
 
 
-def _remedy_line(rows: Sequence[Beside], look: int, *, joined: bool) -> Line:
-    places = [place + 0.09 * (look - 1) for place in range(len(rows))]
+def _remedy_line(rows: Sequence[TableRow], style: int, *, joined: bool) -> Line:
+    positions = [place + 0.09 * (style - 1) for place in range(len(rows))]
     accuracies, spreads = [row.same for row in rows], [row.same_spread for row in rows]
-    return Line(rows[0].model, accuracies, places, look, sideways=spreads, joined=joined)
+    return Line(rows[0].model, accuracies, positions, style, sideways=spreads, joined=joined)
 
 
-def _paper_dots(steps: Sequence[Sequence[Beside]]) -> list[Dots]:
+def _paper_dots(steps: Sequence[Sequence[TableRow]]) -> list[Dots]:
     """Return the paper's figures of each model that has any; the first has the label."""
     dots: list[Dots] = []
-    for look, rows in enumerate(steps):
+    for style, rows in enumerate(steps):
         figures = [row.seeds.balanced_accuracy for row in rows]
-        places = [place for place, figure in enumerate(figures) if not isnan(figure)]
-        if places:
+        positions = [place for place, figure in enumerate(figures) if not isnan(figure)]
+        if positions:
             label = "" if dots else "the paper's, of vectors, on its own data"
-            accuracies, colour = [figures[place] for place in places], SERIES[look % len(SERIES)]
-            dots.append(Dots(accuracies, places, label, PAPER, colour, "D", size=36, thickness=1.4))
+            accuracies, colour = [figures[place] for place in positions], SERIES[style % len(SERIES)]
+            dots.append(Dots(accuracies, positions, label, PAPER, colour, "D", size=36, thickness=1.4))
     return dots
 
 
-def _steps_title(steps: Sequence[Sequence[Beside]]) -> str:
+def _steps_title(steps: Sequence[Sequence[TableRow]]) -> str:
     top = max(steps, key=lambda rows: rows[-1].same)
     change = {
         "helps": "{model} rises from {0} without any remedy to {1} with all",
         "hurts": "{model} falls from {0} without any remedy to {1} with all",
     }.get(
-        Worth.of(top[-1], top[0]).effect,
+        RemedyGain.from_rows(top[-1], top[0]).effect,
         "{model} has {0} without any remedy and {1} with all, which is no significant difference",
     )
     whole = change.format(f"{top[0].same:.2f}", f"{top[-1].same:.2f}", model=top[0].model)
-    worths = [(Worth.of(row, before), row.name) for before, row in pairwise(top)]
+    worths = [(RemedyGain.from_rows(row, before), row.name) for before, row in pairwise(top)]
     helping = [(worth.gain, name) for worth, name in worths if worth.effect == "helps"]
     if not helping:
         return f"{whole}; no single step is a significant gain"
@@ -309,10 +313,10 @@ def _steps_title(steps: Sequence[Sequence[Beside]]) -> str:
     return f'{whole}; the largest significant step (+{gain:.2f}) is "{name}"'
 
 
-def _loss_title(steps: Sequence[Sequence[Beside]]) -> str:
+def _loss_title(steps: Sequence[Sequence[TableRow]]) -> str:
     top = max(steps, key=lambda rows: rows[0].same)
     whole = f"{top[0].model} has {top[0].same:.2f} with all"
-    worths = [(Worth.of(top[0], row), row) for row in top[1:]]
+    worths = [(RemedyGain.from_rows(top[0], row), row) for row in top[1:]]
     losses = [(worth.gain, row) for worth, row in worths if worth.effect == "helps"]
     if not losses:
         return f"{whole}; leaving out a single remedy makes no significant difference"
@@ -320,29 +324,33 @@ def _loss_title(steps: Sequence[Sequence[Beside]]) -> str:
     return f'{whole}; the largest significant loss is without "{row.name}": {row.same:.2f}'
 
 
-def _gain_title(found: Sequence[Curve], best: str, without: str) -> str:
-    if max(line.gain for line in found) <= EQUAL:
+def _gain_title(curves: Sequence[Curve], best: str, without: str) -> str:
+    if max(line.largest_gain for line in curves) <= EQUAL:
         return f"No line rises by more than {EQUAL:g} above its value {without}"
-    rising = [line for line in found if line.differs(line.best, line, 0)]
+    rising = [line for line in curves if line.differs_at(line.best_index, line, 0)]
     if not rising:
         return f"No line rises significantly above its value {without}"
-    top = max(rising, key=lambda line: line.gain)
-    at_best = best.format(plain(top.x[top.best], 3))
+    top = max(rising, key=lambda line: line.largest_gain)
+    at_best = best.format(plain_number(top.x[top.best_index], 3))
     return f"{top.name} gains most: {max(top.accuracy):.2f} {at_best}, {top.accuracy[0]:.2f} {without}"
 
 
-def _dimensions_title(found: Sequence[Curve]) -> str:
-    top = max(found, key=lambda line: max(line.accuracy))
-    best = top.best
-    enough = next(place for place in range(len(top.x)) if place == best or not top.differs(best, top, place))
-    others = [line for line in found if line is not top and not top.differs(best, line, line.best)]
+def _dimensions_title(curves: Sequence[Curve]) -> str:
+    top = max(curves, key=lambda line: max(line.accuracy))
+    best = top.best_index
+    enough = next(
+        place for place in range(len(top.x)) if place == best or not top.differs_at(best, top, place)
+    )
+    others = [line for line in curves if line is not top and not top.differs_at(best, line, line.best_index)]
     if others:
-        names = listed([top.name, *(line.name for line in others)])
+        names = join_names([top.name, *(line.name for line in others)])
         at_best = [max(line.accuracy) for line in (top, *others)]
         return f"The best of {names} do not differ significantly: {min(at_best):.2f} to {max(at_best):.2f}"
-    title = f"{top.name} is best with {plain(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
+    title = f"{top.name} is best with {plain_number(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
     if enough != best:
-        title += f", not significantly better than with {plain(top.x[enough])} ({top.accuracy[enough]:.2f})"
+        title += (
+            f", not significantly better than with {plain_number(top.x[enough])} ({top.accuracy[enough]:.2f})"
+        )
     return title
 
 
@@ -367,11 +375,11 @@ def _curve_chart(  # noqa: PLR0917 - all differ from figure to figure
         lines.append(Curve(name, models.index(model), hollow, x, accuracy, spread, folds))
     if across.log:
         tried = sorted({x for line in lines for x in line.x})
-        across = replace(across, ticks={x: f"{plain(x, 3)}:1" for x in tried})
+        across = replace(across, ticks={x: f"{plain_number(x, 3)}:1" for x in tried})
     marks = [
-        Line(line.name, line.x, line.accuracy, line.look, spread=line.spread, hollow=line.hollow)
+        Line(line.name, line.x, line.accuracy, line.style, spread=line.spread, hollow=line.hollow)
         for line in lines
     ]
     words = Words(f"figure-{figure}", title(lines), f"Chart of balanced accuracy by {by}", _BARS)
     panel = Panel(marks, across, Axis("balanced accuracy of vectors (0 to 1)"))
-    return drawn(words, [panel], (8.4, 4.2))
+    return draw_chart(words, [panel], (8.4, 4.2))

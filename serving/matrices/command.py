@@ -12,14 +12,14 @@ from typing import Any
 from pydantic import BaseModel
 
 import data.matrices.formats as matrix_formats
-from data.errors import InputError, visible
+from data.errors import InputError, escape_invisible
 from data.matrices.params import Matrices
 from data.matrices.tables import Choice
-from serving.answering import PrintableJudgement, Wanted, give, tell_skipped
-from serving.matrices.request import judge, load, read
+from serving.answering import OutputOptions, PrintableJudgement, print_skipped, write_judgement
+from serving.matrices.request import judge_tables, load, read_source
 from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdictAnswer
-from serving.reports.verdict_lines import Lines, VerdictLine
-from serving.supply import Counts
+from serving.plugins import Counts
+from serving.reports.verdict_lines import VerdictLine, VerdictTable
 from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.judges import FALLBACK
@@ -27,7 +27,7 @@ from training.matrices.schemes import Cell
 from training.registry.champions import project_params
 
 
-def fit(source: Path, output: Path, model: str, trials: int | None, work: Path | None) -> int:
+def fit_model(source: Path, output: Path, model: str, trials: int | None, work: Path | None) -> int:
     """Train on the runs of `source` in chunks, write the model to `output`, and return the exit code.
 
     Temporary files go to `work`, by default beside the model.
@@ -51,29 +51,29 @@ def fit(source: Path, output: Path, model: str, trials: int | None, work: Path |
     return 0
 
 
-def as_xml(found: MatricesAnswer) -> bytes:
+def as_xml(answer: MatricesAnswer) -> bytes:
     """Return ``matrix_results`` as XML, without attributes for unknown values."""
     from lxml import etree
 
-    ref = {"model": found.model.name} | found.model.model_dump(exclude={"name"})
-    root = etree.Element("matrix_results", _attributes(ref))
-    for verdict in found.verdicts:
-        node = etree.SubElement(root, "matrix_result", _attributes(verdict))
-        for driver in verdict.drivers:
-            etree.SubElement(node, "driver", _attributes(driver))
+    ref = {"model": answer.model.name} | answer.model.model_dump(exclude={"name"})
+    root = etree.Element("matrix_results", _xml_attributes(ref))
+    for verdict in answer.verdicts:
+        node = etree.SubElement(root, "matrix_result", _xml_attributes(verdict))
+        for driver in verdict.attributions:
+            etree.SubElement(node, "driver", _xml_attributes(driver))
         for run in verdict.invalid_runs:
-            etree.SubElement(node, "invalid_run", _attributes(run))
+            etree.SubElement(node, "invalid_run", _xml_attributes(run))
         for note in verdict.notes:
-            etree.SubElement(node, "note").text = visible(note)
-    for note in found.notes:
-        etree.SubElement(root, "note").text = visible(note)
+            etree.SubElement(node, "note").text = escape_invisible(note)
+    for note in answer.notes:
+        etree.SubElement(root, "note").text = escape_invisible(note)
     written: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return written
 
 
-def _attributes(fields: Mapping[str, Any] | BaseModel) -> dict[str, str]:
+def _xml_attributes(fields: Mapping[str, Any] | BaseModel) -> dict[str, str]:
     return {
-        name: visible(str(value))
+        name: escape_invisible(str(value))
         for name, value in dict(fields).items()
         if value is not None and not isinstance(value, list)
     }
@@ -85,30 +85,34 @@ SHOWN = 3
 TOLD = 20
 
 
-def lines(found: MatricesAnswer) -> Lines:
+def verdict_table(answer: MatricesAnswer) -> VerdictTable:
     """Return the verdicts as lines of a table; suites are groups."""
-    general = tuple(f"note: {note}" for note in found.notes)
-    notes = [f'note: pair "{pair.pair_id}": {note}' for pair in found.verdicts for note in pair.notes]
-    invalid_runs = [line for pair in found.verdicts for line in _invalid_run_notes(pair)]
+    general = tuple(f"note: {note}" for note in answer.notes)
+    notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]
+    invalid_runs = [line for pair in answer.verdicts for line in _invalid_run_notes(pair)]
     all_notes = (*general, *_first_lines(notes, "notes"), *_first_lines(invalid_runs, "runs left out"))
     headings = ("group", "pair", "what drove it")
-    return Lines([*map(_verdict_line, found.verdicts)], headings, summary(found), all_notes, general)
+    return VerdictTable(
+        [*map(_verdict_line, answer.verdicts)], headings, verdict_summary(answer), all_notes, general
+    )
 
 
-def summary(found: MatricesAnswer) -> str:
+def verdict_summary(answer: MatricesAnswer) -> str:
     """Return the number of pairs by verdict in one line."""
-    counted = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid"))
-    number, ref = len(found.verdicts), found.model
-    promised = f"; {found.promise.told}" if found.promise else ""
+    counted = ", ".join(
+        f"{answer.count_verdicts(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid")
+    )
+    number, ref = len(answer.verdicts), answer.model
+    promised = f"; {answer.risk_guarantee.guarantee_text}" if answer.risk_guarantee else ""
     return f"{number} pair{'' if number == 1 else 's'}: {counted} (model {ref.name} {ref.version}{promised})"
 
 
 def _verdict_line(pair: MatrixVerdictAnswer) -> VerdictLine:
     # a group without a separate model, where others have one
     group = f"{pair.group} (fallback)" if pair.group_used == FALLBACK else pair.group
-    why = pair.invalid_reason or ", ".join(map(_driver_text, pair.drivers[:SHOWN]))
+    reason = pair.invalid_reason or ", ".join(map(_driver_text, pair.attributions[:SHOWN]))
     notes = (*(f"note: {note}" for note in pair.notes), *_invalid_run_notes(pair))
-    return VerdictLine(pair.verdict, pair.probability, group, pair.pair_id, why, notes)
+    return VerdictLine(pair.verdict, pair.probability, group, pair.pair_id, reason, notes)
 
 
 def _driver_text(driver: DriverAnswer) -> str:
@@ -128,22 +132,22 @@ def _first_lines(texts: Sequence[str], kind: str) -> list[str]:
     return [*texts[:TOLD], *more]
 
 
-def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
+def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep_going: bool) -> int:
     """Judge all pairs of matrices of `source`, print the verdicts, and return the exit code."""
-    reading = read(source, keep_going=keep_going)
-    tell_skipped(reading.skipped)
+    reading = read_source(source, keep_going=keep_going)
+    print_skipped(reading.skipped)
     served = load(uri)
     try:
-        answer = judge(reading.tables, served, shown=True)
+        answer = judge_tables(reading.tables, served, show_progress=True)
     except InputError as exc:
-        raise exc.within(source) from exc
+        raise exc.with_file(source) from exc
     printable = PrintableJudgement(
-        answer.count("fail"),
-        lambda: lines(answer),
+        answer.count_verdicts("fail"),
+        lambda: verdict_table(answer),
         lambda: f"{answer.model_dump_json(indent=1)}\n",
         lambda: as_xml(answer),
     )
-    return give(printable, wanted)
+    return write_judgement(printable, wanted)
 
 
 def imported(
@@ -158,14 +162,14 @@ def imported(
     """Write the tables of matrices to `directory`; `only` and `without` are patterns of workloads."""
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(only, without)
-    tables = choice.of(reading.tables) if choice else reading.tables
+    tables = choice.select_pairs(reading.tables) if choice else reading.tables
     tables.write(directory)
     rows = {
         "groups": tables.runs["group"].nunique(),
         "workloads": tables.runs["workload"].nunique(),
         "pairs": tables.runs["pair_id"].nunique(),
         "runs": len(tables.runs),
-        "raw_metrics": len(tables.raw),
-        "summary_metrics": len(tables.summary),
+        "raw_metrics": len(tables.raw_metrics),
+        "summary_metrics": len(tables.summary_metrics),
     }
     return Counts(rows, reading.skipped)

@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import ConfigDict
 
 from data.matrices.validity import MatrixDecisions
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from serving.reports import evaluation_files as pages
@@ -77,7 +77,7 @@ class Metrics(pages.Metrics[Judged]):
 
 
 @dataclass(frozen=True)
-class Counted:
+class VectorScores:
     """Scores of verdicts on vectors, counted as in seed 001; NaN: unknown."""
 
     balanced_accuracy: float
@@ -85,10 +85,10 @@ class Counted:
     false_positive: float
     false_negative: float
     alarms: float
-    missed: float
+    false_negatives: float
 
     @classmethod
-    def of(cls, row: pd.Series) -> Counted:
+    def from_row(cls, row: pd.Series) -> VectorScores:
         """Return our scores of a row of tables.parquet or ablation.parquet."""
         return cls(
             row["balanced_accuracy"],
@@ -100,17 +100,19 @@ class Counted:
         )
 
     @classmethod
-    def of_seed(cls, row: pd.Series, *, paired: bool) -> Counted:
+    def from_paper_row(cls, row: pd.Series, *, paired: bool) -> VectorScores:
         """Return the paper's scores of a row; `paired`: the paper counts pairs of vectors."""
         cases, abnormal = (PAIRS, ABNORMAL_PAIRS) if paired else (VECTORS, ABNORMAL)
-        accuracy, alarms, missed = (
+        accuracy, alarms, false_negatives = (
             row[f"seed_{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
         )
-        return cls(accuracy, nan, alarms, missed, alarms / (cases - abnormal), missed / abnormal)
+        return cls(
+            accuracy, nan, alarms, false_negatives, alarms / (cases - abnormal), false_negatives / abnormal
+        )
 
 
 @dataclass(frozen=True)
-class Beside:
+class TableRow:
     """A row of a table: its name, our scores, and the paper's.
 
     `same` and `same_spread` are mean and standard deviation over the folds of the balanced accuracy of pairs
@@ -120,30 +122,30 @@ class Beside:
     name: str
     model: str
     scheme: str
-    ours: Counted
-    seeds: Counted
+    ours: VectorScores
+    seeds: VectorScores
     same: float
     same_spread: float
     folds: int
 
     @classmethod
-    def of(cls, row: pd.Series, name: str, scheme: str, same: str = "pair") -> Beside:
+    def from_row(cls, row: pd.Series, name: str, scheme: str, same: str = "pair") -> TableRow:
         """Return a row of tables.parquet or ablation.parquet; `same` is "pair" or "target"."""
         # the seed counts pairs of vectors for similarity logistic in table 5 and in table 8
         paired = row.get("table") == 8 or row["model"] == "similarity-logistic"  # noqa: PLR2004
-        ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
+        ours, seeds = VectorScores.from_row(row), VectorScores.from_paper_row(row, paired=paired)
         accuracy, spread = float(row[f"{same}_balanced_accuracy"]), float(row[f"{same}_spread"])
         return cls(row[name], row["model"], row[scheme], ours, seeds, accuracy, spread, int(row["folds"]))
 
     @property
-    def error(self) -> float:
+    def standard_error(self) -> float:
         """The standard error of `same`; NaN with one fold."""
         # the spread has no correction for the degree of freedom of the mean
         return self.same_spread / sqrt(self.folds - 1) if self.folds > 1 else nan
 
 
 @dataclass(frozen=True)
-class Worth:
+class RemedyGain:
     """The gain of one row over another in `same`, and its standard error.
 
     Accuracies of vectors cannot be subtracted, because their set differs by form (flattened: all runs;
@@ -154,9 +156,9 @@ class Worth:
     error: float
 
     @classmethod
-    def of(cls, row: Beside, other: Beside) -> Worth:
+    def from_rows(cls, row: TableRow, other: TableRow) -> RemedyGain:
         """Return the gain of `row` over `other`."""
-        return cls(row.same - other.same, hypot(row.error, other.error))
+        return cls(row.same - other.same, hypot(row.standard_error, other.standard_error))
 
     @property
     def effect(self) -> str:
@@ -184,33 +186,35 @@ class EvaluatedMatrices:
     @classmethod
     def read(cls, root: Path) -> EvaluatedMatrices:
         """Read the stages' files under `root`."""
-        places = Places("matrices", root)
-        metrics = read_json(places.metrics, Metrics)
-        times = places.reports / "times.parquet"
+        paths = FamilyPaths("matrices", root)
+        metrics = read_json(paths.metrics, Metrics)
+        times = paths.reports / "times.parquet"
         dtypes = {
             "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "validity": VALIDITY,
             "groups": GROUPS, "served": SERVED,
         }  # fmt: skip
         frames = [
-            read_table(places.evaluated / f"{name}.parquet", types, ()) for name, types in dtypes.items()
+            read_table(paths.evaluated / f"{name}.parquet", types, ()) for name, types in dtypes.items()
         ]
         # missing if DVC restored the stage's outputs from its cache
         frames.append(read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]))
-        notes = tuple(MatrixDecisions.read(places.valid).explained())
+        notes = tuple(MatrixDecisions.read(paths.valid).explanation_lines())
         return cls(metrics, notes, *frames)
 
     @property
-    def champion(self) -> pd.DataFrame:
+    def champion_verdicts(self) -> pd.DataFrame:
         """The champion's out-of-fold verdicts."""
         return self.verdicts[self.verdicts["entry"] == self.metrics.champion]
 
-    def table(self, number: int) -> list[Beside]:
+    def table_rows(self, number: int) -> list[TableRow]:
         """Return the rows of a table of the seed."""
         rows = self.tables[self.tables["table"] == number]
-        return [Beside.of(row, "row", "scheme") for _, row in rows.iterrows()]
+        return [TableRow.from_row(row, "row", "scheme") for _, row in rows.iterrows()]
 
-    def steps(self, part: str, same: str = "pair") -> list[list[Beside]]:
+    def ablation_steps(self, part: str, same: str = "pair") -> list[list[TableRow]]:
         """Return the rows of a part of the ablation, one list per model and sequence of remedies."""
         rows = self.ablation[self.ablation["part"] == part]
         runs = rows.groupby((rows["step"] == 0).cumsum(), sort=False)
-        return [[Beside.of(row, "remedy", "form", same) for _, row in run.iterrows()] for _, run in runs]
+        return [
+            [TableRow.from_row(row, "remedy", "form", same) for _, row in run.iterrows()] for _, run in runs
+        ]

@@ -18,43 +18,48 @@ from serving.matrices.charts import (
     sampling_chart,
     times_chart,
     validity_chart,
-    validity_told,
+    validity_sentence,
 )
-from serving.matrices.evaluated import SPLIT, Beside, EvaluatedMatrices, Worth
-from serving.reports.charts import Chart, counted, percent
+from serving.matrices.evaluated import SPLIT, EvaluatedMatrices, RemedyGain, TableRow
+from serving.reports.charts import Chart, percent, with_noun
 from serving.reports.evaluation_files import Confusion, surest_mistakes
 from serving.reports.rendering import ENGINE, render
-from serving.reports.separation import CONFIDENCE, Leaders, between, lead, listed
+from serving.reports.separation import CONFIDENCE, Leaders, compare_entries, difference_predicate, join_names
 
 
 class AblationRow(NamedTuple):
     """A row of the ablation, and the gain of its remedy; None for the reference row."""
 
-    row: Beside
-    worth: Worth | None
+    row: TableRow
+    worth: RemedyGain | None
 
 
-def advice(given: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[AblationRow]) -> Iterator[str]:
+def report_advice(
+    evaluation: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[AblationRow]
+) -> Iterator[str]:
     """Yield recommendations; `without` holds the rows of the ablation that leave out one remedy."""
-    counts = Confusion.of(given.champion)
-    if counts.passes:
-        alarms = counts.false_alarms / counts.passes
+    counts = Confusion.from_verdicts(evaluation.champion_verdicts)
+    if counts.n_passes:
+        alarms = counts.false_positives / counts.n_passes
         yield (
-            f"Expect about {counted(round(1000 * alarms), 'false alarm')} in 1,000 normal pairs of new test "
+            f"Expect about {with_noun(round(1000 * alarms), 'false alarm')} in 1,000 normal pairs of new "
+            "test "
             f"cases. If these are too many, lower `matrices.decide.false_alarms`."
         )
     if len(mistakes):
-        pairs = listed([str(pair) for pair in mistakes["pair_id"].head(3)])
+        pairs = join_names([str(pair) for pair in mistakes["pair_id"].head(3)])
         yield f"Look at {pairs} first: the champion contradicts their labels with the highest confidence."
-    yield from _cause_advice(given.champion)
+    yield from _cause_advice(evaluation.champion_verdicts)
     yield from _remedy_advice(without)
-    models = given.verdicts[(given.verdicts["kind"] == "model") & (given.verdicts["split"] == SPLIT)]
+    models = evaluation.verdicts[
+        (evaluation.verdicts["kind"] == "model") & (evaluation.verdicts["split"] == SPLIT)
+    ]
     right = models.assign(right=models["verdict"] == models["status"])
-    leaders = Leaders.of(right.pivot_table(index="fold", columns="entry", values="right")).all
-    others = [name for name in leaders if name != given.metrics.champion]
-    if others and given.metrics.champion in leaders:
+    leaders = Leaders.from_scores(right.pivot_table(index="fold", columns="entry", values="right")).all_names
+    others = [name for name in leaders if name != evaluation.metrics.champion]
+    if others and evaluation.metrics.champion in leaders:
         yield (
-            f"Do not choose between {listed([given.metrics.champion, *others])} by this page: their "
+            f"Do not choose between {join_names([evaluation.metrics.champion, *others])} by this page: their "
             f"differences are not significant."
         )
 
@@ -63,9 +68,9 @@ def _cause_advice(champion: pd.DataFrame) -> Iterator[str]:
     abnormal = champion[(champion["cause"].fillna("") != "") & (champion["status"] == "fail")]
     if abnormal.empty:
         return
-    missed = abnormal[abnormal["verdict"] != "fail"]["cause"].unique()
-    if len(missed):
-        causes = listed(sorted(map(str, missed)))
+    false_negatives = abnormal[abnormal["verdict"] != "fail"]["cause"].unique()
+    if len(false_negatives):
+        causes = join_names(sorted(map(str, false_negatives)))
         yield f"Do not rely on the champion to find {causes}: it missed some of these pairs."
         return
     sizes = abnormal["cause"].value_counts()
@@ -73,7 +78,7 @@ def _cause_advice(champion: pd.DataFrame) -> Iterator[str]:
     # lower confidence limit of the share of found pairs if all were found
     share = (1 - CONFIDENCE) ** (1 / fewest)
     yield (
-        f"Do not assume that every cause is found: all {counted(fewest, 'pair')} of {sizes.idxmin()} were "
+        f"Do not assume that every cause is found: all {with_noun(fewest, 'pair')} of {sizes.idxmin()} were "
         f"found, but the true share may be as low as {percent(share, 0)}."
     )
 
@@ -82,9 +87,9 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
     worths = [(step.worth, f'"{step.row.name}"') for step in without if step.worth is not None]
     helping = [name for worth, name in worths if worth.effect == "helps"]
     idle = [name for worth, name in worths if worth.effect != "helps"]
-    no_gain = f"{listed(idle)} gave no significant gain" if idle else ""
+    no_gain = f"{join_names(idle)} gave no significant gain" if idle else ""
     if helping:
-        yield f"Keep {listed(helping)}{f'; {no_gain}' if idle else ''}."
+        yield f"Keep {join_names(helping)}{f'; {no_gain}' if idle else ''}."
     elif idle:
         yield f"Leave out remedies one by one: {no_gain}."
 
@@ -105,69 +110,81 @@ _NO_ABLATION = "No ablation was run."
 
 def page(root: Path) -> str:
     """Return the page for the files under `root` as self-contained HTML."""
-    given = EvaluatedMatrices.read(root)
-    counts = Confusion.of(given.champion)
-    mistakes = surest_mistakes(given.champion, "pair_id", MISTAKES).fillna({"cause": ""})
-    added, left_out = given.steps("added"), given.steps("left out")
-    singles, fewer = given.steps("single runs", "target"), given.steps("single runs, left out", "target")
-    without = [worths(rows, "left out") for rows in left_out]
-    single = ablation_chart("single", singles, alone=False, of="target runs")
-    single_left_out = ablation_chart("single-left-out", fewer, alone=True, of="target runs")
-    errors = counts.told(given.metrics.champion, "abnormal pair", counted(counts.passes, "normal pair"))
+    evaluation = EvaluatedMatrices.read(root)
+    counts = Confusion.from_verdicts(evaluation.champion_verdicts)
+    mistakes = surest_mistakes(evaluation.champion_verdicts, "pair_id", MISTAKES).fillna({"cause": ""})
+    added, left_out = evaluation.ablation_steps("added"), evaluation.ablation_steps("left out")
+    singles, fewer = (
+        evaluation.ablation_steps("single runs", "target"),
+        evaluation.ablation_steps("single runs, left out", "target"),
+    )
+    without = [ablation_rows(rows, "left out") for rows in left_out]
+    single = ablation_chart("single", singles, alone=False, unit="target runs")
+    single_left_out = ablation_chart("single-left-out", fewer, alone=True, unit="target runs")
+    errors = counts.error_sentence(
+        evaluation.metrics.champion, "abnormal pair", with_noun(counts.n_passes, "normal pair")
+    )
     return render(
         "matrices.html",
-        given=given,
-        metrics=given.metrics,
+        given=evaluation,
+        metrics=evaluation.metrics,
         lead=f"On test cases held out of training, {errors}",
-        rivals=reference_comparison(given),
+        rivals=reference_comparison(evaluation),
         confusion=counts,
-        causes=causes_chart(given.champion),
+        causes=causes_chart(evaluation.champion_verdicts),
         mistakes=mistakes.to_dict("records"),
         served=[
             (str(status), [int(row.get(verdict, 0)) for verdict in ("fail", "pass", "invalid")])
-            for status, row in pd.crosstab(given.served["status"], given.served["verdict"]).iterrows()
+            for status, row in pd.crosstab(
+                evaluation.served["status"], evaluation.served["verdict"]
+            ).iterrows()
         ],
-        tables=[(number, caption, given.table(number)) for number, caption in TABLES.items()],
-        added=[worths(rows, "added") for rows in added],
+        tables=[(number, caption, evaluation.table_rows(number)) for number, caption in TABLES.items()],
+        added=[ablation_rows(rows, "added") for rows in added],
         left_out=without,
         ablations=[
             ("One remedy after another", ablation_chart("added", added, alone=False), _NO_ABLATION),
             ("One remedy alone left out", ablation_chart("left-out", left_out, alone=True), _NO_ABLATION),
         ],
-        singles=[worths(rows, "added") for rows in singles],
-        singles_without=[worths(rows, "left out") for rows in fewer],
+        singles=[ablation_rows(rows, "added") for rows in singles],
+        singles_without=[ablation_rows(rows, "left out") for rows in fewer],
         singles_drawn=[
             ("Single runs, one remedy after another", single, _NO_ABLATION),
             ("Single runs, one remedy alone left out", single_left_out, _NO_ABLATION),
         ],
-        figures=figures(given),
-        validity=validity_told(given.validity),
-        validity_figure=validity_chart(given.validity),
-        grouping=[worths(rows, "grouping") for rows in given.steps("grouping")],
-        groups=groups_chart(given.groups),
-        points=list(advice(given, mistakes, [step for rows in without for step in rows])),
+        figures=curve_figures(evaluation),
+        validity=validity_sentence(evaluation.validity),
+        validity_figure=validity_chart(evaluation.validity),
+        grouping=[ablation_rows(rows, "grouping") for rows in evaluation.ablation_steps("grouping")],
+        groups=groups_chart(evaluation.groups),
+        points=list(report_advice(evaluation, mistakes, [step for rows in without for step in rows])),
         papers=[ENGINE],
     )
 
 
-def reference_comparison(given: EvaluatedMatrices) -> str:
+def reference_comparison(evaluation: EvaluatedMatrices) -> str:
     """Return sentences that compare the champion with the best reference method on the same pairs."""
-    metrics, champion = given.metrics, given.champion
-    best = metrics.split.best("opponent")
+    metrics, champion = evaluation.metrics, evaluation.champion_verdicts
+    best = metrics.split.best_entry("opponent")
     if best is None:
         return ""
     ours, (name, theirs) = metrics.split.entries[metrics.champion], best
-    reference = given.verdicts[(given.verdicts["entry"] == name) & (given.verdicts["split"] == SPLIT)]
-    difference = between(champion, reference, "pair_id", champion.set_index("pair_id")["fold"], metrics.seed)
+    reference = evaluation.verdicts[
+        (evaluation.verdicts["entry"] == name) & (evaluation.verdicts["split"] == SPLIT)
+    ]
+    difference = compare_entries(
+        champion, reference, "pair_id", champion.set_index("pair_id")["fold"], metrics.seed
+    )
     return (
-        f"Its balanced accuracy, {ours.accuracy:.3f}, {lead(difference)} that of the best reference method, "
-        f"{name}, {theirs.accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole folds). "
+        f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of "
+        "the best reference method, "
+        f"{name}, {theirs.pooled_accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole folds). "
         "Reference methods have the best thresholds for the very pairs that they are scored on; the "
         "champion's threshold was chosen inside the training part."
     )
 
 
-def worths(rows: Sequence[Beside], part: str) -> list[AblationRow]:
+def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
     """Return the rows of one model in a part of the ablation with the gain of each remedy.
 
     "added": gain over the previous row; "left out": the first row's gain over the row; "grouping": gain
@@ -176,19 +193,23 @@ def worths(rows: Sequence[Beside], part: str) -> list[AblationRow]:
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):
         reference = before if part == "added" else rows[0]
-        gain = Worth.of(reference, row) if part == "left out" else Worth.of(row, reference)
+        gain = (
+            RemedyGain.from_rows(reference, row)
+            if part == "left out"
+            else RemedyGain.from_rows(row, reference)
+        )
         steps.append(AblationRow(row, gain))
     return steps
 
 
-def figures(given: EvaluatedMatrices) -> list[tuple[str, Chart | None, str]]:
+def curve_figures(evaluation: EvaluatedMatrices) -> list[tuple[str, Chart | None, str]]:
     """Return figures 4 to 7: number, chart, and the reason if it cannot be drawn."""
-    curves, folds = given.curves, given.metrics.split.folds
+    curves, folds = evaluation.curves, evaluation.metrics.split.folds
     missing = "reports/matrices/evaluated/curves.parquet does not hold this curve."
     charts = [
         (cost_chart(curves, folds), missing),
         (sampling_chart(curves, folds), missing),
         (dimensions_chart(curves, folds), missing),
-        (times_chart(given.times), "No times were measured."),
+        (times_chart(evaluation.times), "No times were measured."),
     ]
     return [(f"Figure {number} of {ENGINE.short}", *chart) for number, chart in enumerate(charts, 4)]

@@ -20,8 +20,8 @@ from data.errors import InputError
 from data.matrices.limits import MOST_METRICS
 from data.matrices.params import Matrices
 from data.matrices.tables import METADATA, SIDES, MatrixTables, StackedSides
-from data.parallel import watched
-from data.tables.documents import said
+from data.parallel import with_progress_bar
+from data.tables.documents import validation_message
 from data.tables.files import content_of
 from data.tables.formats import Reading
 from data.tables.problems import Problems
@@ -36,14 +36,14 @@ from serving.matrices.schemas import (
     ServedMatrix,
 )
 from serving.models import Head, Served, Source
-from serving.supply import MEBIBYTE, Endpoint, Loader, Opinion, Registered, ShadowSupply
+from serving.plugins import MEBIBYTE, Endpoint, Loader, Opinion, OpinionReaders, Registered
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.champions import project_params
 
 Engine = Served[TrainedEngine]
 
 
-def registered() -> str:
+def registered_name() -> str:
     """Return the name under which models of matrices are registered."""
     return project_params(Matrices).section.promote.name
 
@@ -56,35 +56,35 @@ def _card_fields(described: Head | Engine) -> dict[str, Any]:
         "groups": card.groups,
         "own_models": card.own,
         "threshold": card.threshold,
-        "promise": None if card.promise is None else asdict(card.promise),
+        "risk_guarantee": None if card.risk_guarantee is None else asdict(card.risk_guarantee),
         "data_digest": card.data_digest,
     }
 
 
-ENGINES = Source(registered, TrainedEngine.read, EngineCard.read, called="entry")
+ENGINES = Source(registered_name, TrainedEngine.read, EngineCard.read, name_attribute="entry")
 load = ENGINES.load
-LOADER = Loader(registered, load, _card_fields, ServedMatrix, ENGINES.head)
+LOADER = Loader(registered_name, load, _card_fields, ServedMatrix, ENGINES.load_card)
 #: Maximal number of raw metrics that a verdict names.
 DRIVERS = 5
 #: Seconds after which a progress bar is shown.
 LONG = 2.0
 
 
-def judge(tables: MatrixTables, served: Engine, *, shown: bool = False) -> MatricesAnswer:
+def judge_tables(tables: MatrixTables, served: Engine, *, show_progress: bool = False) -> MatricesAnswer:
     """Return the verdicts on all pairs of `tables`, in their order.
 
-    `shown`: show a progress bar on a terminal after `LONG` seconds. InputError if more metrics are missing
-    than the model allows.
+    `show_progress`: show a progress bar on a terminal after `LONG` seconds. InputError if more metrics are
+    missing than the model allows.
     """
-    watch: matrix_judging.Watch = matrix_judging.unwatched
-    if shown:
-        watch = partial(watched, title="pairs of matrices", after=LONG)
-    judged = matrix_judging.judge(served.model, tables, DRIVERS, watch)
+    watch: matrix_judging.Watch = matrix_judging.without_progress
+    if show_progress:
+        watch = partial(with_progress_bar, title="pairs of matrices", after=LONG)
+    judged = matrix_judging.judge_tables(served.model, tables, DRIVERS, watch)
     content = {
         "model": served.ref,
         "verdicts": judged.verdicts,
         "notes": judged.notes,
-        "promise": served.model.card.promise,
+        "risk_guarantee": served.model.card.risk_guarantee,
     }
     return MatricesAnswer.model_validate(content, from_attributes=True)
 
@@ -98,7 +98,7 @@ def read_request(path: Path) -> MatrixTables:
     try:
         return tables_of(MatricesRequest.model_validate(content_of(path)))
     except ValidationError as exc:
-        raise InputError(said(exc), file=path) from exc
+        raise InputError(validation_message(exc), file=path) from exc
 
 
 def tables_of(request: MatricesRequest) -> MatrixTables:
@@ -110,19 +110,19 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
         seen.add(pair.pair_id)
         require_sides(pair, f"pairs[{place}]")
     require_bearable(request)
-    return stacked(request)
+    return stack_pairs(request)
 
 
-def stacked(request: MatricesRequest) -> MatrixTables:
+def stack_pairs(request: MatricesRequest) -> MatrixTables:
     """Return the tables of a request with distinct, complete pairs; run ids are pair, side and number."""
     names = _metric_names(request.pairs)
     sides = StackedSides(names)
     for pair in request.pairs:
         for side in SIDES:
             matrix: Matrix = getattr(pair, side)
-            sides.add(_values(matrix, names), pair.pair_id, side, **metadata(pair, matrix))
+            sides.add_side(_side_values(matrix, names), pair.pair_id, side, **side_metadata(pair, matrix))
     units = [{"metric": name, "unit": request.units[name]} for name in names if name in request.units]
-    return MatrixTables.of_rows(sides.frame(), None, units)
+    return MatrixTables.from_rows(sides.to_frame(), None, units)
 
 
 def _metric_names(pairs: Sequence[Pair]) -> list[str]:
@@ -133,7 +133,7 @@ def _metric_names(pairs: Sequence[Pair]) -> list[str]:
     return list(names)
 
 
-def metadata(pair: Pair, side: Matrix) -> dict[str, str]:
+def side_metadata(pair: Pair, side: Matrix) -> dict[str, str]:
     """Return the metadata of a side, with the pair's values as defaults."""
     return {field: getattr(side, field) or getattr(pair, field) or "" for field in METADATA}
 
@@ -170,7 +170,7 @@ def _run_count(matrix: Matrix) -> int:
     return len(next(iter(matrix.metrics.values())))
 
 
-def _values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
+def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
     """Return the values of one side, shape (n_runs, n_names); NaN: not measured."""
     column = {name: number for number, name in enumerate(names)}
     values = np.full((_run_count(matrix), len(names)), np.nan)
@@ -187,7 +187,7 @@ _REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
 
 def recognised(source: Path) -> bool:
     """Return whether `source` holds matrices in a known format, or a JSON request."""
-    if matrix_formats.sniff(source) is not None:
+    if matrix_formats.sniff_format(source) is not None:
         return True
     try:
         with source.open("rb") as file:
@@ -196,14 +196,14 @@ def recognised(source: Path) -> bool:
         return False
 
 
-def read(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
+def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
     """Read matrices to be judged from a `recognised` source; errors name the file."""
     try:
-        if kind := matrix_formats.sniff(source):
-            return matrix_formats.read_asked(kind, source, keep_going=keep_going)
-        return matrix_formats.asked(read_request(source), source, Problems(keep_going))
+        if kind := matrix_formats.sniff_format(source):
+            return matrix_formats.read_for_judging(kind, source, keep_going=keep_going)
+        return matrix_formats.judgeable_runs(read_request(source), source, Problems(keep_going))
     except InputError as exc:
-        raise exc.within(source) from exc
+        raise exc.with_file(source) from exc
 
 
 def answer_matrices(body: bytes, served: Engine) -> Answered:
@@ -224,37 +224,39 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
         try:
             require_sides(pair, f"pairs[{place}]")
         except InputError as exc:
-            verdicts[place] = _invalid(pair, str(exc))
+            verdicts[place] = _invalid_verdict(pair, str(exc))
         else:
             complete.append(pair)
     judged = _judge_pairs(request.model_copy(update={"pairs": complete}), served)
     remaining = iter(judged.verdicts)
     ordered = [verdicts.get(place) or next(remaining) for place in range(len(request.pairs))]
     answer = judged.model_copy(update={"verdicts": ordered})
-    return Answered.of(answer, answer)
+    return Answered.from_schema(answer, answer)
 
 
-def given(_media_type: str, content: bytes) -> list[Opinion]:
+def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
     """Return the verdict on each pair in an answer."""
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]
 
 
-def asked(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
+def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
     """Return the verdict of `served` on each pair of a request; raises as `answer_matrices`."""
-    return given(media_type, answer_matrices(body, served).content)
+    return answer_opinions(media_type, answer_matrices(body, served).content)
 
 
 def _judge_pairs(request: MatricesRequest, served: Engine) -> MatricesAnswer:
     """Judge complete pairs; all are invalid if the model cannot use their metrics."""
-    nothing = MatricesAnswer(model=served.ref.answer, verdicts=[], notes=[])
+    nothing = MatricesAnswer(model=served.ref.model_answer, verdicts=[], notes=[])
     if not request.pairs:
         return nothing
-    tables = stacked(request.model_copy(update={"pairs": _with_distinct_ids(request.pairs)}))
+    tables = stack_pairs(request.model_copy(update={"pairs": _with_distinct_ids(request.pairs)}))
     try:
-        judged = judge(matrix_formats.asked(tables, NAME, Problems()).tables, served)
+        judged = judge_tables(matrix_formats.judgeable_runs(tables, NAME, Problems()).tables, served)
     except InputError as exc:
-        return nothing.model_copy(update={"verdicts": [_invalid(pair, str(exc)) for pair in request.pairs]})
+        return nothing.model_copy(
+            update={"verdicts": [_invalid_verdict(pair, str(exc)) for pair in request.pairs]}
+        )
     verdicts = [
         verdict.model_copy(update={"pair_id": pair.pair_id})
         for verdict, pair in zip(judged.verdicts, request.pairs, strict=True)
@@ -274,8 +276,8 @@ def _with_distinct_ids(pairs: Sequence[Pair]) -> list[Pair]:
     return list(distinct.values())
 
 
-def _invalid(pair: Pair, reason: str) -> MatrixVerdictAnswer:
-    about = metadata(pair, pair.target)
+def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
+    about = side_metadata(pair, pair.target)
     return MatrixVerdictAnswer(
         pair_id=pair.pair_id,
         workload=about["workload"],
@@ -288,12 +290,12 @@ def _invalid(pair: Pair, reason: str) -> MatrixVerdictAnswer:
         baseline_runs=0,
         target_runs=0,
         invalid_runs=[],
-        drivers=[],
+        attributions=[],
         notes=[],
     )
 
 
-def doors(model: Registered) -> list[Endpoint]:
+def matrix_endpoints(model: Registered) -> list[Endpoint]:
     """Return the endpoint for pairs of matrices."""
     return [
         Endpoint(
@@ -306,6 +308,6 @@ def doors(model: Registered) -> list[Endpoint]:
             32 * MEBIBYTE,
             model,
             LOADER,
-            beside=ShadowSupply(given, asked),
+            shadow=OpinionReaders(answer_opinions, request_opinions),
         )
     ]

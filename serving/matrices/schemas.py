@@ -17,8 +17,8 @@ from pydantic import (
 )
 
 from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
-from data.tables.documents import Given
-from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, finite
+from data.tables.documents import JsonSection
+from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, finite_or_none
 from serving.reports.verdict_lines import Answer, VerdictLine
 
 #: Maximal numbers of pairs in a request and of runs in one side.
@@ -28,10 +28,10 @@ Unit = Annotated[str, StringConstraints(max_length=40)]
 Values = Annotated[list[float | None], Field(max_length=RUNS, fail_fast=True)]
 Metric = Annotated[Name, OtherThan((*RUN_TEXTS, *RUN_FLAGS))]
 Run = Annotated[dict[Metric, float | None], Field(max_length=MOST_METRICS)]
-Median = Annotated[float | None, AfterValidator(finite)]
+Median = Annotated[float | None, AfterValidator(finite_or_none)]
 
 
-class Matrix(Given):
+class Matrix(JsonSection):
     """The runs of one side, either in columns or in rows; metadata default to those of the pair."""
 
     model_config = ConfigDict(
@@ -58,13 +58,13 @@ class Matrix(Given):
     )
 
     @model_validator(mode="after")
-    def _either(self) -> Self:
+    def _require_one_form(self) -> Self:
         if (self.metrics is None) == (self.runs is None):
             raise ValueError("expected either metrics (columns) or runs (rows)")
         return self
 
 
-class Pair(Given):
+class Pair(JsonSection):
     """A target matrix and its baseline; they may differ in one of workload, group, version and machine."""
 
     pair_id: Name
@@ -76,7 +76,7 @@ class Pair(Given):
     target: Matrix
 
 
-def _example() -> dict[str, Any]:
+def _example_request() -> dict[str, Any]:
     columns = {"process.user": [9.91, 9.87, 9.94], "process.wait": [0.41, 0.39, 0.44]}
     rows = [
         {"process.user": 9.90, "process.wait": 2.10},
@@ -94,10 +94,10 @@ def _example() -> dict[str, Any]:
     return {"pairs": [pair], "units": {"process.user": "ms/txn", "process.wait": "ms/txn"}}
 
 
-class MatricesRequest(Given):
+class MatricesRequest(JsonSection):
     """Pairs of matrices to be judged."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_example()]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_example_request()]})
 
     pairs: list[Pair] = Field(min_length=1, max_length=PAIRS)
     units: dict[Name, Unit] = Field(
@@ -148,7 +148,7 @@ class MatrixVerdictAnswer(BaseModel):
     baseline_runs: int = Field(description="Number of valid runs of the baseline.")
     target_runs: int = Field(description="Number of valid runs of the target.")
     invalid_runs: list[InvalidRunAnswer]
-    drivers: list[DriverAnswer] = Field(description="Largest contribution first.")
+    attributions: list[DriverAnswer] = Field(description="Largest contribution first.")
     notes: list[str] = Field(description="Remarks on this verdict.")
 
 
@@ -166,7 +166,7 @@ def _answer_example() -> dict[str, Any]:
         "baseline_runs": 3,
         "target_runs": 3,
         "invalid_runs": [],
-        "drivers": [driver | {"contribution": 0.62}],
+        "attributions": [driver | {"contribution": 0.62}],
         "notes": [],
     }
     model = {"name": "regression-matrix", "version": "1", "uri": "models:/regression-matrix/1"}
@@ -182,7 +182,7 @@ class FalseAlarmsKept(BaseModel):
     measured: float | None = Field(description="Mean share in a group bootstrap; null without one.")
 
     @property
-    def told(self) -> str:
+    def guarantee_text(self) -> str:
         """The guarantee as text."""
         sure = f"at most {100 * self.share:g} % of normal pairs of other test cases fail"
         return f"{sure}, with {100 * self.confidence:g} % confidence" if self.kept else "nothing is promised"
@@ -196,19 +196,19 @@ class MatricesAnswer(BaseModel):
     model: ModelAnswer
     verdicts: list[MatrixVerdictAnswer]
     notes: list[str] = Field(description="Remarks on all pairs: missing, unknown or renamed metrics.")
-    promise: FalseAlarmsKept | None = Field(
+    risk_guarantee: FalseAlarmsKept | None = Field(
         default=None, description="Guarantee on false alarms; null without one."
     )
 
-    def count(self, answer: Answer) -> int:
+    def count_verdicts(self, answer: Answer) -> int:
         """Return the number of pairs with this verdict."""
         return sum(pair.verdict == answer for pair in self.verdicts)
 
-    def first(self, most: int) -> Iterator[VerdictLine]:
-        """Yield the first `most` verdicts as lines of a table."""
-        for pair in self.verdicts[:most]:
-            why = pair.invalid_reason or ", ".join(driver.metric for driver in pair.drivers[:3])
-            yield VerdictLine(pair.verdict, pair.probability, pair.workload, pair.pair_id, why)
+    def first_lines(self, max_lines: int) -> Iterator[VerdictLine]:
+        """Yield the first `max_lines` verdicts as lines of a table."""
+        for pair in self.verdicts[:max_lines]:
+            reason = pair.invalid_reason or ", ".join(driver.metric for driver in pair.attributions[:3])
+            yield VerdictLine(pair.verdict, pair.probability, pair.workload, pair.pair_id, reason)
 
 
 class ServedMatrix(ServedModel):
@@ -217,4 +217,4 @@ class ServedMatrix(ServedModel):
     groups: list[str] = Field(description="Groups of the training data.")
     own_models: list[str] = Field(description="Groups with a separate model; other groups use the fallback.")
     threshold: float = Field(description="Smallest probability with the verdict fail.")
-    promise: FalseAlarmsKept | None = Field(description="Guarantee on false alarms; null without one.")
+    risk_guarantee: FalseAlarmsKept | None = Field(description="Guarantee on false alarms; null without one.")

@@ -10,48 +10,48 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from data.errors import visible
-from serving.options import KeepGoing, taking
+from data.errors import escape_invisible
+from serving.options import KeepGoing, add_options
 
 if TYPE_CHECKING:
-    from serving.promotion.decisions import Decided
+    from serving.promotion.decisions import PromotionDecision
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Registered name, such as regression-comparison.")]
-Because = Annotated[str, typer.Option("--because", metavar="TEXT", help="Reason, shown in the history.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown in the history.")]
 By = Annotated[
     str | None, typer.Option("--by", metavar="NAME", help="Person who decides. Default: the user.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def add(app: typer.Typer, judging: Mapping[str, Any]) -> None:
+def add_commands(app: typer.Typer, judging: Mapping[str, Any]) -> None:
     """Add the commands to `app`; `judging` has the families' options of ``perfjudge judge``."""
-    for command in (promote, rollback, taking(judging)(trace), taking(judging)(shadow)):
+    for command in (promote, rollback, add_options(judging)(trace), add_options(judging)(shadow)):
         app.command()(command)
 
 
 def promote(
     name: Name,
     version: Annotated[str, typer.Argument(metavar="VERSION", help="Number of the version.")],
-    because: Because,
+    reason: Reason,
     by: By = None,
     as_json: AsJson = False,
 ) -> int:
     """Make a version of a model champion."""
     from serving.promotion import decisions
 
-    return _print(decisions.promote(name, version, because, by), as_json)
+    return _print_decision(decisions.promote(name, version, reason, by), as_json)
 
 
-def rollback(name: Name, because: Because, by: By = None, as_json: AsJson = False) -> int:
+def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False) -> int:
     """Make the previous champion champion again."""
     from serving.promotion import decisions
 
-    return _print(decisions.rollback(name, because, by), as_json)
+    return _print_decision(decisions.rollback(name, reason, by), as_json)
 
 
 def trace(
-    of: Annotated[
+    answer_or_name: Annotated[
         str,
         typer.Argument(metavar="ANSWER|NAME", help="File with an answer in any form, or a registered name."),
     ],
@@ -72,10 +72,10 @@ def trace(
     Further options are those with which the answer was requested. The exit code is 1 if the files of the
     model or the answers differ.
     """
-    from serving.promotion.tracing import trace as trace_model
+    from serving.promotion.tracing import trace_answer as trace_model
 
-    text, same = trace_model(of, version, source, options, as_json=as_json)
-    typer.echo(visible(text))
+    text, same = trace_model(answer_or_name, version, source, options, as_json=as_json)
+    typer.echo(escape_invisible(text))
     return 0 if same else 1
 
 
@@ -88,12 +88,12 @@ def shadow(
     **options: Any,
 ) -> int:
     """Let champion and challenger judge the same input, and list the cases on which they disagree."""
-    from serving.shadow.source import shadow as judge_both
+    from serving.shadow.source import judge_by_both as judge_both
 
-    typer.echo(visible(judge_both(source, options, keep_going=keep_going, as_json=as_json)))
+    typer.echo(escape_invisible(judge_both(source, options, keep_going=keep_going, as_json=as_json)))
     return 0
 
 
-def _print(decided: Decided, as_json: bool) -> int:
-    typer.echo(json.dumps(asdict(decided)) if as_json else decided.told)
+def _print_decision(decided: PromotionDecision, as_json: bool) -> int:
+    typer.echo(json.dumps(asdict(decided)) if as_json else decided.summary)
     return 0

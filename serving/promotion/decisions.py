@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from data.errors import InputError
+from serving.plugins import endpoint_of_model
 from serving.shadow.figures import figures_of
-from serving.supply import door_of
-from training.registry.champions import CHAMPION, Version, registered, version_of
+from training.registry.champions import CHAMPION, Version, find_version, version_of
 from training.registry.promotion_history import (
     LONGEST,
     ChampionRecord,
-    before,
     promote_version,
-    reigns,
-    settled,
+    read_promotions,
+    rollback_target,
+    sync_if_moved,
 )
 
 
 @dataclass(frozen=True)
-class Decided:
+class PromotionDecision:
     """A version that became champion, and the version it replaced; None if it is the first."""
 
     name: str
@@ -30,68 +30,68 @@ class Decided:
     reign: ChampionRecord
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The decision in one line."""
         replaced = "" if self.instead is None else f" in place of v{self.instead}, which is challenger now"
-        return f"{self.name} v{self.version} is champion{replaced}: {self.reign.told}"
+        return f"{self.name} v{self.version} is champion{replaced}: {self.reign.summary_line}"
 
 
-def promote(name: str, version: str, because: str, by: str | None = None) -> Decided:
+def promote(name: str, version: str, reason: str, by: str | None = None) -> PromotionDecision:
     """Make a version champion, with a reason; `by` defaults to the current user.
 
     Raises InputError if the version is missing, already champion, cannot be loaded or fails its trial
     request, the reason is empty, or another version has become champion meanwhile.
     """
-    door_of(name)
-    settled(name)
+    endpoint_of_model(name)
+    sync_if_moved(name)
     number = version.removeprefix("v")
     if not number.isascii() or not number.isdigit():
         raise InputError(f'version "{version}" of {name} is not a number, such as 2')
-    champion, candidate = version_of(name, CHAMPION), registered(f"models:/{name}/{int(number)}")
+    champion, candidate = version_of(name, CHAMPION), find_version(f"models:/{name}/{int(number)}")
     if candidate is None:
         current = "" if champion is None else f"; its champion is v{champion.version}"
         raise InputError(f"v{version} of {name} does not exist{current}")
     if champion is not None and champion.version == candidate.version:
         raise InputError(f"v{candidate.version} is champion of {name} already")
-    return _make_champion(candidate, champion, "promote", because, by)
+    return _make_champion(candidate, champion, "promote", reason, by)
 
 
-def rollback(name: str, because: str, by: str | None = None) -> Decided:
+def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision:
     """Make the previous champion champion again; InputError if it is missing, and as of `promote`."""
-    door_of(name)
-    settled(name)
+    endpoint_of_model(name)
+    sync_if_moved(name)
     champion = version_of(name, CHAMPION)
     if champion is None:
         raise InputError(f"{name} has no champion; make one with: perfjudge promote {name} VERSION")
-    number = before(reigns(name))
+    number = rollback_target(read_promotions(name))
     if number is None:
         raise InputError(f"{name} had no champion before v{champion.version}")
-    former = registered(f"models:/{name}/{number}")
+    former = find_version(f"models:/{name}/{number}")
     if former is None:
         problem = f"v{number} of {name}, the champion before v{champion.version}, does not exist any more"
         raise InputError(f"{problem}; expected another one: perfjudge promote {name} VERSION")
-    return _make_champion(former, champion, "rollback", because, by)
+    return _make_champion(former, champion, "rollback", reason, by)
 
 
 def _make_champion(
     version: Version,
     champion: Version | None,
     way: Literal["promote", "rollback"],
-    because: str,
+    stated_reason: str,
     by: str | None,
-) -> Decided:
-    reason = " ".join(because.split())
+) -> PromotionDecision:
+    reason = " ".join(stated_reason.split())
     if champion is not None and reason:
         # agreement of both versions in shadow mode, if any
         agreement = figures_of(version.name, {version.version, champion.version})
-        reason = f"{reason} ({'; '.join(pair.told for pair in agreement)})" if agreement else reason
+        reason = f"{reason} ({'; '.join(pair.summary for pair in agreement)})" if agreement else reason
     if not 0 < len(reason) <= LONGEST:
         expected = f"the reasons for v{version.version} in 1 to {LONGEST} letters"
-        raise InputError(f"--because: {len(reason)} letters; expected {expected}")
-    loader = door_of(version.name).loader
+        raise InputError(f"--reason: {len(reason)} letters; expected {expected}")
+    loader = endpoint_of_model(version.name).loader
     assert loader is not None
-    loader.tried(version)
+    loader.load_and_test(version)
     reign = ChampionRecord(version.version, way, reason, by or getpass.getuser())
     replaced = "" if champion is None else champion.version
     promote_version(version.name, version.version, reign, replaced)
-    return Decided(version.name, version.version, replaced or None, reign)
+    return PromotionDecision(version.name, version.version, replaced or None, reign)

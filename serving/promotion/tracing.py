@@ -15,12 +15,12 @@ from fastapi import FastAPI
 
 from data.errors import InputError
 from data.tables.xml_stream import Document, Element, WholeDocument
-from serving.answering import judged_again
+from serving.answering import rejudge_source
 from serving.http import schemas
 from serving.http.bodies import JSON
 from serving.http.schemas import RefusedError
-from serving.supply import Endpoint, door_of, supplies
-from training.registry.origins import NoVersionError, Origin, origin
+from serving.plugins import Endpoint, all_plugins, endpoint_of_model
+from training.registry.origins import NoVersionError, Origin, trace_version
 
 #: Patterns of the model's name in answers that are not JSON: its address, or the summary line.
 _NAMED = (
@@ -40,12 +40,12 @@ class GivenAnswer:
     model: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def uri(self) -> str:
+    def model_uri(self) -> str:
         """The address of the model."""
         return f"models:/{self.name}/{self.version}"
 
     @classmethod
-    def read(cls, path: Path) -> GivenAnswer:
+    def from_file(cls, path: Path) -> GivenAnswer:
         """Read an answer; InputError if the file cannot be read or names no registered version."""
         try:
             content = path.read_bytes()
@@ -78,7 +78,7 @@ class GivenAnswer:
 
 _XML = "application/xml"
 #: Options of the risk guarantee that are recorded in an answer.
-_GUARANTEES = ("missed", "false_alarms")
+_GUARANTEES = ("max_false_negative_rate", "max_false_positive_rate")
 #: Maximum number of differences in the text.
 TOLD = 10
 
@@ -91,7 +91,7 @@ class ReplayCheck:
     differences: tuple[str, ...]
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The differences, one per line, or a statement that all values are equal."""
         if not self.differences:
             return f"judged again: all {self.values:,} values are the same"
@@ -102,22 +102,22 @@ class ReplayCheck:
         return "\n  ".join(lines)
 
 
-def again(given: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
+def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
     """Judge a source again by the version that gave an answer, with the same options.
 
     `source` is the body of the request or the input of ``perfjudge judge``; options that the answer records
     may be left out. Raises InputError if the source cannot be judged, or the version cannot be loaded.
     """
-    door = door_of(given.name)
+    endpoint = endpoint_of_model(original.name)
     checks, refusals = [], list[Exception]()
-    for replay in (_post_again, _judge_again):
+    for replay in (_replay_by_endpoint, _replay_by_command):
         try:
-            content = replay(given, door, source, {**_recorded_options(given), **options})
+            content = replay(original, endpoint, source, {**_recorded_options(original), **options})
         except (InputError, RefusedError) as exc:
             refusals.append(exc)
             continue
         if content is not None:
-            checks.append(_compare(given, content))
+            checks.append(_compare_answers(original, content))
             if not checks[-1].differences:
                 return checks[-1]
     if not checks:
@@ -125,56 +125,70 @@ def again(given: GivenAnswer, source: Path, options: Mapping[str, Any]) -> Repla
     return min(checks, key=lambda check: len(check.differences))
 
 
-def _recorded_options(given: GivenAnswer) -> dict[str, Any]:
-    decided = given.model.get("decided") or {}
-    options = {"floor": given.model.get("floor"), **{name: decided.get(name) for name in _GUARANTEES}}
+def _recorded_options(original: GivenAnswer) -> dict[str, Any]:
+    decided = original.model.get("decided") or {}
+    options = {
+        "min_effect_size": original.model.get("min_effect_size"),
+        **{name: decided.get(name) for name in _GUARANTEES},
+    }
     if costs := decided.get("costs"):
-        options["costs"] = ":".join(repr(costs[name]) for name in ("miss", "false_alarm", "look"))
+        options["costs"] = ":".join(
+            repr(costs[name]) for name in ("false_negative", "false_positive", "review")
+        )
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _post_again(given: GivenAnswer, door: Endpoint, source: Path, options: Mapping[str, Any]) -> bytes | None:
+def _replay_by_endpoint(
+    original: GivenAnswer, endpoint: Endpoint, source: Path, options: Mapping[str, Any]
+) -> bytes | None:
     """Return the answer of the endpoint; None if the source cannot be the body of such a request."""
-    handler = door.handlers.get({"json": JSON, "xml": _XML}.get(given.shown, ""))
-    if handler is None or door.loader is None or not source.is_file() or source.stat().st_size > door.limit:
+    handler = endpoint.handlers.get({"json": JSON, "xml": _XML}.get(original.shown, ""))
+    if (
+        handler is None
+        or endpoint.loader is None
+        or not source.is_file()
+        or source.stat().st_size > endpoint.limit
+    ):
         return None
-    names = {} if door.model is None else door.model.knobs
-    model = door.loader.load(given.uri, **{name: options[name] for name in names if name in options})
+    names = {} if endpoint.model is None else endpoint.model.params
+    model = endpoint.loader.load(
+        original.model_uri, **{name: options[name] for name in names if name in options}
+    )
     return handler(source.read_bytes(), model).content
 
 
-def _judge_again(
-    given: GivenAnswer, door: Endpoint, source: Path, options: Mapping[str, Any]
+def _replay_by_command(
+    original: GivenAnswer, model_endpoint: Endpoint, source: Path, options: Mapping[str, Any]
 ) -> bytes | None:
     """Return the answer of ``perfjudge judge``; None if it does not judge sources of the family."""
-    paths = {endpoint.path: plugin for plugin in supplies() for endpoint in plugin.doors()}
-    judging = paths[door.path].judging
+    paths = {endpoint.path: plugin for plugin in all_plugins() for endpoint in plugin.endpoints()}
+    judging = paths[model_endpoint.path].judging
     if judging is None:
         return None
     applicable = {name: options[name] for name in judging.options if name in options}
-    return judged_again(judging, source, given.uri, given.shown, **applicable)
+    return rejudge_source(judging, source, original.model_uri, original.shown, **applicable)
 
 
-def _compare(given: GivenAnswer, content: bytes) -> ReplayCheck:
-    before, after = (dict(_values(given.shown, answer)) for answer in (given.content, content))
+def _compare_answers(original: GivenAnswer, content: bytes) -> ReplayCheck:
+    before, after = (dict(_answer_values(original.shown, answer)) for answer in (original.content, content))
 
-    def shown(values: Mapping[str, Any], place: str) -> str:
+    def shown_value(values: Mapping[str, Any], place: str) -> str:
         return repr(values[place]) if place in values else "not there"
 
     differences = [
-        f"{place}: was {shown(before, place)}, is {shown(after, place)}"
+        f"{place}: was {shown_value(before, place)}, is {shown_value(after, place)}"
         for place in {**before, **after}
-        if shown(before, place) != shown(after, place)
+        if shown_value(before, place) != shown_value(after, place)
     ]
     return ReplayCheck(len(before), tuple(differences))
 
 
-def _values(shown: str, content: bytes) -> Iterator[tuple[str, Any]]:
+def _answer_values(shown: str, content: bytes) -> Iterator[tuple[str, Any]]:
     """Yield the place and value of each value in JSON or XML, or of each line of other text."""
     if shown == "json":
         yield from _json_values(json.loads(content), "")
     elif shown in {"xml", "junit"}:
-        root = WholeDocument(Document.of_bytes(content, "the answer")).root
+        root = WholeDocument(Document.from_bytes(content, "the answer")).root
         yield from _xml_values(root, f"/{root.tag}")
     else:
         lines = content.decode(errors="replace").splitlines()
@@ -203,14 +217,14 @@ def _json_values(content: Any, place: str) -> Iterator[tuple[str, Any]]:
         yield place, content
 
 
-def install(app: FastAPI) -> None:
+def add_origin_endpoint(app: FastAPI) -> None:
     """Add the endpoint for the origin of a version to `app`."""
 
-    @app.get("/v1/models/{name}/{version}", responses=schemas.responses(404, 503))
+    @app.get("/v1/models/{name}/{version}", responses=schemas.refusal_responses(404, 503))
     def model(name: str, version: str) -> Origin:
         """Return the origin of a version: data, code, parameters, figures, and its promotion."""
         try:
-            return origin(name, version)
+            return trace_version(name, version)
         except NoVersionError as exc:
             raise RefusedError(HTTPStatus.NOT_FOUND, str(exc)) from exc
         except InputError as exc:
@@ -221,35 +235,40 @@ def install(app: FastAPI) -> None:
 _SOME = 12
 
 
-def trace(
-    of: str, version: str | None, source: Path | None, options: Mapping[str, Any], *, as_json: bool
+def trace_answer(
+    answer_or_name: str,
+    version: str | None,
+    source: Path | None,
+    options: Mapping[str, Any],
+    *,
+    as_json: bool,
 ) -> tuple[str, bool]:
     """Describe the origin of a version, and judge a source by it again.
 
-    `of` is a file with an answer, or with `version` a registered name; `options` as of `again`. Returns the
-    text, and whether files and answers are equal. Raises InputError without such an answer or version, or if
-    the source cannot be judged.
+    `of` is a file with an answer, or with `version` a registered name; `options` as of `replay_answer`.
+    Returns the text, and whether files and answers are equal. Raises InputError without such an answer or
+    version, or if the source cannot be judged.
     """
     if version is not None:
         if source is not None:
             raise InputError("--input: is the input of an answer; expected a file with the answer")
-        described, same_files, check = origin(of, version.removeprefix("v")), True, None
+        described, same_files, check = trace_version(answer_or_name, version.removeprefix("v")), True, None
     else:
-        given = GivenAnswer.read(Path(of))
-        described = origin(given.name, given.version)
-        same_files = given.model.get("digest") in {None, "", described.digest}
-        check = None if source is None else again(given, source, options)
+        original = GivenAnswer.from_file(Path(answer_or_name))
+        described = trace_version(original.name, original.version)
+        same_files = original.model.get("digest") in {None, "", described.digest}
+        check = None if source is None else replay_answer(original, source, options)
     same = same_files and (check is None or not check.differences)
     if as_json:
         judged = None if check is None else asdict(check)
         return json.dumps(asdict(described) | {"same_files": same_files, "again": judged}, indent=1), same
-    return "\n".join(_lines(described, same_files, check)), same
+    return "\n".join(_origin_lines(described, same_files, check)), same
 
 
-def _lines(described: Origin, same_files: bool, check: ReplayCheck | None) -> Iterator[str]:
+def _origin_lines(described: Origin, same_files: bool, check: ReplayCheck | None) -> Iterator[str]:
     data, code = described.data, described.code
     version = f"{described.name} v{described.version}"
-    yield f"{version} ({described.model or 'unknown'}), {described.standing or 'no alias'}"
+    yield f"{version} ({described.model or 'unknown'}), {described.role or 'no alias'}"
     other_files = "" if same_files else ", not those of the answer"
     yield f"  files       sha256 {described.digest or 'unknown'}{other_files}"
     run = f" by run {described.run}" if described.run else ", without a run"
@@ -272,11 +291,11 @@ def _lines(described: Origin, same_files: bool, check: ReplayCheck | None) -> It
     if described.reason:
         yield f"  contest     {described.reason}"
     if described.reign is not None:
-        yield f"  champion    {described.reign.told}"
+        yield f"  champion    {described.reign.summary_line}"
     commands = f"git checkout {code.commit[:12]} && uv run dvc repro"
     yield f"  make again  {f'not possible: {code.obstacle}' if code.obstacle else commands}"
     if check is not None:
-        yield check.told
+        yield check.summary
 
 
 def _first_values(values: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import ArrayLike, NDArray
 
-from serving.reports.charts import FAIL, GRID, INK, MUTED, PAPER, PASS, SERIES, plain
+from serving.reports.charts import FAIL, GRID, INK, MUTED, PAPER, PASS, SERIES, plain_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ FAR = 1e12
 
 
 @dataclass(frozen=True)
-class Spot:
+class HoverArea:
     """A hover area of a chart, in the units of its axes, with the values of its tooltip.
 
     Attributes
@@ -49,23 +49,23 @@ class Spot:
 
 
 def hover_shapes(
-    figure: Figure, axes: Axes, spots: Sequence[tuple[Spot, str]]
+    figure: Figure, axes: Axes, hover_areas: Sequence[tuple[HoverArea, str]]
 ) -> Iterator[tuple[float, Markup]]:
     """Yield the area in square points and the SVG element of each hover area with its tooltip.
 
     Hover areas outside the axes or with NaN are left out.
     """
-    if not spots:
+    if not hover_areas:
         return
-    middle = np.array([(spot.x, spot.y) for spot, _ in spots], float)
-    reach = np.array([(spot.wide, spot.high) for spot, _ in spots], float)
+    middle = np.array([(spot.x, spot.y) for spot, _ in hover_areas], float)
+    reach = np.array([(spot.wide, spot.high) for spot, _ in hover_areas], float)
     corners = np.stack([middle - reach, middle + reach], axis=1).reshape(-1, 2)
     within = (axes.transData - axes.transAxes).transform(corners).reshape(-1, 2, 2)
     visible = ((within.max(axis=1) >= 0) & (within.min(axis=1) <= 1)).all(axis=1)
     page = (axes.transAxes - figure.transFigure).transform(np.clip(within, 0, 1).reshape(-1, 2))
     inches: Floats = figure.get_size_inches()
     boxes = 72 * inches * page.reshape(-1, 2, 2)
-    for box, is_visible, (_, tooltip) in zip(boxes, visible, spots, strict=True):
+    for box, is_visible, (_, tooltip) in zip(boxes, visible, hover_areas, strict=True):
         if not is_visible:
             continue
         (left, low), (right, high) = box.min(axis=0), box.max(axis=0)
@@ -96,7 +96,7 @@ _NEARLY, _SMALL = 95, 1e-6
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points; `look` numbers its colour, marker and dashes.
+    """A line through points; `style` numbers its colour, marker and dashes.
 
     `spread` and `sideways` are half lengths of error bars in `y` and `x`, `band` is the half height of a
     band. A `hollow` line has empty markers, which distinguish it from another line with the same look.
@@ -105,7 +105,7 @@ class Line:
     name: str
     x: ArrayLike
     y: ArrayLike
-    look: int = 0
+    style: int = 0
     spread: ArrayLike | None = None
     sideways: ArrayLike | None = None
     band: ArrayLike | None = None
@@ -117,16 +117,16 @@ class Line:
     def draw(self, axes: Axes) -> None:
         """Draw the line, its markers, error bars and band."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
-        colour = SERIES[self.look % len(SERIES)]
+        colour = SERIES[self.style % len(SERIES)]
         if self.band is not None:
             band = np.asarray(self.band, float)
             axes.fill_between(x, y - band, y + band, color=colour, alpha=0.12, linewidth=0)
-        dash = ":" if self.hollow else DASHES[self.look % len(DASHES)]
+        dash = ":" if self.hollow else DASHES[self.style % len(DASHES)]
         # where lines overlap, the first is on top
-        above = 3 - 0.01 * self.look
+        above = 3 - 0.01 * self.style
         axes.plot(
             x, y, color=colour, label=self.name, linewidth=1.4, markersize=4.5, zorder=above,
-            marker=MARKERS[self.look % len(MARKERS)] if self.marked else "",
+            marker=MARKERS[self.style % len(MARKERS)] if self.marked else "",
             markerfacecolor=PAPER if self.hollow else colour,
             linestyle=dash if self.joined else "",
             drawstyle="steps-pre" if self.steps else "default",
@@ -134,21 +134,21 @@ class Line:
         )  # fmt: skip
         axes.errorbar(x, y, self.spread, self.sideways, fmt="none", ecolor=colour, elinewidth=0.7)
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield a hover area per point; of more than `_POINTED` points an even share."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         varying = next((half for half in (self.spread, self.band, self.sideways) if half is not None), None)
         along, values = ("x", x) if self.sideways is not None else ("y", y)
         readings = _with_spread(values, varying)
-        for place in range(len(x))[thinned(len(x), _POINTED)]:
-            yield Spot(x[place], y[place], self.name, readings[place], along)
+        for place in range(len(x))[even_slice(len(x), _POINTED)]:
+            yield HoverArea(x[place], y[place], self.name, readings[place], along)
 
 
 @dataclass(frozen=True)
 class Dots:
     """Unconnected points; `size` is the marker area in square points, `thickness` that of its edge in points.
 
-    `told` holds a name per point for its tooltip (default: `name`).
+    `point_names` holds a name per point for its tooltip (default: `name`).
     """
 
     x: ArrayLike
@@ -160,13 +160,13 @@ class Dots:
     size: float = 22
     thickness: float = 0.6
     alpha: float = 1.0
-    told: Sequence[str] = ()
+    point_names: Sequence[str] = ()
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield a hover area per point."""
         x, y = (np.asarray(side, float).tolist() for side in (self.x, self.y))
         for place, (across, up) in enumerate(zip(x, y, strict=True)):
-            yield Spot(across, up, self.told[place] if self.told else self.name)
+            yield HoverArea(across, up, self.point_names[place] if self.point_names else self.name)
 
     def draw(self, axes: Axes) -> None:
         """Draw the points."""
@@ -192,20 +192,20 @@ class Bars:
 
     def draw(self, axes: Axes) -> None:
         """Draw the bars and their error bars."""
-        middles, height = self._rows()
+        middles, height = self._bar_positions()
         axes.barh(
             middles, np.asarray(self.lengths, float) - self.start, height, left=self.start, xerr=self.spread,
             color=FILLS[self.turn], edgecolor=INK, linewidth=0.6, label=self.name or None,
             error_kw={"elinewidth": 0.8, "ecolor": INK},
         )  # fmt: skip
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield the whole row of each bar, since a bar may have no length."""
-        lengths, (middles, height) = np.asarray(self.lengths, float), self._rows()
+        lengths, (middles, height) = np.asarray(self.lengths, float), self._bar_positions()
         for length, middle, values in zip(lengths, middles, _with_spread(lengths, self.spread), strict=True):
-            yield Spot(length, middle, self.name, values, "x", FAR, height / 2)
+            yield HoverArea(length, middle, self.name, values, "x", FAR, height / 2)
 
-    def _rows(self) -> tuple[Floats, float]:
+    def _bar_positions(self) -> tuple[Floats, float]:
         """Return the middles of the bars on the other axis, and their height."""
         height = 0.8 / self.turns if self.turns > 1 else 0.65
         middles: Floats = np.arange(float(np.size(self.lengths)))
@@ -221,7 +221,7 @@ def _with_spread(values: Floats, spread: ArrayLike | None) -> list[list[tuple[st
     ]
 
 
-def five_of(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
+def box_percentiles(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
     """Return the percentiles `low`, 25, 50, 75 and `high` of the values, for a box plot."""
     five: Floats = np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
     return five
@@ -229,7 +229,7 @@ def five_of(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
 
 @dataclass(frozen=True)
 class Boxes:
-    """Boxes of five numbers each (see `five_of`) at the positions 0, 1, ... plus `shift`.
+    """Boxes of five numbers each (see `box_percentiles`) at the positions 0, 1, ... plus `shift`.
 
     A box with NaN is not drawn. `fill` is an index of `FILLS`.
     """
@@ -256,7 +256,7 @@ class Boxes:
         if self.name and artists["boxes"]:
             artists["boxes"][0].set_label(self.name)
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield each box with its whiskers."""
         for place, five in enumerate(self.fives):
             if np.isnan(five).any():
@@ -265,9 +265,9 @@ class Boxes:
             values = [("median", median), ("quartiles", q1), ("and", q3), ("whiskers", low), ("and", high)]
             middle, reach = (low + high) / 2, (high - low) / 2
             if self.upright:
-                yield Spot(place + self.shift, middle, self.name, values, "y", self.width / 2, reach)
+                yield HoverArea(place + self.shift, middle, self.name, values, "y", self.width / 2, reach)
             else:
-                yield Spot(middle, place + self.shift, self.name, values, "x", reach, self.width / 2)
+                yield HoverArea(middle, place + self.shift, self.name, values, "x", reach, self.width / 2)
 
 
 @dataclass(frozen=True)
@@ -281,12 +281,12 @@ class Histogram:
         """Draw the histogram."""
         axes.hist(self.values, bins=_BINS, color=PASS, edgecolor=INK, linewidth=0.4, label=self.name)
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield a hover area per bin, left to right, each as high as the chart."""
         counts, edges = np.histogram(np.asarray(self.values, float), _BINS)
         for count, low, high in zip(counts, edges, edges[1:], strict=False):
             values = [("from", low), ("to", high), ("count", float(count))]
-            yield Spot((low + high) / 2, 0.0, self.name, values, "", (high - low) / 2, FAR)
+            yield HoverArea((low + high) / 2, 0.0, self.name, values, "", (high - low) / 2, FAR)
 
 
 @dataclass(frozen=True)
@@ -306,12 +306,12 @@ class ValueLine:
         at = self.x if self.y is None else self.y
         draw_line(at, color=self.colour, linestyle=self.dash, linewidth=self.width, label=self.name or None)
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield the line if it has a name."""
         if self.name and self.x is not None:
-            yield Spot(self.x, 0.0, self.name, [("", self.x)], "x", 0.0, FAR)
+            yield HoverArea(self.x, 0.0, self.name, [("", self.x)], "x", 0.0, FAR)
         elif self.name and self.y is not None:
-            yield Spot(0.0, self.y, self.name, [("", self.y)], "y", FAR, 0.0)
+            yield HoverArea(0.0, self.y, self.name, [("", self.y)], "y", FAR, 0.0)
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ class Diagonal:
         """Draw the line."""
         axes.plot([self.low, self.high], [self.low, self.high], color=MUTED, linewidth=1, linestyle="--")
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield nothing: the line only guides the eye."""
         return iter(())
 
@@ -336,17 +336,17 @@ class Heat:
 
     The colours are perceptually uniform, for the colour-blind too (K. Moreland, Diverging color maps for
     scientific visualization, ISVC 2009). They end at a distance of `reach` from the middle; values beyond
-    have the last colour, and the legend an arrow. `told`: write each value into its cell.
+    have the last colour, and the legend an arrow. `shows_values`: write each value into its cell.
     """
 
     values: Floats
     label: str
     middle: float
     reach: float
-    told: bool = False
+    shows_values: bool = False
 
     @classmethod
-    def robust(cls, values: Floats, label: str, middle: float) -> Heat:
+    def with_robust_range(cls, values: Floats, label: str, middle: float) -> Heat:
         """Return a heat map whose colours reach to the 95th percentile of distances from `middle`."""
         far = np.abs(values[np.isfinite(values)] - middle)
         return cls(values, label, middle, max(float(np.percentile(far, _NEARLY)), _SMALL))
@@ -361,19 +361,19 @@ class Heat:
         below, above = bool(np.nanmin(self.values) < low), bool(np.nanmax(self.values) > high)
         ends = (("neither", "max"), ("min", "both"))[below][above]
         bar = axes.figure.colorbar(image, ax=axes, label=self.label, shrink=0.7, pad=0.015, extend=ends)
-        bar.ax.yaxis.set_major_formatter(lambda value, _: plain(value))
-        for (row, column), value in np.ndenumerate(self.values) if self.told else ():
+        bar.ax.yaxis.set_major_formatter(lambda value, _: plain_number(value))
+        for (row, column), value in np.ndenumerate(self.values) if self.shows_values else ():
             # the colours of the map do not change with the page's theme
             ink = "white" if abs(value - self.middle) > _DARK * self.reach else "black"
             number = f"{value:.1f}".replace("-", "\N{MINUS SIGN}")
             axes.text(column, row, number, ha="center", va="center", fontsize=8.5, color=ink)
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield the cells with a value."""
         name = self.label.partition(" (")[0]
         for (row, column), value in np.ndenumerate(self.values):
             if not np.isnan(value):
-                yield Spot(column, row, "", [(name, float(value))], "", 0.5, 0.5)
+                yield HoverArea(column, row, "", [(name, float(value))], "", 0.5, 0.5)
 
 
 @dataclass(frozen=True)
@@ -396,18 +396,18 @@ class Cells:
         for down, row in enumerate(self.rows):
             for across, cell in enumerate(row):
                 if cell is not None:
-                    _cell(axes, down, across, cell)
+                    _draw_cell(axes, down, across, cell)
         axes.set(xlim=(-0.5, len(self.rows[0]) - 0.5))
         axes.grid(visible=False)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield nothing: the numbers are written in the cells."""
         return iter(())
 
 
-def _cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:
+def _draw_cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:
     from matplotlib.patches import Rectangle
 
     shaded = {"facecolor": PASS, "edgecolor": GRID, "alpha": cell.shade, "linewidth": 0.8}
@@ -422,9 +422,9 @@ def _cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:
         axes.text(across, down, f"{cell.number:,}", fontsize=8.5, **middle)
 
 
-def thinned(number: int, most: int) -> slice:
-    """Return the slice that leaves at most `most` of `number` marks, evenly spaced."""
-    return slice(None, None, max(1, -(-number // most)))
+def even_slice(number: int, max_marks: int) -> slice:
+    """Return the slice that leaves at most `max_marks` of `number` marks, evenly spaced."""
+    return slice(None, None, max(1, -(-number // max_marks)))
 
 
 #: Style of dots that are highlighted, such as the largest residuals.

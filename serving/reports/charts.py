@@ -39,7 +39,7 @@ class Words:
     note: str = ""
 
     @property
-    def alt(self) -> str:
+    def alt_text(self) -> str:
         """The alternative text of the image."""
         return f"{self.shows}. {self.title}."
 
@@ -57,7 +57,7 @@ class Chart(Words):
 
 
 @contextmanager
-def sketch(width: float, height: float) -> Iterator[Figure]:
+def styled_figure(width: float, height: float) -> Iterator[Figure]:
     """Yield an empty figure of this size in inches; the shared style applies inside the context."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -66,7 +66,7 @@ def sketch(width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def inline(figure: Figure, name: str, alt: str, over: Callable[[], Markup] = Markup) -> Markup:
+def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] = Markup) -> Markup:
     """Return `figure` as an ``svg`` element, `over` on top; equal figures give equal bytes."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -93,22 +93,22 @@ def percent(share: float | None, digits: int = 1) -> str:
     return f"{share:.{digits}%}".replace("%", "\N{NO-BREAK SPACE}%").replace("-", "\u2212")
 
 
-def figures(number: float) -> str:
+def two_decimals(number: float) -> str:
     """Return a number with two decimals; a dash for NaN."""
     return "\N{EN DASH}" if math.isnan(number) else f"{number:.2f}".replace("-", "\u2212")
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
+def with_noun(number: int, singular: str, plural: str | None = None) -> str:
     """Return a number with its noun: ``1 regression``, ``12,000 regressions``."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def whole(number: float) -> str:
+def whole_number(number: float) -> str:
     """Return a count with thousands separators; a dash for NaN."""
     return "\N{EN DASH}" if math.isnan(number) else f"{number:,.0f}"
 
 
-def plain(number: float, digits: int = 4) -> str:
+def plain_number(number: float, digits: int = 4) -> str:
     """Return a number with so many significant digits, commas and no exponent; a dash for NaN.
 
     Integer digits are never rounded: ``1,063,080`` and ``0.0613``.

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from serving.reports.charts import counted, percent
+from serving.reports.charts import percent, with_noun
 
 #: Columns of out-of-fold verdicts, without the name of the case.
 VERDICTS = dict.fromkeys(("split", "entry", "kind", "verdict", "status"), "str") | {
@@ -36,7 +36,7 @@ class Entry(BaseModel):
     kind: str
 
     @property
-    def order(self) -> float:
+    def sort_key(self) -> float:
         """The sort key of entries, ascending."""
         return 0.0
 
@@ -49,7 +49,7 @@ class Verdicts(BaseModel):
     false_positive_rate: Score
 
     @property
-    def accuracy(self) -> float:
+    def pooled_accuracy(self) -> float:
         """Pooled balanced accuracy."""
         return self.balanced_accuracy.pooled or 0.0
 
@@ -63,9 +63,9 @@ class Judged(Verdicts, Entry):
     average_precision: Score | None = None
 
     @property
-    def order(self) -> float:
+    def sort_key(self) -> float:
         """The largest pooled balanced accuracy comes first."""
-        return -self.accuracy
+        return -self.pooled_accuracy
 
 
 E = TypeVar("E", bound=Entry)
@@ -81,9 +81,9 @@ class Split(BaseModel, Generic[E]):
     def ranked(self, kind: str | None = None) -> list[tuple[str, E]]:
         """Return the entries of a kind, or all entries, the best first."""
         chosen = [(name, entry) for name, entry in self.entries.items() if kind in {None, entry.kind}]
-        return sorted(chosen, key=lambda item: (item[1].order, item[0]))
+        return sorted(chosen, key=lambda item: (item[1].sort_key, item[0]))
 
-    def best(self, kind: str) -> tuple[str, E] | None:
+    def best_entry(self, kind: str) -> tuple[str, E] | None:
         """Return the best entry of a kind, or None."""
         return next(iter(self.ranked(kind)), None)
 
@@ -105,8 +105,8 @@ class Metrics(BaseModel, Generic[E]):
     splits: dict[str, Split[E]]
 
 
-def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFrame:
-    """Return at most `most` wrong verdicts in descending order of confidence, one per case.
+def surest_mistakes(verdicts: pd.DataFrame, name: str, max_cases: int) -> pd.DataFrame:
+    """Return at most `max_cases` wrong verdicts in descending order of confidence, one per case.
 
     Confidence (column ``sure``) is the distance of the probability from its threshold, as a share of the
     largest possible distance.
@@ -122,7 +122,7 @@ def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFram
     probability, threshold = wrong["probability"], wrong["threshold"]
     room = np.maximum(np.where(probability >= threshold, 1 - threshold, threshold), 1e-9)
     ranked = wrong.assign(sure=np.abs(probability - threshold) / room)
-    return ranked.sort_values(["sure", name], ascending=[False, True]).head(most)
+    return ranked.sort_values(["sure", name], ascending=[False, True]).head(max_cases)
 
 
 @dataclass(frozen=True)
@@ -130,43 +130,44 @@ class Confusion:
     """Counts of right and wrong verdicts; ``fail`` is the positive class."""
 
     caught: int
-    missed: int
-    false_alarms: int
+    false_negatives: int
+    false_positives: int
     cleared: int
 
     @classmethod
-    def of(cls, verdicts: pd.DataFrame) -> Confusion:
+    def from_verdicts(cls, verdicts: pd.DataFrame) -> Confusion:
         """Count the verdicts of one entry."""
         failed, called = verdicts["status"] == "fail", verdicts["verdict"] == "fail"
         counts = (failed & called, failed & ~called, ~failed & called, ~failed & ~called)
         return cls(*(int(count.sum()) for count in counts))
 
     @property
-    def fails(self) -> int:
+    def n_fails(self) -> int:
         """Number of cases labelled ``fail``."""
-        return self.caught + self.missed
+        return self.caught + self.false_negatives
 
     @property
-    def passes(self) -> int:
+    def n_passes(self) -> int:
         """Number of cases labelled ``pass``."""
-        return self.false_alarms + self.cleared
+        return self.false_positives + self.cleared
 
     @property
     def precision(self) -> float:
         """The share of ``fail`` verdicts that are right; NaN without such verdicts."""
-        called = self.caught + self.false_alarms
+        called = self.caught + self.false_positives
         return self.caught / called if called else float("nan")
 
     @property
     def recall(self) -> float:
         """The share of labelled fails with the verdict ``fail``; NaN without fails."""
-        return self.caught / self.fails if self.fails else float("nan")
+        return self.caught / self.n_fails if self.n_fails else float("nan")
 
-    def told(self, champion: str, fail: str, passes: str) -> str:
-        """Return a sentence with the errors of `champion`; `fail` and `passes` name the labelled cases."""
-        missed = percent(self.missed / self.fails) if self.fails else "none to miss"
-        alarms = percent(self.false_alarms / self.passes) if self.passes else "none to raise"
+    def error_sentence(self, champion: str, fail: str, passes: str) -> str:
+        """Return a sentence with the errors of `champion`; `fail` and `n_passes` name the labelled cases."""
+        false_negatives = percent(self.false_negatives / self.n_fails) if self.n_fails else "none to miss"
+        alarms = percent(self.false_positives / self.n_passes) if self.n_passes else "none to raise"
         return (
-            f"{champion} misses {self.missed:,} of {counted(self.fails, fail)} ({missed}) and "
-            f"raises {counted(self.false_alarms, 'false alarm')} in {passes} ({alarms})."
+            f"{champion} misses {self.false_negatives:,} of {with_noun(self.n_fails, fail)} "
+            f"({false_negatives}) and "
+            f"raises {with_noun(self.false_positives, 'false alarm')} in {passes} ({alarms})."
         )

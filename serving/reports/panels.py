@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from markupsafe import Markup
 
-from serving.reports.chart_marks import Spot, hover_shapes
-from serving.reports.charts import NARROW, Chart, Words, inline, percent, plain, sketch
+from serving.reports.chart_marks import HoverArea, hover_shapes
+from serving.reports.charts import NARROW, Chart, Words, inline_svg, percent, plain_number, styled_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ class Mark(Protocol):
     def draw(self, axes: Axes) -> None:
         """Draw the mark."""
 
-    def spots(self) -> Iterator[Spot]:
+    def hover_areas(self) -> Iterator[HoverArea]:
         """Yield the hover areas of the mark."""
 
 
@@ -60,27 +60,27 @@ class Axis:
     high: float | None = None
     backwards: bool = False
 
-    def narrowed(self) -> Axis:
+    def narrow_copy(self) -> Axis:
         """Return a copy with long labels and names broken into several lines."""
-        names = [_wrap(name, _NAME) for name in self.names] if len(self.names) <= _FEW else self.names
-        return replace(self, label=_wrap(self.label, _LABEL), names=names)
+        names = [_wrap_lines(name, _NAME) for name in self.names] if len(self.names) <= _FEW else self.names
+        return replace(self, label=_wrap_lines(self.label, _LABEL), names=names)
 
     @property
-    def short(self) -> str:
+    def short_label(self) -> str:
         """The label without units and remarks."""
         return re.split(r" \(|\n|; ", self.label)[0]
 
-    def reads(self, value: float) -> str:
+    def value_text(self, value: float) -> str:
         """Return a value of the axis as text."""
-        return percent(value) if self.percent else plain(value)
+        return percent(value) if self.percent else plain_number(value)
 
-    def named(self, value: float) -> str:
+    def name_at(self, value: float) -> str:
         """Return the name at a position; empty for axes without names."""
         place = round(value) if self.names and np.isfinite(value) else -1
         return self.names[place].replace("\n", ", ") if 0 <= place < len(self.names) else ""
 
 
-def _wrap(text: str, width: int) -> str:
+def _wrap_lines(text: str, width: int) -> str:
     return "\n".join(chain.from_iterable(wrap(line, width) for line in text.split("\n")))
 
 
@@ -95,13 +95,13 @@ class Panel:
     square: bool = False
 
 
-def drawn(
+def draw_chart(
     words: Words,
     panels: Sequence[Panel],
     size: tuple[float, float],
     *,
     across: int = 1,
-    beside: str = "",
+    legend_title: str = "",
     narrows: bool = True,
 ) -> Chart:
     """Draw panels as one chart.
@@ -114,21 +114,21 @@ def drawn(
         Width and height in inches; 8.4 is the width of the page.
     across : int
         Panels in a row.
-    beside : str
+    legend_title : str
         Title of a legend at the right; if empty, the legend is above.
     narrows : bool
         Whether to add a layout for narrow screens: panels one below the other, long words wrapped.
     """
     fits = size[0] <= NARROW
-    svg = _laid_out(words, panels, size, across, beside, narrow=False)
+    svg = _render_svg(words, panels, size, across, legend_title, narrow=False)
     if fits or not narrows:
         return Chart(**vars(words), svg=svg, fits=fits)
-    height = size[1] / -(-len(panels) // across) * len(panels) + (_LEGEND if beside else 0)
-    narrow = _laid_out(words, panels, (NARROW, height), 1, beside, narrow=True)
+    height = size[1] / -(-len(panels) // across) * len(panels) + (_LEGEND if legend_title else 0)
+    narrow = _render_svg(words, panels, (NARROW, height), 1, legend_title, narrow=True)
     return Chart(**vars(words), svg=svg, narrow=narrow)
 
 
-def _laid_out(
+def _render_svg(
     words: Words,
     panels: Sequence[Panel],
     size: tuple[float, float],
@@ -138,41 +138,48 @@ def _laid_out(
     narrow: bool,
 ) -> Markup:
     """Return the chart as SVG with its hover areas, small ones above large ones."""
-    with sketch(*size) as figure:
+    with styled_figure(*size) as figure:
         grid = list(np.atleast_1d(figure.subplots(-(-len(panels) // across), across)).flat)
         for axes, panel in zip(grid, panels, strict=True):
             _draw_panel(axes, panel, narrow=narrow)
         _add_legend(figure, legend, narrow=narrow)
         _thin_numbers(figure, grid)
 
-        def overlay() -> Markup:
+        def hover_overlay() -> Markup:
             shapes: list[tuple[float, Markup]] = []
             for axes, panel in zip(grid, panels, strict=True):
                 if (x := panel.x) is not None and (y := panel.y) is not None:
-                    spots = [(spot, _tooltip(spot, x, y)) for mark in panel.marks for spot in mark.spots()]
-                    shapes += hover_shapes(figure, axes, spots)
+                    hover_areas = [
+                        (spot, _tooltip_text(spot, x, y))
+                        for mark in panel.marks
+                        for spot in mark.hover_areas()
+                    ]
+                    shapes += hover_shapes(figure, axes, hover_areas)
             if not shapes or (narrow and len(shapes) > _TAPPED):
                 return Markup()
             ordered = sorted(shapes, key=lambda shape: -shape[0])
             return Markup('<g class="spots">{}</g>').format(Markup().join(svg for _, svg in ordered))
 
-        return inline(figure, f"{words.name}-narrow" if narrow else words.name, words.alt, overlay)
+        return inline_svg(
+            figure, f"{words.name}-narrow" if narrow else words.name, words.alt_text, hover_overlay
+        )
 
 
-def _tooltip(spot: Spot, x: Axis, y: Axis) -> str:
-    names = (spot.name, x.named(spot.x), y.named(spot.y))
+def _tooltip_text(spot: HoverArea, x: Axis, y: Axis) -> str:
+    names = (spot.name, x.name_at(spot.x), y.name_at(spot.y))
     # a mark that spans an axis has no single position on it
-    places = [
-        f"{axis.short} {axis.reads(value)}"
+    positions = [
+        f"{axis.short_label} {axis.value_text(value)}"
         for axis, value, which, extent in ((x, spot.x, "x", spot.wide), (y, spot.y, "y", spot.high))
         if not axis.names and which != spot.along and (spot.along or not spot.values) and not extent
     ]
     along = {"x": x, "y": y}.get(spot.along)
     values = [
-        f"{word or (along.short if along else '')} {along.reads(value) if along else plain(value)}"
+        f"{word or (along.short_label if along else '')} "
+        f"{along.value_text(value) if along else plain_number(value)}"
         for word, value in spot.values
     ]
-    return ": ".join(filter(None, (", ".join(filter(None, names)), ", ".join([*places, *values]))))
+    return ": ".join(filter(None, (", ".join(filter(None, names)), ", ".join([*positions, *values]))))
 
 
 def _draw_panel(axes: Axes, panel: Panel, *, narrow: bool) -> None:
@@ -182,33 +189,33 @@ def _draw_panel(axes: Axes, panel: Panel, *, narrow: bool) -> None:
         axes.axis("off")
         return
     for axis, which in ((panel.x, "x"), (panel.y, "y")):
-        _label_axis(axes, axis.narrowed() if narrow else axis, which)
+        _label_axis(axes, axis.narrow_copy() if narrow else axis, which)
     axes.set_title(panel.heading, loc="left", fontsize=9)
     if panel.square:
         axes.set_aspect("equal")
 
 
 def _label_axis(axes: Axes, axis: Axis, which: str) -> None:
-    def put(attribute: str, *values: Any) -> None:
+    def set_property(attribute: str, *values: Any) -> None:
         getattr(axes, f"set_{which}{attribute}")(*values)
 
     side = axes.xaxis if which == "x" else axes.yaxis
     one_in = _name_step(axis.names)
-    put("label", axis.label if one_in < 2 else f"{axis.label} (one in {one_in} is named)")  # noqa: PLR2004 - each
+    set_property("label", axis.label if one_in < 2 else f"{axis.label} (one in {one_in} is named)")  # noqa: PLR2004 - each
     if axis.log:
-        put("scale", "log")
+        set_property("scale", "log")
         _round_numbers(side)
     if axis.ticks:
-        put("ticks", list(axis.ticks), list(axis.ticks.values()))
+        set_property("ticks", list(axis.ticks), list(axis.ticks.values()))
         axes.minorticks_off()
     if axis.names:
         _write_names(axes, axis.names, which)
     if axis.percent:
-        side.set_major_formatter(lambda share, _: f"{plain(100 * share, 6)} %")
+        side.set_major_formatter(lambda share, _: f"{plain_number(100 * share, 6)} %")
     elif not (axis.log or axis.ticks or axis.names):
         _plain_numbers(side)
     if axis.low is not None or axis.high is not None:
-        put("lim", axis.low, axis.high)
+        set_property("lim", axis.low, axis.high)
     if axis.backwards:
         side.set_inverted(True)
 
@@ -224,7 +231,7 @@ def _round_numbers(side: Any) -> None:
     low, high = side.get_view_interval()
     steps = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0) if high < 10 * low else (1.0, 2.0, 5.0)
     side.set_major_locator(LogLocator(subs=steps))
-    side.set_major_formatter(lambda value, _: plain(value))
+    side.set_major_formatter(lambda value, _: plain_number(value))
     side.set_minor_locator(NullLocator())
 
 
@@ -260,14 +267,14 @@ def _plain_numbers(side: Any) -> None:
 
 
 def _write_names(axes: Axes, names: Sequence[str], which: str) -> None:
-    places = range(0, len(names), _name_step(names))
-    labels = [str(names[place]) for place in places]
+    positions = range(0, len(names), _name_step(names))
+    labels = [str(names[place]) for place in positions]
     size = 7.5 if len(names) > (_MANY if which == "x" else _NAMED - 5) else 8.5
     if which == "x":
         turned = max(map(len, labels)) > _SHORT and not any("\n" in label for label in labels)
-        axes.set_xticks(places, labels, fontsize=size, rotation=90 if turned else 0)
+        axes.set_xticks(positions, labels, fontsize=size, rotation=90 if turned else 0)
     else:
-        axes.set_yticks(places, labels, fontsize=size)
+        axes.set_yticks(positions, labels, fontsize=size)
         axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="x" if which == "x" else "y")
 

@@ -12,12 +12,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from lxml import html
 from markupsafe import Markup, escape
 
-from data.errors import visible
-from serving.reports.charts import counted, figures, percent, plain, whole
+from data.errors import escape_invisible
+from serving.reports.charts import percent, plain_number, two_decimals, whole_number, with_noun
 
 
-def stacked(table: str) -> Markup:
-    """Return a ``table`` element of class ``stacked`` whose body cells have their column name.
+def responsive_table(table: str) -> Markup:
+    """Return a ``table`` element of class ``responsive_table`` whose body cells have their column name.
 
     The style sheet shows the attribute ``data-label`` of ``td`` elements. The name of a column joins the
     cells of all heading rows above it; ``colspan`` and ``rowspan`` count.
@@ -84,12 +84,12 @@ _NUMBERED = {"seed 000": THESIS, "seed 001": ENGINE, "seed 002": CORUN, "seed 00
 _EXPONENT = re.compile(r"(?<![\w.])([-\u2212]?\d+(?:\.\d+)?e[+-]?\d+)(?!\w)")
 
 
-def worded(text: str) -> str:
+def reword_text(text: str) -> str:
     """Return text of stages for a page: with short titles of papers, and numbers without exponents."""
     for number, paper in _NUMBERED.items():
         text = text.replace(number, paper.short)
     text = text.replace("the seed's", "the paper's").replace("The seed's", "The paper's")
-    return _EXPONENT.sub(lambda match: plain(float(match[0].replace("\u2212", "-"))), text)
+    return _EXPONENT.sub(lambda match: plain_number(float(match[0].replace("\u2212", "-"))), text)
 
 
 _SCRIPTS = re.compile(r"(<script\b.*?</script>)", re.DOTALL)
@@ -100,11 +100,11 @@ def render(template: str, **content: Any) -> str:
 
     Control and invisible characters become visible escapes, except in scripts, whose hashes must not change.
     """
-    parts = _SCRIPTS.split(environment().get_template(template).render(**content))
-    return "".join(part if place % 2 else visible(part) for place, part in enumerate(parts))
+    parts = _SCRIPTS.split(template_environment().get_template(template).render(**content))
+    return "".join(part if place % 2 else escape_invisible(part) for place, part in enumerate(parts))
 
 
-def environment() -> Environment:
+def template_environment() -> Environment:
     """Return the templates of ``serving/reports/templates`` with their filters."""
     made = Environment(
         loader=PackageLoader("serving.reports"),
@@ -115,14 +115,15 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters |= {
-        "percent": percent, "counted": counted, "figures": figures, "whole": whole, "plain": plain,
-        "worded": worded, "stacked": stacked, "coded": coded,
+        "percent": percent, "counted": with_noun, "figures": two_decimals, "whole": whole_number,
+        "plain": plain_number,
+        "worded": reword_text, "stacked": responsive_table, "coded": code_spans,
     }  # fmt: skip
-    made.globals["script"] = script()
+    made.globals["script"] = report_script()
     return made
 
 
-def coded(text: str) -> Markup:
+def code_spans(text: str) -> Markup:
     """Return text with parts between backticks as ``code`` elements."""
     return Markup().join(
         Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
@@ -131,6 +132,6 @@ def coded(text: str) -> Markup:
 
 
 @cache
-def script() -> Markup:
+def report_script() -> Markup:
     """Return the script of all reports."""
     return Markup((files("serving.reports") / "templates/report.js").read_text(encoding="utf-8"))  # noqa: S704 - ours

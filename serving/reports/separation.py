@@ -25,7 +25,7 @@ class Leaders:
     alike: tuple[str, ...]
 
     @classmethod
-    def of(cls, scores: pd.DataFrame) -> Leaders:
+    def from_scores(cls, scores: pd.DataFrame) -> Leaders:
         """Return the entries whose mean score does not differ significantly from the largest mean.
 
         Parameters
@@ -46,18 +46,22 @@ class Leaders:
         return cls(str(best), tuple(str(name) for name in means.index if name in alike))
 
     @property
-    def all(self) -> tuple[str, ...]:
+    def all_names(self) -> tuple[str, ...]:
         """The best entry and those alike."""
         return (self.best, *self.alike)
 
 
-def listed(names: Sequence[str], most: int = 4) -> str:
+def join_names(names: Sequence[str], max_names: int = 4) -> str:
     """Return names as an enumeration: ``a, b and c``, or ``a, b and 3 more``."""
-    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
+    shown = (
+        list(names)
+        if len(names) <= max_names
+        else [*names[: max_names - 1], f"{len(names) - max_names + 1} more"]
+    )
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def told_apart(gain: float, *spreads: float, folds: int) -> bool:
+def is_significant(gain: float, *spreads: float, folds: int) -> bool:
     """Return whether a difference of two independent means over folds is significant.
 
     spreads: standard deviations over the folds.
@@ -66,36 +70,38 @@ def told_apart(gain: float, *spreads: float, folds: int) -> bool:
     return folds > 1 and abs(gain) > ERRORS * error
 
 
-def between(one: pd.DataFrame, other: pd.DataFrame, key: str, groups: pd.Series, seed: int) -> Difference:
+def compare_entries(
+    verdicts: pd.DataFrame, other_verdicts: pd.DataFrame, key: str, groups: pd.Series, seed: int
+) -> Difference:
     """Return the difference in balanced accuracy of the verdicts of two entries on the same cases.
 
     Parameters
     ----------
-    one, other : DataFrame
+    verdicts, other_verdicts : DataFrame
         ``verdict, status`` and the column `key`, each case once.
     groups : Series
         Group of each case; the bootstrap draws whole groups.
     """
-    paired = one.merge(other[[key, "verdict"]], on=key, suffixes=("", "_other"))
+    paired = verdicts.merge(other_verdicts[[key, "verdict"]], on=key, suffixes=("", "_other"))
     failed, judged, others = (
         (paired[column] == "fail").to_numpy(bool) for column in ("status", "verdict", "verdict_other")
     )
     drawn = groups.loc[paired[key]].to_numpy(str)
     return paired_difference(
-        failed, judged, others, drawn, resamples=_DRAWS, confidence=CONFIDENCE, seed=seed
+        failed, judged, others, drawn, n_bootstrap=_DRAWS, confidence=CONFIDENCE, seed=seed
     )
 
 
-def lead(found: Difference) -> str:
+def difference_predicate(difference: Difference) -> str:
     """Return a difference and its interval as a predicate: above, below or not significant."""
-    low, high = (f"{end:+.3f}".replace("-", "\N{MINUS SIGN}") for end in (found.low, found.high))
-    if found.low <= 0 <= found.high:
+    low, high = (f"{end:+.3f}".replace("-", "\N{MINUS SIGN}") for end in (difference.low, difference.high))
+    if difference.low <= 0 <= difference.high:
         return f"does not differ significantly (difference {low} to {high}) from"
-    return f"is {'above' if found.low > 0 else 'below'} (by {low} to {high})"
+    return f"is {'above' if difference.low > 0 else 'below'} (by {low} to {high})"
 
 
-def more_often(times: int, of: int) -> bool:
-    """Return whether `times` out of `of` differs significantly from one half (binomial test)."""
+def differs_from_half(times: int, total: int) -> bool:
+    """Return whether `times` out of `total` differs significantly from one half (binomial test)."""
     from scipy.stats import binomtest
 
-    return bool(binomtest(times, of).pvalue < 1 - CONFIDENCE)
+    return bool(binomtest(times, total).pvalue < 1 - CONFIDENCE)

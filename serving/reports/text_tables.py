@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from data.errors import visible
+from data.errors import escape_invisible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WIDTH = 180
 
 
-def tabulated(
+def text_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
@@ -28,22 +28,22 @@ def tabulated(
     """Return a table as text, `WIDTH` wide, without colours; the columns `numbers` are right-aligned."""
     from rich.table import Table
 
-    table = Table(caption=None if caption is None else shown(caption))
+    table = Table(caption=None if caption is None else rich_text(caption))
     for name in columns:
-        table.add_column(shown(name), justify="right" if name in numbers else "left")
+        table.add_column(rich_text(name), justify="right" if name in numbers else "left")
     for row in rows:
-        table.add_row(*map(shown, row))
-    return printed(table)
+        table.add_row(*map(rich_text, row))
+    return table_text(table)
 
 
-def shown(text: str, style: str = "") -> Text:
+def rich_text(text: str, style: str = "") -> Text:
     """Return text of rich for a cell, a heading or a caption."""
     from rich.text import Text
 
-    return Text(visible(" ".join(text.split())), style=style)
+    return Text(escape_invisible(" ".join(text.split())), style=style)
 
 
-def printed(table: Table, *, terminal: bool = False) -> str:
+def table_text(table: Table, *, terminal: bool = False) -> str:
     """Return `table` as text: in the colours and width of this terminal, or `WIDTH` wide without colours."""
     from io import StringIO
 
@@ -68,27 +68,29 @@ _LINKED = re.compile(
 _START = re.compile(r"[-+\u2212\u2013]$|\d+[.)]$")
 
 
-def prose(text: str) -> str:
+def markdown_line(text: str) -> str:
     """Return plain text as one line of Markdown; words that Markdown would interpret become code."""
-    words = visible(" ".join(text.split())).split(" ")
+    words = escape_invisible(" ".join(text.split())).split(" ")
     plain = [_is_plain(word, first=not place) for place, word in enumerate(words)]
     parts = (
         (is_plain, " ".join(word for _, word in group))
         for is_plain, group in groupby(zip(plain, words, strict=True), key=itemgetter(0))
     )
-    return " ".join(part.replace("->", "-&gt;") if is_plain else _code(part) for is_plain, part in parts)
+    return " ".join(
+        part.replace("->", "-&gt;") if is_plain else _markdown_code(part) for is_plain, part in parts
+    )
 
 
-def cell(text: str) -> str:
-    """Return `text` as Markdown for a table cell: like `prose`, with escaped column separators."""
-    return prose(text).replace("|", "\\|")
+def markdown_cell(text: str) -> str:
+    """Return `text` as Markdown for a table cell: like `markdown_line`, with escaped column separators."""
+    return markdown_line(text).replace("|", "\\|")
 
 
 def _is_plain(word: str, *, first: bool) -> bool:
     return bool(_PLAIN.fullmatch(word)) and not _LINKED.search(word) and not (first and _START.match(word))
 
 
-def _code(text: str) -> str:
+def _markdown_code(text: str) -> str:
     """Return `text` as code; its fence is longer than any run of backticks in it."""
     text, end = re.fullmatch(r"(.+?)([).,;:]*)", text).groups()  # type: ignore[union-attr]
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from data.stage import guard
+from data.stage import exit_on_error
 from data.tables.files import write_text
 
 #: In the folder of the page of ``dvc plots show``.
@@ -21,4 +21,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    guard(main)
+    exit_on_error(main)

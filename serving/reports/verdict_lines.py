@@ -9,8 +9,8 @@ from functools import cached_property
 from itertools import chain, count, groupby
 from typing import Any, Literal
 
-from data.errors import one_line, visible
-from serving.reports.text_tables import cell, printed, prose, shown
+from data.errors import escape_invisible, one_line
+from serving.reports.text_tables import markdown_cell, markdown_line, rich_text, table_text
 
 Answer = Literal["pass", "fail", "unsure", "invalid"]
 #: Verdicts in descending order of urgency.
@@ -26,7 +26,7 @@ class VerdictLine:
     ----------
     suite, name : str
         The group, such as a benchmark, and the judged case.
-    why : str
+    reason : str
         The evidence for the verdict, or why it is missing.
     notes : tuple of str
         Remarks of one line; only JUnit XML shows them per verdict.
@@ -40,13 +40,13 @@ class VerdictLine:
     probability: float | None
     suite: str
     name: str
-    why: str
+    reason: str
     notes: tuple[str, ...] = ()
     which: str = ""
     excused: str = ""
 
     @property
-    def failed(self) -> bool:
+    def is_failure(self) -> bool:
         """Whether JUnit XML reports a failure."""
         return self.verdict == "fail" and not self.excused
 
@@ -57,7 +57,7 @@ class VerdictLine:
 
 
 @dataclass(frozen=True)
-class Lines:
+class VerdictTable:
     """Verdicts, the headings of suite, name and evidence, a summary line, and notes of one line each.
 
     `general` holds the notes that apply to all rows.
@@ -70,67 +70,69 @@ class Lines:
     general: tuple[str, ...] = ()
 
     @cached_property
-    def alike(self) -> frozenset[tuple[str, str]]:
+    def shared_names(self) -> frozenset[tuple[str, str]]:
         """Suites and names that several rows share."""
         rows = Counter((row.suite, row.name) for row in self.rows)
         return frozenset(names for names, number in rows.items() if number > 1)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The headings of `cells`."""
-        suite, name, why = self.headings
-        return (suite, name, "comparison", why) if self.alike else self.headings
+    def cell_headings(self) -> tuple[str, ...]:
+        """The headings of `row_cells`."""
+        suite, name, reason = self.headings
+        return (suite, name, "comparison", reason) if self.shared_names else self.headings
 
-    def cells(self, row: VerdictLine) -> tuple[str, ...]:
+    def row_cells(self, row: VerdictLine) -> tuple[str, ...]:
         """Return the text cells of a row, with `which` if rows share suite and name."""
-        return (row.suite, row.name, *((row.which,) if self.alike else ()), row.why)
+        return (row.suite, row.name, *((row.which,) if self.shared_names else ()), row.reason)
 
 
-def as_plain(lines: Lines, *, terminal: bool = False) -> str:
+def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
     """Return the verdicts as a table for this terminal, or as a wide table without colours."""
     from rich.table import Column, Table
 
-    headings = (Column(shown(name)) for name in lines.columns)
-    table = Table("verdict", "probability", *headings, caption=shown(lines.summary))
+    headings = (Column(rich_text(name)) for name in lines.cell_headings)
+    table = Table("verdict", "probability", *headings, caption=rich_text(lines.summary))
     for row in lines.rows:
-        table.add_row(shown(row.verdict, _MARK[row.verdict]), row.chance, *map(shown, lines.cells(row)))
-    return printed(table, terminal=terminal) + "".join(f"{one_line(note)}\n" for note in lines.notes)
+        table.add_row(
+            rich_text(row.verdict, _MARK[row.verdict]), row.chance, *map(rich_text, lines.row_cells(row))
+        )
+    return table_text(table, terminal=terminal) + "".join(f"{one_line(note)}\n" for note in lines.notes)
 
 
-def as_markdown(lines: Lines) -> str:
+def as_markdown(lines: VerdictTable) -> str:
     """Return the verdicts as a Markdown table, regressions first."""
     parts = [
-        prose(lines.summary),
+        markdown_line(lines.summary),
         "",
-        f"| verdict | probability | {' | '.join(map(cell, lines.columns))} |",
-        f"| --- | ---: |{' --- |' * len(lines.columns)}",
+        f"| verdict | probability | {' | '.join(map(markdown_cell, lines.cell_headings))} |",
+        f"| --- | ---: |{' --- |' * len(lines.cell_headings)}",
     ]
     for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
         verdict = row.verdict if row.verdict == "pass" else f"**{row.verdict}**"
-        parts.append(f"| {verdict} | {row.chance} | {' | '.join(map(cell, lines.cells(row)))} |")
+        parts.append(f"| {verdict} | {row.chance} | {' | '.join(map(markdown_cell, lines.row_cells(row)))} |")
     if lines.notes:
-        parts += ["", *(f"- {prose(note)}" for note in lines.notes)]
+        parts += ["", *(f"- {markdown_line(note)}" for note in lines.notes)]
     return "\n".join(parts) + "\n"
 
 
-def as_junit(lines: Lines) -> str:
+def as_junit(lines: VerdictTable) -> str:
     """Return JUnit XML: regressions fail, unsure and invalid verdicts are skipped, notes are output."""
     from lxml import etree
 
     root = etree.Element("testsuites", name="perfjudge", tests=str(len(lines.rows)))
-    root.set("failures", str(sum(row.failed for row in lines.rows)))
+    root.set("failures", str(sum(row.is_failure for row in lines.rows)))
     ordered = sorted(lines.rows, key=lambda row: row.suite)
     for name, group in groupby(ordered, key=lambda row: row.suite):
         rows = list(group)
-        suite = etree.SubElement(root, "testsuite", name=visible(name), tests=str(len(rows)))
-        suite.set("failures", str(sum(row.failed for row in rows)))
+        suite = etree.SubElement(root, "testsuite", name=escape_invisible(name), tests=str(len(rows)))
+        suite.set("failures", str(sum(row.is_failure for row in rows)))
         suite.set("errors", "0")
-        suite.set("skipped", str(sum(_skipped(row) for row in rows)))
+        suite.set("skipped", str(sum(_is_skipped(row) for row in rows)))
         about = etree.SubElement(suite, "properties")
-        etree.SubElement(about, "property", name="perfjudge", value=visible(lines.summary))
-        for row, case in zip(rows, _case_names(rows, lines.alike), strict=True):
-            _case(etree, suite, row, case)
-        _output(etree, suite, lines.general)
+        etree.SubElement(about, "property", name="perfjudge", value=escape_invisible(lines.summary))
+        for row, case in zip(rows, _case_names(rows, lines.shared_names), strict=True):
+            _add_case(etree, suite, row, case)
+        _add_output(etree, suite, lines.general)
     text: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return text.decode()
 
@@ -140,27 +142,29 @@ def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]])
     taken: set[str] = set()
     for row in rows:
         which = f" [{row.which}]" if row.which and (row.suite, row.name) in alike else ""
-        name = visible(f"{row.name}{which}")
+        name = escape_invisible(f"{row.name}{which}")
         candidates = chain((name,), (f"{name} #{number}" for number in count(2)))
         taken.add(free := next(candidate for candidate in candidates if candidate not in taken))
         yield free
 
 
-def _case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
-    case = etree.SubElement(suite, "testcase", classname=visible(row.suite), name=name)
-    if row.failed:
+def _add_case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
+    case = etree.SubElement(suite, "testcase", classname=escape_invisible(row.suite), name=name)
+    if row.is_failure:
         message = f"regression with probability {row.chance}"
-        etree.SubElement(case, "failure", type="regression", message=message).text = visible(row.why)
-    elif _skipped(row):
+        etree.SubElement(case, "failure", type="regression", message=message).text = escape_invisible(
+            row.reason
+        )
+    elif _is_skipped(row):
         chance = f"unsure, regression with probability {row.chance}: " if row.verdict == "unsure" else ""
-        etree.SubElement(case, "skipped", message=visible(f"{chance}{row.why}"))
-    _output(etree, case, row.notes)
+        etree.SubElement(case, "skipped", message=escape_invisible(f"{chance}{row.reason}"))
+    _add_output(etree, case, row.notes)
 
 
-def _skipped(row: VerdictLine) -> bool:
+def _is_skipped(row: VerdictLine) -> bool:
     return row.verdict in {"unsure", "invalid"} or bool(row.excused)
 
 
-def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
+def _add_output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
     if notes:
-        etree.SubElement(parent, "system-out").text = visible("\n".join(notes))
+        etree.SubElement(parent, "system-out").text = escape_invisible("\n".join(notes))

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from data.errors import InputError
 from serving.http import request_context
-from serving.http.models import HotReloadingModel, following
+from serving.http.models import HotReloadingModel, follow_aliases
 from serving.http.schemas import RefusedError
 from serving.http.settings import ServerSettings
+from serving.plugins import Endpoint, all_endpoints
 from serving.shadow import figures
 from serving.shadow.figures import HTTP, Contenders, OpinionCounts
-from serving.shadow.request_log import FAILED, AnsweredRequest, replayed
-from serving.supply import Endpoint, doors
+from serving.shadow.request_log import FAILED, AnsweredRequest, drain_requests
 from training.registry.champions import CHALLENGER
 
 LOG = logging.getLogger("perfjudge")
@@ -33,37 +33,37 @@ Judges = Mapping[str, tuple[Endpoint, HotReloadingModel]]
 
 def main() -> None:
     """Judge until the server ends, which closes standard input."""
-    settings = ServerSettings.handed_on()
-    request_context.begin(settings.log_level, settings.log_format)
+    settings = ServerSettings.from_environment()
+    request_context.configure_logging(settings.log_level, settings.log_format)
     os.nice(NICE)
-    judges = challengers(settings)
+    judges = find_challengers(settings)
     models = [challenger for _, challenger in judges.values()]
     for challenger in models:
         challenger.check_alias()
     assert settings.shadow is not None
-    with following(models, settings.watch):
+    with follow_aliases(models, settings.watch):
         while not select.select([sys.stdin], [], [], PAUSE)[0]:
-            for requests in replayed(Path(settings.shadow)):
+            for requests in drain_requests(Path(settings.shadow)):
                 try:
-                    judge(requests, judges)
+                    judge_requests(requests, judges)
                 except Exception:
                     LOG.exception("shadow: %s requests are lost", len(requests))
 
 
-def challengers(settings: ServerSettings) -> Judges:
+def find_challengers(settings: ServerSettings) -> Judges:
     """Return the challenger of each endpoint, with the server's options for the champion."""
     judges = {}
-    for endpoint in doors():
-        if endpoint.beside is not None and endpoint.model is not None and endpoint.loader is not None:
+    for endpoint in all_endpoints():
+        if endpoint.shadow is not None and endpoint.model is not None and endpoint.loader is not None:
             options = {
-                name: settings.options[name] for name in endpoint.model.knobs if name in settings.options
+                name: settings.options[name] for name in endpoint.model.params if name in settings.options
             }
             uri = f"models:/{endpoint.loader.name()}@{CHALLENGER}"
             judges[endpoint.path] = endpoint, HotReloadingModel(endpoint.loader, uri, options)
     return judges
 
 
-def judge(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
+def judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
     """Judge requests by the challengers, and record their agreement with the champions."""
     groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
     for request in requests:
@@ -73,12 +73,12 @@ def judge(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
         endpoint, model = judges[path]
         challenger = None
         with suppress(InputError):
-            challenger = None if model.ref is None else model.get().ref.version
+            challenger = None if model.ref is None else model.ensure_loaded().ref.version
         if challenger in {None, champion}:
             continue
         counts = OpinionCounts()
         failed += sum(not _add_opinions(counts, endpoint, request, model) for request in group)
-        figures.record(figures.figures_file(), Contenders(name, champion, challenger, HTTP), counts)
+        figures.record_counts(figures.figures_file(), Contenders(name, champion, challenger, HTTP), counts)
     if failed:
         figures.record_lost(figures.figures_file(), FAILED, failed)
 
@@ -87,10 +87,14 @@ def _add_opinions(
     counts: OpinionCounts, endpoint: Endpoint, request: AnsweredRequest, model: HotReloadingModel
 ) -> bool:
     """Add the champion's and the challenger's opinions of a request; return whether that was possible."""
-    assert endpoint.beside is not None
+    assert endpoint.shadow is not None
     try:
-        challenger = endpoint.beside.asked(request.media_type, request.body, model.get())
-        counts.add(endpoint.beside.given(request.media_type, request.content), challenger)
+        challenger = endpoint.shadow.opinions_of_model(
+            request.media_type, request.body, model.ensure_loaded()
+        )
+        counts.compare_opinions(
+            endpoint.shadow.opinions_in_answer(request.media_type, request.content), challenger
+        )
     except (InputError, RefusedError) as exc:
         LOG.warning("shadow: %s cannot judge what the champion did (%s)", model.loader.name(), exc)
         return False

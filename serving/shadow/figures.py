@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from data.errors import InputError
 from serving.http import schemas
-from serving.supply import Opinion
+from serving.plugins import Opinion
 from training.registry.champions import local_store, project_root
 
 #: Maximum number of disagreements in the file, and in an answer; characters of each text in them.
@@ -24,15 +24,15 @@ KEPT, TOLD, LETTERS = 1000, 50, 200
 #: The source of cases from requests.
 HTTP = "http"
 _TABLES = """
-CREATE TABLE IF NOT EXISTS said (
-    name TEXT, champion TEXT, challenger TEXT, source TEXT, champion_said TEXT, challenger_said TEXT,
+CREATE TABLE IF NOT EXISTS verdict_pairs (
+    name TEXT, champion TEXT, challenger TEXT, source TEXT, champion_verdict TEXT, challenger_verdict TEXT,
     count INTEGER NOT NULL, since TEXT NOT NULL, until TEXT NOT NULL,
-    PRIMARY KEY (name, champion, challenger, source, champion_said, challenger_said)
+    PRIMARY KEY (name, champion, challenger, source, champion_verdict, challenger_verdict)
 );
 CREATE TABLE IF NOT EXISTS disagreements (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL,
     name TEXT, champion TEXT, challenger TEXT, source TEXT,
-    case_id TEXT, about TEXT, champion_said TEXT, challenger_said TEXT,
+    case_id TEXT, about TEXT, champion_verdict TEXT, challenger_verdict TEXT,
     champion_probability REAL, challenger_probability REAL
 );
 CREATE TABLE IF NOT EXISTS lost (why TEXT PRIMARY KEY, count INTEGER NOT NULL);
@@ -68,7 +68,7 @@ class OpinionCounts:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     disagreements: list[Disagreement] = field(default_factory=list)
 
-    def add(self, champion: Sequence[Opinion], challenger: Sequence[Opinion]) -> None:
+    def compare_opinions(self, champion: Sequence[Opinion], challenger: Sequence[Opinion]) -> None:
         """Compare two models' opinions of the same cases; InputError if the cases or their order differ."""
         if [opinion.case for opinion in champion] != [opinion.case for opinion in challenger]:
             raise InputError("the challenger judged other cases than the champion")
@@ -82,7 +82,7 @@ class OpinionCounts:
 
 
 @dataclass(frozen=True)
-class SaidBoth:
+class VerdictPair:
     """The number of cases with this pair of verdicts."""
 
     champion: str
@@ -105,7 +105,7 @@ class ShadowFigures(Contenders):
         Time of the first and the last judged case, in UTC (ISO 8601).
     judged, agreed : int
         Number of cases, and of those with equal verdicts.
-    said : list of SaidBoth
+    verdict_pairs : list of SaidBoth
         The number of cases by pair of verdicts.
     """
 
@@ -113,13 +113,17 @@ class ShadowFigures(Contenders):
     until: str
     judged: int
     agreed: int
-    said: list[SaidBoth] = field(default_factory=list)
+    verdict_pairs: list[VerdictPair] = field(default_factory=list)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The agreement in one line."""
         source = "requests" if self.source == HTTP else self.source
-        differ = [f"{pair.count} {pair.champion} and {pair.challenger}" for pair in self.said if pair.differs]
+        differ = [
+            f"{pair.count} {pair.champion} and {pair.challenger}"
+            for pair in self.verdict_pairs
+            if pair.differs
+        ]
         details = f" (v{self.champion} and v{self.challenger} say: {', '.join(differ)})" if differ else ""
         share = f"{self.agreed / self.judged:.1%}" if self.judged else "none"
         return f"both say the same of {share} of {self.judged:,} cases of {source}{details}"
@@ -162,51 +166,54 @@ def figures_file() -> Path:
     return (project_root() if local is None else local.parent) / "shadow.db"
 
 
-def record(path: Path, contenders: Contenders, found: OpinionCounts, *, replace: bool = False) -> None:
+def record_counts(
+    path: Path, contenders: Contenders, counts: OpinionCounts, *, replace: bool = False
+) -> None:
     """Add counts to the stored ones of the same versions and source, or `replace` them."""
     key, now = astuple(contenders), datetime.now(UTC).isoformat(timespec="seconds")
-    with _opened(path, "written") as store:
-        for table in ("said", "disagreements") if replace else ():
+    with _open_database(path, "written") as store:
+        for table in ("verdict_pairs", "disagreements") if replace else ():
             store.execute(
                 f"DELETE FROM {table} WHERE (name, champion, challenger, source) = (?, ?, ?, ?)",  # noqa: S608 - our own names
                 key,
             )
         store.executemany(
-            "INSERT INTO said VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "INSERT INTO verdict_pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET count = count + excluded.count, until = excluded.until",
-            [(*key, *said, count, now, now) for said, count in found.counts.items()],
+            [(*key, *verdicts, count, now, now) for verdicts, count in counts.counts.items()],
         )
         store.executemany(
             "INSERT INTO disagreements VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(now, *key, *astuple(one)) for one in found.disagreements[-KEPT:]],
+            [(now, *key, *astuple(disagreement)) for disagreement in counts.disagreements[-KEPT:]],
         )
         store.execute(
             "DELETE FROM disagreements WHERE number <= (SELECT max(number) FROM disagreements) - ?", (KEPT,)
         )
 
 
-def record_lost(path: Path, why: str, count: int) -> None:
+def record_lost(path: Path, reason: str, count: int) -> None:
     """Count requests that no challenger judged."""
-    with _opened(path, "written") as store:
+    with _open_database(path, "written") as store:
         store.execute(
             "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            (why, count),
+            (reason, count),
         )
 
 
-def report(path: Path, *, running: bool = False) -> ShadowReport:
+def read_report(path: Path, *, running: bool = False) -> ShadowReport:
     """Return all figures, empty if the file does not exist; InputError if it cannot be read."""
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
-    with _opened(path, "read") as store:
+    with _open_database(path, "read") as store:
         lost = dict(store.execute("SELECT why, count FROM lost ORDER BY why"))
         rows = store.execute(
-            "SELECT at, name, champion, challenger, source, case_id, about, champion_said, challenger_said, "
+            "SELECT at, name, champion, challenger, source, case_id, about, champion_verdict, "
+            "challenger_verdict, "
             "champion_probability, challenger_probability FROM disagreements ORDER BY number DESC LIMIT ?",
             (TOLD,),
         )
         differ = [Disagreed(at, Contenders(*rest[:4]), Disagreement(*rest[4:])) for at, *rest in rows]
-        return ShadowReport(running, lost, _figures(store), differ)
+        return ShadowReport(running, lost, _read_figures(store), differ)
 
 
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
@@ -214,26 +221,26 @@ def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     with suppress(InputError):
         return [
             pair
-            for pair in report(figures_file()).figures
+            for pair in read_report(figures_file()).figures
             if pair.name == name and {pair.champion, pair.challenger} == versions
         ]
     return []
 
 
-def _figures(store: sqlite3.Connection) -> list[ShadowFigures]:
-    said = defaultdict[tuple[str, ...], list[SaidBoth]](list)
-    for *key, champion, challenger, count, _, _ in store.execute("SELECT * FROM said ORDER BY 5, 6"):
-        said[tuple(key)].append(SaidBoth(champion, challenger, count))
+def _read_figures(store: sqlite3.Connection) -> list[ShadowFigures]:
+    verdict_pairs = defaultdict[tuple[str, ...], list[VerdictPair]](list)
+    for *key, champion, challenger, count, _, _ in store.execute("SELECT * FROM verdict_pairs ORDER BY 5, 6"):
+        verdict_pairs[tuple(key)].append(VerdictPair(champion, challenger, count))
     rows = store.execute(
         "SELECT name, champion, challenger, source, min(since), max(until), sum(count), "
-        "sum(count * (champion_said = challenger_said)) FROM said GROUP BY 1, 2, 3, 4 "
+        "sum(count * (champion_verdict = challenger_verdict)) FROM verdict_pairs GROUP BY 1, 2, 3, 4 "
         "ORDER BY max(until) DESC, min(rowid)"
     )
-    return [ShadowFigures(*(*row, said[row[:4]])) for row in rows]
+    return [ShadowFigures(*(*row, verdict_pairs[row[:4]])) for row in rows]
 
 
 @contextmanager
-def _opened(path: Path, how: str) -> Iterator[sqlite3.Connection]:
+def _open_database(path: Path, how: str) -> Iterator[sqlite3.Connection]:
     """Yield the database in one transaction; InputError if it cannot be read or written."""
     try:
         with closing(sqlite3.connect(path, timeout=15, isolation_level=None)) as store:
@@ -247,13 +254,13 @@ def _opened(path: Path, how: str) -> Iterator[sqlite3.Connection]:
         raise InputError(f"cannot be {how} ({exc})", file=path) from exc
 
 
-def install(app: FastAPI) -> None:
+def add_shadow_endpoint(app: FastAPI) -> None:
     """Add the endpoint for the results of shadow mode to `app`."""
 
-    @app.get("/v1/shadow", responses=schemas.responses(422))
+    @app.get("/v1/shadow", responses=schemas.refusal_responses(422))
     def shadow() -> ShadowReport:
         """Return the agreement of champions and challengers, and the cases on which they disagree."""
-        return report(figures_file(), running=app.state.settings.shadow is not None)
+        return read_report(figures_file(), running=app.state.settings.shadow is not None)
 
 
 class ShadowCollector(Collector):
@@ -261,13 +268,13 @@ class ShadowCollector(Collector):
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yield one family of counters."""
-        labels = ["model", "champion", "challenger", "said", "would_say"]
+        labels = ["model", "champion", "challenger", "champion_verdict", "challenger_verdict"]
         description = "Verdicts of champions and of challengers on the same cases"
         counter = CounterMetricFamily("perfjudge_shadow_verdicts", description, labels=labels)
         # /v1/shadow reports that the file cannot be read
         with suppress(InputError):
-            for pair in report(figures_file()).figures:
+            for pair in read_report(figures_file()).figures:
                 versions = pair.name, pair.champion, pair.challenger
-                for said in pair.said if pair.source == HTTP else ():
-                    counter.add_metric((*versions, said.champion, said.challenger), said.count)
+                for verdicts in pair.verdict_pairs if pair.source == HTTP else ():
+                    counter.add_metric((*versions, verdicts.champion, verdicts.challenger), verdicts.count)
         yield counter

@@ -49,7 +49,7 @@ class AnsweredRequest(msgspec.Struct):
 
 
 class RequestLog:
-    """Writes answered requests to a directory, for `replayed`.
+    """Writes answered requests to a directory, for `drain_requests`.
 
     Requests do not wait: another thread writes, and requests beyond its queue are dropped and counted.
     """
@@ -64,7 +64,7 @@ class RequestLog:
     def add_request(self, context: RequestContext) -> None:
         """Queue an answered request, if its endpoint supports shadow mode; this takes microseconds."""
         endpoint, answered, ref = context.endpoint, context.answered, context.ref
-        if endpoint is None or endpoint.beside is None or answered is None or ref is None:
+        if endpoint is None or endpoint.shadow is None or answered is None or ref is None:
             return
         if context.status != HTTPStatus.OK:
             return
@@ -79,11 +79,11 @@ class RequestLog:
                 self._waiting.append(request)
                 self._bytes += size
         if self._thread is None:
-            self._thread = Thread(target=self._write, name="shadow", daemon=True)
+            self._thread = Thread(target=self._write_requests, name="shadow", daemon=True)
             self._thread.start()
         self._coming.set()
 
-    def _write(self) -> None:
+    def _write_requests(self) -> None:
         encode = msgspec.json.Encoder().encode_lines
         while True:
             self._coming.wait()
@@ -108,7 +108,7 @@ class RequestLog:
                 self._counter.inc(len(requests))
 
 
-def replayed(directory: Path) -> Iterator[list[AnsweredRequest]]:
+def drain_requests(directory: Path) -> Iterator[list[AnsweredRequest]]:
     """Yield the requests of each file in a directory, the oldest first, and remove the file."""
     decode = msgspec.json.Decoder(AnsweredRequest).decode_lines
     for path in sorted(directory.glob("*.jsonl")):
@@ -118,14 +118,16 @@ def replayed(directory: Path) -> Iterator[list[AnsweredRequest]]:
 
 
 @contextmanager
-def shadowed(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettings]:
+def run_challengers(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettings]:
     """While the block runs, run challengers if `wanted`; yield the settings of the server."""
     if not wanted:
         yield settings
         return
     with TemporaryDirectory(prefix="perfjudge-shadow-") as directory:
         shadow_settings, ended = replace(settings, shadow=directory), Event()
-        supervisor = Thread(target=_supervise, args=(shadow_settings, ended), name="shadow supervisor")
+        supervisor = Thread(
+            target=_supervise_process, args=(shadow_settings, ended), name="shadow supervisor"
+        )
         supervisor.start()
         try:
             yield shadow_settings
@@ -134,7 +136,7 @@ def shadowed(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettin
             supervisor.join()
 
 
-def _supervise(settings: ServerSettings, ended: Event) -> None:
+def _supervise_process(settings: ServerSettings, ended: Event) -> None:
     """Run the process with the challengers, and start it again if it ends."""
     wait = _SOON
     while not ended.is_set():
@@ -142,7 +144,7 @@ def _supervise(settings: ServerSettings, ended: Event) -> None:
         with subprocess.Popen(
             [sys.executable, "-m", "serving.shadow"],
             stdin=subprocess.PIPE,
-            env=os.environ | settings.environment,
+            env=os.environ | settings.environment_variables,
             start_new_session=True,
         ) as process:
             while process.poll() is None and not ended.wait(0.2):

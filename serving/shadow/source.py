@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
-from serving.answering import judged_again, refuse_others, supply_of
+from serving.answering import plugin_for_source, refuse_other_options, rejudge_source
 from serving.http.bodies import JSON
-from serving.reports.text_tables import tabulated
+from serving.reports.text_tables import text_table
 from serving.shadow import figures
 from serving.shadow.figures import Contenders, OpinionCounts
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
@@ -20,18 +20,18 @@ from training.registry.champions import CHALLENGER, CHAMPION, version_of
 TOLD = 20
 
 
-def shadow(source: Path, options: Mapping[str, Any], *, keep_going: bool, as_json: bool) -> str:
+def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool, as_json: bool) -> str:
     """Judge a source by champion and challenger, record the agreement, and return it as text or JSON.
 
     `options` are the given family-specific options; with `keep_going`, invalid data is skipped. InputError if
     the source cannot be judged, or the champion or challenger is missing.
     """
-    plugin = supply_of(source)
+    plugin = plugin_for_source(source)
     judging = plugin.judging
-    endpoint = next((endpoint for endpoint in plugin.doors() if endpoint.beside is not None), None)
-    if judging is None or endpoint is None or endpoint.loader is None or endpoint.beside is None:
+    endpoint = next((endpoint for endpoint in plugin.endpoints() if endpoint.shadow is not None), None)
+    if judging is None or endpoint is None or endpoint.loader is None or endpoint.shadow is None:
         raise InputError("holds nothing that challengers judge", file=source)
-    refuse_others(options, judging, source)
+    refuse_other_options(options, judging, source)
     name, versions = endpoint.loader.name(), []
     for alias in (CHAMPION, CHALLENGER):
         version = version_of(name, alias)
@@ -40,41 +40,41 @@ def shadow(source: Path, options: Mapping[str, Any], *, keep_going: bool, as_jso
         versions.append(version)
     champion, challenger = versions
     counts = OpinionCounts()
-    counts.add(
+    counts.compare_opinions(
         *(
-            endpoint.beside.given(
-                JSON, judged_again(judging, source, version.uri, "json", keep_going=keep_going, **options)
+            endpoint.shadow.opinions_in_answer(
+                JSON, rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
             )
             for version in versions
         )
     )
     contenders = Contenders(champion.name, champion.version, challenger.version, str(source))
-    figures.record(figures.figures_file(), contenders, counts, replace=True)
+    figures.record_counts(figures.figures_file(), contenders, counts, replace=True)
     (agreement,) = (
         pair
-        for pair in figures.report(figures.figures_file()).figures
+        for pair in figures.read_report(figures.figures_file()).figures
         if Contenders(pair.name, pair.champion, pair.challenger, pair.source) == contenders
     )
     differences = counts.disagreements
     if as_json:
         return json.dumps(asdict(agreement) | {"disagreements": [asdict(case) for case in differences]})
     old, new = f"v{agreement.champion}", f"v{agreement.challenger}"
-    lines = [f"{agreement.name} {old}, and {new} beside it: {agreement.told}"]
+    lines = [f"{agreement.name} {old}, and {new} beside it: {agreement.summary}"]
     if differences:
         rows = [
             (
                 case.case,
                 case.about,
-                _verdict(case.champion, case.champion_probability),
-                _verdict(case.challenger, case.challenger_probability),
+                _format_verdict(case.champion, case.champion_probability),
+                _format_verdict(case.challenger, case.challenger_probability),
             )
             for case in differences[:TOLD]
         ]
-        lines.append(tabulated(("comparison", "of", old, new), rows).rstrip())
+        lines.append(text_table(("comparison", "of", old, new), rows).rstrip())
     if len(differences) > TOLD:
         lines.append(f"and {len(differences) - TOLD} more (--json)")
     return "\n".join(lines)
 
 
-def _verdict(verdict: str, probability: float | None) -> str:
+def _format_verdict(verdict: str, probability: float | None) -> str:
     return verdict if probability is None else f"{verdict} {probability:.3f}"

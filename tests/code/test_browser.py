@@ -14,12 +14,12 @@ import pytest
 from serving.http import overview
 from serving.http.api import create_app
 from serving.http.bodies import Answered
-from serving.http.browser_pages import report
+from serving.http.browser_pages import report_response
 from serving.http.models import all_models
-from serving.http.overview import KEPT, LETTERS, Recent
-from serving.reports.rendering import script
+from serving.http.overview import KEPT, LETTERS, RecentVerdicts
+from serving.plugins import all_endpoints
+from serving.reports.rendering import report_script
 from serving.reports.verdict_lines import VerdictLine
-from serving.supply import doors
 from tests.asking import ask
 from training.registry.champions import Version
 
@@ -45,11 +45,11 @@ class Judged:
 
     names: list
 
-    def count(self, answer):
+    def count_verdicts(self, answer):
         return 0
 
-    def first(self, most):
-        return [VerdictLine("fail", 0.75, f"b-{name}", name, "why") for name in self.names[:most]]
+    def first_lines(self, max_lines):
+        return [VerdictLine("fail", 0.75, f"b-{name}", name, "why") for name in self.names[:max_lines]]
 
 
 def answered(*names):
@@ -72,7 +72,7 @@ def test_a_server_without_anything_says_what_to_do(app, tmp_path, monkeypatch):
 
 def test_every_door_is_shown_with_what_can_be_pasted(app):
     page = unescape(get(app, "/").text)
-    for door in doors():
+    for door in all_endpoints():
         assert f"curl -s http://here:1{door.path} -H 'Content-Type: application/json' -d '{{" in page
 
 
@@ -90,8 +90,8 @@ def test_pages_may_use_nothing_but_what_they_hold(app):
 
 
 def test_of_a_report_only_its_own_script_runs_whatever_else_stands_in_it():
-    sent = report(f"<script>{script()}</script><script>alert(1)</script>")
-    digest = b64encode(sha256(script().encode()).digest()).decode()
+    sent = report_response(f"<script>{report_script()}</script><script>alert(1)</script>")
+    digest = b64encode(sha256(report_script().encode()).digest()).decode()
     assert f"; script-src 'sha256-{digest}'" in sent.headers["content-security-policy"]
     assert sent.headers["content-security-policy"].count("sha256-") == 1
 
@@ -100,12 +100,12 @@ def test_what_was_judged_is_shown_escaped_and_the_newest_first(app):
     app.state.recent.add_answer(DOOR, answered("<script>alert(1)</script>"))
     app.state.recent.add_answer(DOOR, answered("later"))
     page = get(app, "/").text
-    assert page.count("<script") == page.count(f"<script>{script()}</script>") == 1
+    assert page.count("<script") == page.count(f"<script>{report_script()}</script>") == 1
     assert page.index("later") < page.index("&lt;script&gt;alert(1)")
 
 
 def test_what_is_kept_of_verdicts_is_bounded():
-    recent = Recent()
+    recent = RecentVerdicts()
     recent.add_answer(DOOR, Answered(b""))
     for number in range(100):
         recent.add_answer(DOOR, answered(*(f"{number}.{place}" for place in range(1000))))
@@ -118,7 +118,7 @@ def test_what_is_kept_of_verdicts_is_bounded():
 def test_processes_of_one_server_know_each_others_verdicts(tmp_path, monkeypatch):
     monkeypatch.setattr("serving.http.overview.DELAY", 0.01)
     own = os.getpid()
-    here, there = Recent(str(tmp_path)), Recent(str(tmp_path))
+    here, there = RecentVerdicts(str(tmp_path)), RecentVerdicts(str(tmp_path))
     here.add_answer(DOOR, answered("here"))
     file = tmp_path / f"recent-{own}.json"
     deadline = time() + 30

@@ -6,7 +6,7 @@ from scipy.special import expit
 from sklearn.metrics import average_precision_score
 
 from training.estimators.answering import CalibrationMap
-from training.evaluation.calibration import calibrated, calibration_error
+from training.evaluation.calibration import calibration_error, learn_calibration
 
 
 def rows(seed, warp, count=6000, groups=300):
@@ -26,29 +26,29 @@ WARPS = {
 
 @pytest.mark.parametrize("warp", WARPS.values(), ids=WARPS)
 def test_a_map_learned_from_some_rows_is_right_about_others_and_keeps_their_order(warp):
-    found = calibrated(*rows(0, warp))
+    found = learn_calibration(*rows(0, warp))
     y, raw, _ = rows(1, warp)
-    told = found.of(raw)
+    told = found.map_probability(raw)
     assert calibration_error(y, told) <= 0.02 < calibration_error(y, raw)
     assert average_precision_score(y, told) == pytest.approx(average_precision_score(y, raw), abs=1e-12)
-    assert (np.diff(found.of(np.sort(np.unique(raw)))) > 0).all()
+    assert (np.diff(found.map_probability(np.sort(np.unique(raw)))) > 0).all()
 
 
 def test_probabilities_that_are_right_stay_as_they_are():
-    assert calibrated(*rows(0, lambda odds: odds)).kind == "none"
+    assert learn_calibration(*rows(0, lambda odds: odds)).kind == "none"
 
 
 @pytest.mark.parametrize("warp", WARPS.values(), ids=WARPS)
 def test_what_is_certain_stays_certain(warp):
-    found = calibrated(*rows(0, warp))
-    assert found.of(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
-    assert found.of(1 - 1e-7) > 0.999
-    assert found.of(1e-7) < 0.001
+    found = learn_calibration(*rows(0, warp))
+    assert found.map_probability(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
+    assert found.map_probability(1 - 1e-7) > 0.999
+    assert found.map_probability(1e-7) < 0.001
 
 
 def test_few_rows_of_one_group_change_nothing():
     y = np.array([0, 1, 0, 1])
-    assert calibrated(y, np.array([0.1, 0.6, 0.4, 0.9]), np.array(["a"] * 4)).kind == "none"
+    assert learn_calibration(y, np.array([0.1, 0.6, 0.4, 0.9]), np.array(["a"] * 4)).kind == "none"
 
 
 def test_of_perfect_probabilities_the_error_is_nothing_and_of_inverted_ones_everything():

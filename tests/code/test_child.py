@@ -70,18 +70,18 @@ def test_short_output_is_kept_whole_and_lies_in_the_directory_of_the_program(tmp
 
 def test_a_limit_is_ten_times_the_slowest_of_the_first_runs_and_never_short():
     limits = TimeLimits()
-    assert limits.seconds("a") == 300
+    assert limits.limit_for("a") == 300
     for seconds in (0.1, 9.0, 4.0, 1.0, 1.0, 50.0):
-        limits.learn("a", seconds)
-    limits.learn("b", 0.1)
-    assert [limits.seconds(name) for name in "abc"] == [90, 30, 300]
-    assert TimeLimits(7).seconds("a") == 7
+        limits.record_duration("a", seconds)
+    limits.record_duration("b", 0.1)
+    assert [limits.limit_for(name) for name in "abc"] == [90, 30, 300]
+    assert TimeLimits(7).limit_for("a") == 7
 
 
 def test_a_second_ctrl_c_ends_a_program_that_ignores_the_first_at_once(monkeypatch):
     monkeypatch.setattr("data.measure.child.GRACE", 60)
     program = Talking(["sh", "-c", "trap '' TERM; echo; while :; do sleep 1; done"], "x")
-    assert program.heard(60)
+    assert program.read_byte(60)
     asleep, begin = time.sleep, time.monotonic()
 
     def interrupted(seconds):
@@ -105,7 +105,7 @@ def test_a_program_that_fails_or_is_missing_is_told_in_one_line_with_what_it_sai
     child = Child(["sh", "-c", "echo first; echo no luck >&2; exit 3"], "here", tmp_path)
     child.wait()
     with pytest.raises(InputError, match=r"^here: exit code 3 \(no luck\)$"):
-        child.require()
+        child.require_success()
     with pytest.raises(InputError, match=r"^here: needs the program 'no-such', which is not installed$"):
         Child(["no-such"], "here")
 
@@ -119,7 +119,7 @@ def test_a_program_is_pinned_and_leaves_temporary_files_beside_what_it_says(tmp_
 
 def test_a_program_that_we_talk_with_is_heard_until_it_ends():
     program = Talking(["sh", "-c", "read word; echo $word"], "x")
-    assert program.heard(0) is None
-    program.say(b"a\n")
-    assert [program.heard(60) for _ in range(3)] == [b"a", b"\n", b""]
+    assert program.read_byte(0) is None
+    program.send_message(b"a\n")
+    assert [program.read_byte(60) for _ in range(3)] == [b"a", b"\n", b""]
     assert program.end() == program.end() == 0

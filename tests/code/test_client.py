@@ -15,9 +15,9 @@ import zstandard
 
 from data.comparisons.request import Comparison, Configuration
 from serving.client import Judge, JudgeError
-from serving.supply import doors
+from serving.plugins import all_endpoints
 
-DOORS = {door.path: door for door in doors()}
+DOORS = {door.path: door for door in all_endpoints()}
 MODEL = {"name": "n", "version": "1", "uri": "u", "contribution_unit": "log-odds"}
 
 

@@ -4,11 +4,11 @@ import pytest
 
 from serving.http.api import create_app
 from serving.http.models import all_models
-from serving.supply import doors
+from serving.plugins import all_endpoints
 from tests.asking import ask
 
 JSON = {"content-type": "application/json"}
-every_door = pytest.mark.parametrize("door", list(doors()), ids=lambda door: door.path)
+every_door = pytest.mark.parametrize("door", list(all_endpoints()), ids=lambda door: door.path)
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from data.comparisons.labels.database import Place
+from data.comparisons.labels.database import StoreAddress
 from data.errors import InputError
 from data.parallel import Compute, side_by_side
-from data.stage import EXTRAS, guard
-from data.stage import run as run_stage
+from data.stage import EXTRAS, exit_on_error, run_stage
 from serving import report
-from serving.cli import run
+from serving.cli import run_command
 from serving.http.api import create_app
 from tests.asking import ask
 
@@ -79,7 +78,7 @@ def test_a_command_that_fails_unexpectedly_ends_with_70_and_names_a_file_with_th
     told, fail, traces, monkeypatch, capsys
 ):
     monkeypatch.setattr("serving.answering.judge_source", lambda *_, **__: fail())
-    assert run(["judge", "x"]) == 70
+    assert run_command(["judge", "x"]) == 70
     said = capsys.readouterr()
     assert said.out == ""
     require_line_and_trace(said.err, traces, told, fail)
@@ -90,7 +89,7 @@ def test_a_stage_that_fails_unexpectedly_ends_with_70_and_names_a_file_with_the_
     told, fail, traces, capsys
 ):
     with pytest.raises(SystemExit) as ended:
-        guard(fail)
+        exit_on_error(fail)
     assert ended.value.code == 70
     require_line_and_trace(capsys.readouterr().err, traces, told, fail)
 
@@ -125,7 +124,7 @@ def test_bad_input_and_missing_files_of_a_stage_end_with_2_and_no_trace(error, l
         raise error
 
     with pytest.raises(SystemExit) as ended:
-        guard(fail)
+        exit_on_error(fail)
     assert ended.value.code == 2
     assert capsys.readouterr().err == line
     assert list(traces.iterdir()) == []
@@ -135,7 +134,7 @@ def test_where_no_trace_can_be_written_the_line_says_so(tmp_path, monkeypatch, c
     (tmp_path / "file").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     with pytest.raises(SystemExit) as ended:
-        guard(divide)
+        exit_on_error(divide)
     assert ended.value.code == 70
     said = capsys.readouterr().err
     assert said.startswith("unexpected ZeroDivisionError: division by zero; the trace could not be written (")
@@ -149,7 +148,7 @@ def test_interrupts_and_exits_pass_through_the_net(traces):
             raise passing
 
         with pytest.raises(passing):
-            guard(leave)
+            exit_on_error(leave)
     assert list(traces.iterdir()) == []
 
 
@@ -173,7 +172,7 @@ def test_over_http_an_unexpected_error_is_a_problem_whose_instance_stands_in_the
 
 
 NEEDS_EXTRA = {
-    "psycopg": lambda: Place.of("postgresql://anna@nowhere/labels").engine(),
+    "psycopg": lambda: StoreAddress.from_address("postgresql://anna@nowhere/labels").new_engine(),
     "dask": lambda: side_by_side(abs, [1, 2], Compute(1, "tcp://nowhere:8786"), "sums"),
 }
 
@@ -183,7 +182,7 @@ def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys)
     extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(SystemExit) as ended:
-        guard(NEEDS_EXTRA.get(package, lambda: import_module(package)))
+        exit_on_error(NEEDS_EXTRA.get(package, lambda: import_module(package)))
     assert ended.value.code == 2
     line = capsys.readouterr().err
     assert line.startswith(f"the package {package} is not installed; install perfjudge[{EXTRAS[package]}]")

@@ -10,10 +10,10 @@ from xgboost import XGBClassifier
 from data.errors import InputError
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.estimators import compiled_pipeline
-from training.estimators.answering import Fitted
+from training.estimators.answering import FittedPipeline
 from training.estimators.boosted_trees import Boosted
-from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
-from training.registry.stored import StoredCard, loaded, store
+from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability, without_sampler
+from training.registry.stored import StoredCard, load_model, store_model
 
 NAMES = tuple("abcdef")
 FREEZING = ("logistic", "decision-tree", "random-forest", "extra-trees")
@@ -35,7 +35,7 @@ def trained(name, weights="balanced", seed=0):
     fails = (np.nan_to_num(columns[:, 0]) + generator.normal(0, 1, 300) < -0.7).astype(np.int64)
     model = CATALOGUE[name]
     params = {**model.start, "weights": weights, "cost_ratio": 3.0}
-    fitted = answering(pipeline(model, params, fails, seed).fit(columns, fails))
+    fitted = without_sampler(build_pipeline(model, params, fails, seed).fit(columns, fails))
     return TrainedModel(fitted, Card(name, NAMES, 0.5, {}, dict.fromkeys(NAMES, 0.0), "d", seed))
 
 
@@ -50,15 +50,17 @@ def test_arrays_read_from_disk_answer_as_the_pipeline_does(frozen_model, tmp_pat
     unseen = np.concatenate([vectors(3000, seed=9), np.full((1, 6), np.nan), np.full((1, 6), -1e6)])
     expected = fail_probability(frozen_model.model, unseen)
     assert np.ptp(expected) > 0.5
-    np.testing.assert_allclose(read.answers(unseen, np.zeros(6))[0], expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(read.predict_and_explain(unseen, np.zeros(6))[0], expected, rtol=0, atol=1e-12)
     assert ReadyModel.read(tmp_path).card == frozen_model.card
 
 
 def test_the_answer_to_one_does_not_depend_on_the_others(frozen_model):
-    unseen, model = vectors(1200, seed=4), ReadyModel.of(frozen_model)
-    for together, alone in zip(model.answers(unseen), model.answers(unseen[-1:]), strict=True):
+    unseen, model = vectors(1200, seed=4), ReadyModel.from_trained(frozen_model)
+    for together, alone in zip(
+        model.predict_and_explain(unseen), model.predict_and_explain(unseen[-1:]), strict=True
+    ):
         assert together[-1].tolist() == alone[0].tolist()
-    assert [answer.shape for answer in model.answers(unseen[:0])] == [(0,), (0, 6)]
+    assert [answer.shape for answer in model.predict_and_explain(unseen[:0])] == [(0,), (0, 6)]
 
 
 @pytest.mark.parametrize("name", sorted(set(CATALOGUE) - set(FREEZING)))
@@ -67,8 +69,8 @@ def test_other_models_answer_as_their_pipeline_does(name, tmp_path):
     model.write(tmp_path)
     unseen = vectors(50, seed=3)
     read = ReadyModel.read(tmp_path).answering
-    assert isinstance(read, Boosted if name == "xgboost" else Fitted)
-    found = read.answers(unseen, np.zeros(6))[0]
+    assert isinstance(read, Boosted if name == "xgboost" else FittedPipeline)
+    found = read.predict_and_explain(unseen, np.zeros(6))[0]
     assert found.tolist() == fail_probability(model.model, unseen).tolist()
 
 
@@ -78,7 +80,7 @@ def test_arrays_of_another_model_are_not_asked(tmp_path):
     new.write(tmp_path / "new")
     (tmp_path / "old" / compiled_pipeline.FILE).rename(tmp_path / "new" / compiled_pipeline.FILE)
     unseen = vectors(50, seed=3)
-    found = ReadyModel.read(tmp_path / "new").answering.answers(unseen, np.zeros(6))[0]
+    found = ReadyModel.read(tmp_path / "new").answering.predict_and_explain(unseen, np.zeros(6))[0]
     assert (
         compiled_pipeline.read(tmp_path / "new" / compiled_pipeline.FILE, tmp_path / "new" / "model.skops")
         is None
@@ -216,7 +218,7 @@ def test_equal_models_are_stored_as_equal_bytes(build, rows, tmp_path):
     for attempt in "ab":
         # arrays that are freed leave other bytes in the padding of nodes, and other addresses
         del [np.full(5_000, ord(attempt), np.uint8) for _ in range(500)][:]
-        files.append(store(tmp_path / attempt, build().fit(*rows), StoredCard()))
+        files.append(store_model(tmp_path / attempt, build().fit(*rows), StoredCard()))
     assert files[0].read_bytes() == files[1].read_bytes()
     expected = build().fit(*rows).predict_proba(rows[0])
-    assert np.array_equal(loaded(tmp_path / "a").predict_proba(rows[0]), expected)
+    assert np.array_equal(load_model(tmp_path / "a").predict_proba(rows[0]), expected)

@@ -9,7 +9,7 @@ from data.errors import InputError
 from serving.http import models as lazy_models
 from serving.http.models import HotReloadingModel
 from serving.models import Head, ModelRef
-from serving.supply import Loader, Registered
+from serving.plugins import Loader, Registered
 from training.registry.champions import Version
 
 
@@ -47,7 +47,7 @@ class Registry:
     def lazy(self, uri=None, shared=None, *, eager=False):
         card = None if eager else self.card
         loader = Loader(lambda: "any", self.load, lambda known: {"estimator": "e"}, dict, card, self.trial)
-        return HotReloadingModel.of(Registered("some", ""), loader, {"some": uri}, shared)
+        return HotReloadingModel.from_options(Registered("some", ""), loader, {"some": uri}, shared)
 
 
 @pytest.fixture
@@ -192,7 +192,9 @@ def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():
 
     loader = Loader(str, load, vars, dict)
     model = Registered("some", "", {"floor": float, "other": str})
-    lazy = HotReloadingModel.of(model, loader, {"some": "/", "floor": 0.2, "other": None, "foreign": 1})
+    lazy = HotReloadingModel.from_options(
+        model, loader, {"some": "/", "floor": 0.2, "other": None, "foreign": 1}
+    )
     assert (lazy.eager, lazy.ref) == (True, None)
-    assert lazy.get() is lazy.get()
+    assert lazy.ensure_loaded() is lazy.ensure_loaded()
     assert asked == [("/", {"floor": 0.2})]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.stage import alone
 from data.tables.files import PART
 from tests.imports import ROOT
@@ -105,7 +105,7 @@ def test_a_stage_ends_with_the_dvc_that_began_it(rest, begin, tmp_path):
 def test_the_next_stage_waits_until_the_one_before_has_ended_and_sweeps_up_after_it(begin, tmp_path):
     first = begin(dvc(), STAGE)
     assert soon(lambda: len(lines(tmp_path / "at work")) == 1)
-    left = tmp_path / Places("comparisons").reports / f".metrics.json.x{PART}"
+    left = tmp_path / FamilyPaths("comparisons").reports / f".metrics.json.x{PART}"
     left.mkdir(parents=True)
     begin(dvc(), STAGE)
     time.sleep(1)
@@ -130,7 +130,7 @@ def test_workers_end_with_the_stage_that_began_them(begin, tmp_path):
 def test_without_dvc_nothing_is_locked_and_nothing_removed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_STAGE", raising=False)
-    left = Places("corun").reports / f".metrics.json.x{PART}"
+    left = FamilyPaths("corun").reports / f".metrics.json.x{PART}"
     left.mkdir(parents=True)
     with alone("corun"):
         assert left.is_dir()

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from training.evaluation.paired_bootstrap import Drawing, OutOfFoldPredictions, paired
+from training.evaluation.paired_bootstrap import BootstrapSettings, OutOfFoldPredictions, compare_entries
 
-HOW = Drawing(200, 0.95, 1)
+HOW = BootstrapSettings(200, 0.95, 1)
 
 
 def judged(verdicts, **columns):
@@ -36,7 +36,7 @@ def found(one):
 
 
 def test_scores_of_both_stand_beside_each_other_with_an_interval_of_whole_groups():
-    one = paired(verdicts("pppppppp"), verdicts("fpfpfpfp"), HOW)
+    one = compare_entries(verdicts("pppppppp"), verdicts("fpfpfpfp"), HOW)
     assert found(one) == {
         "balanced accuracy": (0.5, 1.0, "better"),
         "missed": (1.0, 0.0, "better"),
@@ -46,15 +46,15 @@ def test_scores_of_both_stand_beside_each_other_with_an_interval_of_whole_groups
 
 
 def test_what_some_groups_alone_show_cannot_be_told_apart():
-    one = paired(verdicts("fpfpfpfp"), verdicts("fpfpfppp"), HOW)
+    one = compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfppp"), HOW)
     assert found(one)["missed"] == (0.0, 0.25, "cannot be told apart")
-    assert not one.same
+    assert not one.is_unchanged
 
 
 def test_flips_are_told_with_both_probabilities_those_that_became_wrong_first():
     before = verdicts("pffpfpfp", probability=[0.1, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     after = verdicts("fpppfpfp", words=["", "", "loud", "", "", "", "", ""])
-    flips = paired(before, after, HOW).flips
+    flips = compare_entries(before, after, HOW).flipped
     assert [(one.case, one.label, one.before.verdict, one.after.verdict) for one in flips] == [
         ("c", "fail", "fail", "pass"), ("a", "fail", "pass", "fail"), ("b", "pass", "fail", "pass"),
     ]  # fmt: skip
@@ -66,13 +66,13 @@ def test_flips_are_told_with_both_probabilities_those_that_became_wrong_first():
 
 def test_only_common_cases_count_and_the_others_are_counted():
     before = verdicts("fpfpfpfp")
-    one = paired(before, replace(before, rows=before.rows[3:]), HOW)
+    one = compare_entries(before, replace(before, rows=before.rows[3:]), HOW)
     assert (one.common, one.only_before, one.only_after) == (5, 3, 0)
-    assert one.same
+    assert one.is_unchanged
 
 
 def test_both_are_scored_by_the_labels_of_now_and_relabelled_cases_are_named():
-    one = paired(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", status=words("ppfpfpfp")), HOW)
+    one = compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", status=words("ppfpfpfp")), HOW)
     assert one.relabelled == ("a",)
     assert found(one)["false alarms"][:2] == (0.2, 0.2)
 
@@ -82,34 +82,37 @@ def test_both_are_scored_by_the_labels_of_now_and_relabelled_cases_are_named():
     ids=["numbered otherwise", "dealt otherwise"],
 )  # fmt: skip
 def test_folds_are_the_same_if_the_same_cases_lie_together(folds, other):
-    assert paired(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", fold=folds), HOW).other_folds == other
+    assert compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", fold=folds), HOW).other_folds == other
 
 
 def test_of_a_judge_that_kept_its_verdicts_alone_the_others_labels_and_groups_are_taken():
     bare = OutOfFoldPredictions("comparisons", "old", verdicts("pppppppp").rows[["case", "verdict"]])
-    for one in (paired(bare, verdicts("fpfpfpfp"), HOW), paired(verdicts("fpfpfpfp"), bare, HOW)):
+    for one in (
+        compare_entries(bare, verdicts("fpfpfpfp"), HOW),
+        compare_entries(verdicts("fpfpfpfp"), bare, HOW),
+    ):
         assert {0.5, 1.0} == set(found(one)["balanced accuracy"][:2])
-        assert len(one.flips) == 4
-        assert {None, 0.5} == {side.value for side in (one.flips[0].before, one.flips[0].after)}
+        assert len(one.flipped) == 4
+        assert {None, 0.5} == {side.value for side in (one.flipped[0].before, one.flipped[0].after)}
         assert one.relabelled == ()
 
 
 def test_nothing_in_common_is_no_error():
     after = verdicts("fpfpfpfp")
     after.rows["case"] += "2"
-    one = paired(verdicts("fpfpfpfp"), after, HOW)
-    assert (one.common, one.only_before, one.only_after, one.scores, one.flips) == (0, 8, 8, (), ())
+    one = compare_entries(verdicts("fpfpfpfp"), after, HOW)
+    assert (one.common, one.only_before, one.only_after, one.scores, one.flipped) == (0, 8, 8, (), ())
 
 
 def test_predictions_are_scored_by_their_error_and_flip_where_one_is_within_the_tolerance():
     rows = pd.DataFrame({"case": list("abcd"), "group": list("abcd"), "measured": 100.0})
     before = OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=[110.0, 101.0, 101.0, 101.0]), 0.03)
     after = OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=[101.0, 101.0, 101.0, 104.0]), 0.03)
-    one = paired(before, after, HOW)
+    one = compare_entries(before, after, HOW)
     assert {name: values[:2] for name, values in found(one).items()} == {
         "mean error": (pytest.approx(0.0325), pytest.approx(0.0175)),
         "outside the tolerance": (0.25, 0.25),
     }
-    assert [(flip.case, flip.label, flip.after.verdict, flip.after.value) for flip in one.flips] == [
+    assert [(flip.case, flip.label, flip.after.verdict, flip.after.value) for flip in one.flipped] == [
         ("d", "100", "outside", 104.0), ("a", "100", "within", 101.0),
     ]  # fmt: skip

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from lxml import etree
 from markdown_it import MarkdownIt
 
-from data.errors import InputError, one_line, visible, visible_xml
+from data.errors import InputError, escape_invisible, escape_invisible_xml, one_line
 from data.tables.cells import without_quotes, written_csv
-from serving.comparisons.compare.rows import _line
-from serving.reports.rendering import environment
-from serving.reports.text_tables import cell, prose, tabulated
-from serving.reports.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
+from serving.comparisons.compare.rows import _annotation_line
+from serving.reports.rendering import template_environment
+from serving.reports.text_tables import markdown_cell, markdown_line, text_table
+from serving.reports.verdict_lines import VerdictLine, VerdictTable, as_junit, as_markdown, as_plain
 
 WORDS = """
     @everyone @org/team #1 owner/repo#2 GH-3 a@b.example https://a.example/x www.a.example 0123abc
@@ -69,7 +69,7 @@ LIVE_TOKENS = {"link_open", "image", "html_inline", "html_block", "em_open", "st
 @example("`` \\| `")
 @example("1. x")
 def test_a_name_in_a_cell_is_text_whatever_it_holds(name):
-    row = f"| a | b |\n| --- | --- |\n| {cell(name)} | end |\n"
+    row = f"| a | b |\n| --- | --- |\n| {markdown_cell(name)} | end |\n"
     kinds, plain, tokens = rendered(row)
     assert not kinds & LIVE_TOKENS
     assert not any(REFERENCES.search(one) for one in plain)
@@ -77,7 +77,7 @@ def test_a_name_in_a_cell_is_text_whatever_it_holds(name):
     assert is_neutral(row)
     shown = "".join(child.content for token in tokens for child in token.children or ())
     # nothing is lost: what is shown is the name, with escapes
-    assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", f"ab{visible(' '.join(name.split()))}end")
+    assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", f"ab{escape_invisible(' '.join(name.split()))}end")
 
 
 @given(texts)
@@ -86,7 +86,7 @@ def test_a_name_in_a_cell_is_text_whatever_it_holds(name):
 @example("1. x")
 @example("---")
 def test_a_name_in_a_list_is_one_item_of_text(name):
-    kinds, plain, tokens = rendered(f"- {prose(name)}\n- end\n")
+    kinds, plain, tokens = rendered(f"- {markdown_line(name)}\n- end\n")
     assert not kinds & (
         LIVE_TOKENS | {"heading_open", "hr", "blockquote_open", "table_open", "ordered_list_open"}
     )
@@ -96,7 +96,7 @@ def test_a_name_in_a_list_is_one_item_of_text(name):
 
 def lines_of(name):
     row = VerdictLine("fail", 0.9, name, name, name, (name,), which=name)
-    return Lines([row, row], ("benchmark", name, "reasons"), name, (name,), (name,))
+    return VerdictTable([row, row], ("benchmark", name, "reasons"), name, (name,), (name,))
 
 
 @given(texts)
@@ -107,7 +107,7 @@ def test_verdicts_show_a_name_in_every_form_as_text(name):
         as_plain(lines),
         as_markdown(lines),
         as_junit(lines),
-        tabulated([name], [[name]], caption=name),
+        text_table([name], [[name]], caption=name),
     ):
         assert is_neutral(text)
     root = etree.fromstring(as_junit(lines).encode())
@@ -118,7 +118,7 @@ def test_verdicts_show_a_name_in_every_form_as_text(name):
 @given(texts)
 @settings(max_examples=100, deadline=None)
 def test_an_annotation_is_one_command_whatever_its_names_hold(name):
-    line = _line("error", name, name)
+    line = _annotation_line("error", name, name)
     assert line.count("\n") == 1
     assert line.endswith("\n")
     assert "\r" not in line
@@ -173,7 +173,9 @@ class _Text(HTMLParser):
 @given(texts)
 @settings(max_examples=100, deadline=None)
 def test_a_page_holds_a_name_as_text_only(name):
-    page = visible(environment().from_string('<p title="{{ name }}">{{ name }}</p>').render(name=name))
+    page = escape_invisible(
+        template_environment().from_string('<p title="{{ name }}">{{ name }}</p>').render(name=name)
+    )
     parser = _Text()
     parser.feed(page)
     assert parser.tags == [("p", ["title"])]
@@ -186,6 +188,6 @@ def test_a_page_holds_a_name_as_text_only(name):
 @settings(max_examples=100, deadline=None)
 def test_xml_of_data_gives_names_back_and_holds_no_invisible_character(name):
     root = etree.Element("a", name=name)
-    document = visible_xml(etree.tostring(root, xml_declaration=True, encoding="UTF-8"))
+    document = escape_invisible_xml(etree.tostring(root, xml_declaration=True, encoding="UTF-8"))
     assert is_neutral(document.decode().replace("\t", "").replace("\r", ""))
     assert etree.fromstring(document).get("name") == name

@@ -10,16 +10,16 @@ from data.errors import InputError
 from training.evaluation.thresholds import (
     DecisionPolicy,
     DecisionThresholds,
+    GuaranteedRate,
     Limits,
-    Promised,
+    OrdinaryCases,
     RiskGuarantee,
-    Scored,
-    Usual,
+    ScoredCases,
     VerdictCosts,
-    cuts_for,
-    kept,
-    looking,
-    needed,
+    guarantee_rates,
+    limit_reviews,
+    needed_cases,
+    thresholds_for,
 )
 
 SPLITS = 200
@@ -31,7 +31,7 @@ def cases(generator, groups, each, alike):
     odds = np.sqrt(1 - alike) * generator.normal(size=len(group))
     odds += np.sqrt(alike) * generator.normal(size=groups)[group]
     told = expit(4 * odds - 4)
-    return Scored(told, generator.random(len(told)) < told, group.astype(str))
+    return ScoredCases(told, generator.random(len(told)) < told, group.astype(str))
 
 
 def missed(known, cut):
@@ -46,14 +46,14 @@ def test_of_many_splits_by_groups_nine_in_ten_keep_the_promise(groups, each, ali
     held = []
     for split in range(SPLITS):
         known, others = cases(generator, groups, each, alike), cases(generator, groups // 3, each, alike)
-        (one,) = kept(known, [share], 0.9, split)
+        (one,) = guarantee_rates(known, [share], 0.9, split)
         held.append(one.cut is None or missed(others, one.cut) <= share)
     assert np.mean(held) >= 0.9
 
 
 def test_a_promise_is_no_stricter_than_it_must_be():
     known = cases(np.random.default_rng(0), 3000, 4, 0.2)
-    (one,) = kept(known, [0.1], 0.9, 0)
+    (one,) = guarantee_rates(known, [0.1], 0.9, 0)
     assert 0.05 < missed(known, one.cut) < 0.1
     assert one.measured < 0.1
     assert one.held >= 0.975
@@ -61,42 +61,42 @@ def test_a_promise_is_no_stricter_than_it_must_be():
 
 def test_few_fails_promise_a_small_share_by_a_cut_below_all_that_were_seen():
     known = cases(np.random.default_rng(0), 300, 3, 0.2)
-    assert needed(0.02, 0.9) < known.precious.sum() < 200
-    (one,) = kept(known, [0.02], 0.9, 0)
+    assert needed_cases(0.02, 0.9) < known.is_protected.sum() < 200
+    (one,) = guarantee_rates(known, [0.02], 0.9, 0)
     assert missed(known, one.cut) == 0
-    assert 0 < one.cut < known.told[known.precious].min()
-    assert (known.told < one.cut).mean() > 0.3
+    assert 0 < one.cut < known.probability[known.is_protected].min()
+    assert (known.probability < one.cut).mean() > 0.3
 
 
 def test_probabilities_that_are_far_too_small_promise_nothing_by_themselves():
     known = cases(np.random.default_rng(0), 400, 4, 0.2)
-    wrong = replace(known, told=np.where(known.told < 0.3, known.told**4, known.told))
-    assert kept(wrong, [0.05], 0.9, 0) == [Promised(0.05, None)]
-    assert kept(known, [0.05], 0.9, 0)[0].cut is not None
+    wrong = replace(known, told=np.where(known.probability < 0.3, known.probability**4, known.probability))
+    assert guarantee_rates(wrong, [0.05], 0.9, 0) == [GuaranteedRate(0.05, None)]
+    assert guarantee_rates(known, [0.05], 0.9, 0)[0].cut is not None
 
 
 def test_alike_cases_of_few_groups_promise_less_than_as_many_of_different_ones():
     known = cases(np.random.default_rng(1), 1500, 1, 0.0)
-    order = np.argsort(known.told)
+    order = np.argsort(known.probability)
     few = replace(known, groups=(np.argsort(order) // 100).astype(str))
-    (loose,), (strict,) = kept(known, [0.1], 0.9, 0), kept(few, [0.1], 0.9, 0)
+    (loose,), (strict,) = guarantee_rates(known, [0.1], 0.9, 0), guarantee_rates(few, [0.1], 0.9, 0)
     assert strict.cut is None or strict.cut < loose.cut
 
 
 @pytest.mark.parametrize(("share", "fails"), [(0.02, 114), (0.05, 45), (0.1, 22)])
 def test_with_fewer_fails_than_it_takes_nothing_is_promised(share, fails):
-    assert needed(share, 0.9) == fails
+    assert needed_cases(share, 0.9) == fails
     told = np.random.default_rng(0).random(10 * fails)
-    known = Scored(told, np.arange(len(told)) < fails - 1, np.arange(len(told)).astype(str))
-    assert kept(known, [share], 0.9, 0) == [Promised(share, None)]
+    known = ScoredCases(told, np.arange(len(told)) < fails - 1, np.arange(len(told)).astype(str))
+    assert guarantee_rates(known, [share], 0.9, 0) == [GuaranteedRate(share, None)]
 
 
 PROMISE = RiskGuarantee(
     0.9,
     60,
     30,
-    (Promised(0.02, None), Promised(0.05, 0.1), Promised(0.2, 0.6)),
-    (Promised(0.01, 0.8), Promised(0.1, 0.2)),
+    (GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1), GuaranteedRate(0.2, 0.6)),
+    (GuaranteedRate(0.01, 0.8), GuaranteedRate(0.1, 0.2)),
 )
 
 
@@ -104,32 +104,32 @@ PROMISE = RiskGuarantee(
     ("wish", "low", "high"),
     [
         (DecisionPolicy(), 0.4, 0.4),
-        (DecisionPolicy(missed=0.05), 0.1, 0.4),
-        (DecisionPolicy(missed=0.2), 0.4, 0.4),
-        (DecisionPolicy(false_alarms=0.01), 0.4, 0.8),
-        (DecisionPolicy(false_alarms=0.1), 0.4, 0.4),
-        (DecisionPolicy(missed=0.05, false_alarms=0.01), 0.1, 0.8),
-        (DecisionPolicy(missed=0.2, false_alarms=0.1), 0.4, 0.4),
-        (DecisionPolicy(missed=0.02), 0.0, 0.4),
+        (DecisionPolicy(max_false_negative_rate=0.05), 0.1, 0.4),
+        (DecisionPolicy(max_false_negative_rate=0.2), 0.4, 0.4),
+        (DecisionPolicy(max_false_positive_rate=0.01), 0.4, 0.8),
+        (DecisionPolicy(max_false_positive_rate=0.1), 0.4, 0.4),
+        (DecisionPolicy(max_false_negative_rate=0.05, max_false_positive_rate=0.01), 0.1, 0.8),
+        (DecisionPolicy(max_false_negative_rate=0.2, max_false_positive_rate=0.1), 0.4, 0.4),
+        (DecisionPolicy(max_false_negative_rate=0.02), 0.0, 0.4),
         (DecisionPolicy(costs=VerdictCosts(100, 10, 1)), 0.01, 0.9),
         (DecisionPolicy(costs=VerdictCosts(3, 1, 2)), 0.25, 0.25),
     ],
 )
 def test_unsure_lies_between_the_cuts_that_keep_what_is_wished_for(wish, low, high):
-    found = cuts_for(PROMISE, 0.4, wish)
+    found = thresholds_for(PROMISE, 0.4, wish)
     assert (found.low, found.high) == pytest.approx((low, high))
 
 
 def test_what_the_model_was_not_trained_to_promise_is_refused_with_what_it_can():
     with pytest.raises(InputError, match=r"expected a rate that the model guarantees: 2, 5, 20 %"):
-        cuts_for(PROMISE, 0.4, DecisionPolicy(missed=0.03))
+        thresholds_for(PROMISE, 0.4, DecisionPolicy(max_false_negative_rate=0.03))
     with pytest.raises(InputError, match="missed: the model was trained without risk guarantees"):
-        cuts_for(None, 0.4, DecisionPolicy(missed=0.05))
+        thresholds_for(None, 0.4, DecisionPolicy(max_false_negative_rate=0.05))
 
 
 def usual(generator, groups=200):
     told = generator.beta(0.5, 0.5, groups * 10) * generator.random(groups).repeat(10)
-    return Usual(told, np.repeat(np.arange(groups), 10).astype(str))
+    return OrdinaryCases(told, np.repeat(np.arange(groups), 10).astype(str))
 
 
 def sent(cuts, told):
@@ -139,29 +139,33 @@ def sent(cuts, told):
 def test_looks_are_the_share_that_is_asked_for_and_no_more_where_that_is_promised():
     generator = np.random.default_rng(0)
     known = usual(generator)
-    assert sent(looking(0.4, known, 0.05, Limits(cheapest=0)), known.told) == pytest.approx(0.05, abs=1e-3)
-    sure = looking(0.4, known, 0.05, Limits(confidence=0.9))
-    again = [sent(sure, usual(generator).told) <= 0.05 for _ in range(100)]
+    assert sent(limit_reviews(0.4, known, 0.05, Limits(cheapest=0)), known.probability) == pytest.approx(
+        0.05, abs=1e-3
+    )
+    sure = limit_reviews(0.4, known, 0.05, Limits(confidence=0.9))
+    again = [sent(sure, usual(generator).probability) <= 0.05 for _ in range(100)]
     assert np.mean(again) >= 0.8
-    assert sent(sure, known.told) > 0.04
+    assert sent(sure, known.probability) > 0.04
 
 
 def test_looks_go_where_a_mistake_is_dearest_and_not_where_they_cost_more_than_they_save():
     known = usual(np.random.default_rng(1))
-    few, many = looking(0.4, known, 0.02, Limits()), looking(0.4, known, 0.9, Limits())
+    few, many = limit_reviews(0.4, known, 0.02, Limits()), limit_reviews(0.4, known, 0.9, Limits())
     assert few.low < 0.4 < few.high
     # a miss costs 1.5 false alarms there, a look a twentieth of one
     assert (many.low, many.high) == pytest.approx((0.05 / 1.5, 0.95))
-    assert looking(0.4, known, 0.0, Limits()) == DecisionThresholds(0.4, 0.4)
+    assert limit_reviews(0.4, known, 0.0, Limits()) == DecisionThresholds(0.4, 0.4)
 
 
 def test_looks_lie_below_where_fail_begins_if_that_is_promised():
     known = usual(np.random.default_rng(2))
-    found = cuts_for(PROMISE, 0.4, DecisionPolicy(false_alarms=0.01, looks=0.05), known)
+    found = thresholds_for(
+        PROMISE, 0.4, DecisionPolicy(max_false_positive_rate=0.01, max_review_rate=0.05), known
+    )
     assert found.high == 0.8
-    assert 0.04 < sent(found, known.told) <= 0.05
+    assert 0.04 < sent(found, known.probability) <= 0.05
 
 
 def test_the_cuts_themselves_are_unsure_and_fail_and_no_number_is_invalid():
-    said = DecisionThresholds(0.2, 0.6).answers(np.array([0.1, 0.2, 0.6, np.nan]))
+    said = DecisionThresholds(0.2, 0.6).decide_verdicts(np.array([0.1, 0.2, 0.6, np.nan]))
     assert said.tolist() == ["pass", "unsure", "fail", "invalid"]

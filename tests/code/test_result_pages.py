@@ -50,17 +50,19 @@ def write_now(root, name):
 
 def test_pages_are_chosen_until_the_budget_is_spent(checkout):
     pages = [page_of("long", 20), page_of("short", 2), page_of("longer", 25), page_of("middle", 8)]
-    assert [page.name for page in command.chosen(pages, 30, checkout)] == ["short", "middle", "long"]
+    assert [page.name for page in command.choose_pages(pages, 30, checkout)] == ["short", "middle", "long"]
 
 
 def test_a_page_of_the_present_code_is_not_chosen_again(checkout):
     pages = [page_of("first"), page_of("second")]
     write_now(checkout, "first")
-    assert [page.name for page in command.chosen(pages, 30, checkout)] == ["second"]
+    assert [page.name for page in command.choose_pages(pages, 30, checkout)] == ["second"]
     commit(checkout)
-    assert [page.name for page in command.chosen(pages, 30, checkout)] == ["second"], "a page is no code"
+    assert [page.name for page in command.choose_pages(pages, 30, checkout)] == ["second"], (
+        "a page is no code"
+    )
     (checkout / "training/model.py").write_text("slow = False\n")
-    assert {page.name for page in command.chosen(pages, 30, checkout)} == {"first", "second"}
+    assert {page.name for page in command.choose_pages(pages, 30, checkout)} == {"first", "second"}
 
 
 def test_a_page_of_code_that_is_not_committed_is_never_current(checkout):
@@ -68,12 +70,12 @@ def test_a_page_of_code_that_is_not_committed_is_never_current(checkout):
     write_now(checkout, "first")
     assert page_of("first").origin(checkout).changed
     commit(checkout)
-    assert command.chosen([page_of("first")], 30, checkout)
+    assert command.choose_pages([page_of("first")], 30, checkout)
 
 
 def test_a_command_that_writes_two_pages_runs_once(checkout):
     both = page_of("one"), replace(page_of("one"), name="other")
-    assert len(command.chosen(both, 30, checkout)) == 1
+    assert len(command.choose_pages(both, 30, checkout)) == 1
 
 
 def test_a_page_that_fails_is_named_and_others_are_written(checkout, capsys):
@@ -83,7 +85,7 @@ def test_a_page_that_fails_is_named_and_others_are_written(checkout, capsys):
         page_of("silent", run="true"),
         page_of("whole"),
     ]
-    failures = command.written(pages, checkout)
+    failures = command.write_pages(pages, checkout)
     assert failures == {"broken": "exit 3: no data", "silent": "it ended well and wrote no page: no output"}
     assert (checkout / "docs/results/broken.md").read_text() == "as it was\n"
     assert (checkout / "docs/results/whole.md").read_text() == "# whole\n"
@@ -104,12 +106,12 @@ def test_a_page_is_not_written_without_its_needs(checkout, monkeypatch):
     monkeypatch.setattr(command, "which", lambda _: None)
     monkeypatch.setattr("psutil.cpu_percent", lambda _: 80.0)
     served = page_of("served", needs=("wrk", "models", "idle"))
-    (failure,) = command.written([served], checkout).values()
+    (failure,) = command.write_pages([served], checkout).values()
     assert "apt-get install wrk" in failure
     assert "dvc repro" in failure
     assert "idle machine" in failure
     assert not served.path(checkout).exists()
-    assert "idle" not in command.written([served], checkout, busy=True)["served"]
+    assert "idle" not in command.write_pages([served], checkout, busy=True)["served"]
 
 
 def test_an_experiment_runs_in_a_clone_and_leaves_its_page_alone(checkout, monkeypatch):
@@ -121,7 +123,7 @@ def test_an_experiment_runs_in_a_clone_and_leaves_its_page_alone(checkout, monke
     program.write_text("#!/bin/sh\ntest -d ../shared/data && echo changed > training/model.py\n")
     program.chmod(0o755)
     monkeypatch.setattr(command.sys, "executable", str(checkout.parent / "bin/python"))
-    assert command.written([page], checkout) == {}
+    assert command.write_pages([page], checkout) == {}
     assert page.path(checkout).read_text() == "# public\n"
     assert (checkout / "training/model.py").read_text() == "slow = True\n"
 

@@ -4,7 +4,7 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints.collect import MeasuredRun, PlannedRun
-from data.measure.session import Journal, Session, quietest
+from data.measure.session import Journal, Session, repeat_while_disturbed
 from tests.seen import Seen
 
 PLAN = [PlannedRun("", "stressor", "cpu", 1, repetition) for repetition in range(1, 6)]
@@ -17,7 +17,7 @@ def _impatient(monkeypatch):
 
 @pytest.fixture
 def journal(tmp_path):
-    return Journal.open(tmp_path / "journal.jsonl", {}, MeasuredRun)
+    return Journal.open_or_create(tmp_path / "journal.jsonl", {}, MeasuredRun)
 
 
 def rate(task, value):
@@ -31,7 +31,7 @@ def test_a_batch_is_made_again_together_until_nobody_disturbs_it(journal):
         batches.append([task.repetition for task in tasks])
         return [rate(task, len(batches)) for task in tasks], next(shares)
 
-    Session(journal, seen, "rates", 0.1, math.inf).measure(PLAN, make, batch=2)
+    Session(journal, seen, "rates", 0.1, math.inf).measure_missing(PLAN, make, batch=2)
     assert batches == [[1, 2]] * 4 + [[3, 4], [5]]
     assert [entry.value for entry in journal.entries] == [4, 4, 5, 5, 6]
     assert [line[:2] for line in seen.lines] == [(0, 5)] * 4 + [(2, 5), (4, 5), (5, 5)]
@@ -44,9 +44,9 @@ def test_an_error_is_no_end_in_good_order_and_keeps_what_was_measured(journal):
         return [rate(tasks[0], 1.0)], 0.0
 
     with pytest.raises(InputError, match="broken"), Session(journal, Seen(), "rates") as session:
-        session.measure(PLAN, make)
-    again = Journal.open(journal.path, {}, MeasuredRun)
-    assert [task.repetition for task in Session(again, Seen(), "rates").waiting(PLAN)] == [3, 4, 5]
+        session.measure_missing(PLAN, make)
+    again = Journal.open_or_create(journal.path, {}, MeasuredRun)
+    assert [task.repetition for task in Session(again, Seen(), "rates").runs_to_measure(PLAN)] == [3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_an_error_is_no_end_in_good_order_and_keeps_what_was_measured(journal):
 )  # fmt: skip
 def test_the_quietest_of_some_attempts_is_kept(shares, attempts, made, told):
     trials, waits = iter(enumerate(shares)), []
-    assert quietest(lambda: next(trials), 0.2, attempts, waits.append) == (made, shares[made])
+    assert repeat_while_disturbed(lambda: next(trials), 0.2, attempts, waits.append) == (made, shares[made])
     assert waits == [f"waiting: others use {share} of the machine" for share in told]

@@ -26,14 +26,14 @@ def test_what_trees_attribute_to_features_is_what_xgboost_says_of_gaps_too(rows,
     trees = booster(rows, depth)
     own = trees.predict(DMatrix(rows), pred_contribs=True)[:, :-1]
     assert np.abs(own).max() > 1
-    np.testing.assert_allclose(Attributions.of(trees).contributions(rows), own, atol=2e-6)
+    np.testing.assert_allclose(Attributions.from_booster(trees).compute_contributions(rows), own, atol=2e-6)
 
 
 def test_what_is_attributed_in_a_row_does_not_depend_on_how_many_there_are(rows):
-    found = Attributions.of(booster(rows, 3))
-    each = np.vstack([found.contributions(row[None]) for row in rows])
-    np.testing.assert_array_equal(each, found.contributions(rows))
+    found = Attributions.from_booster(booster(rows, 3))
+    each = np.vstack([found.compute_contributions(row[None]) for row in rows])
+    np.testing.assert_array_equal(each, found.compute_contributions(rows))
 
 
 def test_of_trees_that_have_too_many_answers_none_is_known_beforehand(rows):
-    assert Attributions.of(booster(rows, 7)) is None
+    assert Attributions.from_booster(booster(rows, 7)) is None

@@ -4,16 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.paths import Places
+from data.paths import FamilyPaths
 from training.evaluation.figures import (
-    counts,
-    coverage,
-    leading,
-    of_predictions,
-    of_verdicts,
+    confusion_rows,
+    dvc_prediction_figures,
+    dvc_verdict_figures,
+    interval_coverage,
+    leading_entries,
     precision_recall,
-    predicted,
-    reliability,
+    predicted_points,
+    reliability_bins,
 )
 
 
@@ -44,11 +44,11 @@ def metrics(entries, champion):
 
 def test_judges_are_told_by_four_figures_and_drawn_from_the_split_that_chose_them(tmp_path):
     every = pd.concat([verdicts("a"), verdicts("b"), verdicts("a", (0.9,) * 4, split="stratified")])
-    shown = of_verdicts(metrics({"a": judged(0.75), "b": judged(0.5)}, "a"), "grouped", every)
+    shown = dvc_verdict_figures(metrics({"a": judged(0.75), "b": judged(0.5)}, "a"), "grouped", every)
     assert shown.summary == {
         "champion": "a", "balanced_accuracy": 0.75, "missed": 0.25, "false_alarms": 0.1235
     }  # fmt: skip
-    places = Places("boots", tmp_path)
+    places = FamilyPaths("boots", tmp_path)
     shown.write(places)
     assert json.loads(places.summary.read_text()) == shown.summary
     drawn = {path.stem: pd.read_csv(path) for path in places.evaluated.iterdir()}
@@ -59,7 +59,7 @@ def test_judges_are_told_by_four_figures_and_drawn_from_the_split_that_chose_the
 
 def test_predictors_are_told_by_their_errors_and_a_score_that_nobody_knows_is_left_out():
     known = score(mape=0.5, within_tolerance=None)
-    shown = of_predictions(metrics({"a": known}, "a"), "grouped", "mape", predictions(1.5))
+    shown = dvc_prediction_figures(metrics({"a": known}, "a"), "grouped", "mape", predictions(1.5))
     assert shown.summary == {"champion": "a", "mape": 0.5}
     assert {name: list(table) for name, table in shown.plots.items()} == {
         "predicted": ["entry", "measured", "predicted"],
@@ -73,7 +73,7 @@ def test_beside_the_champion_stand_the_two_best_of_its_kind():
     }
     entries["rule"] = judged(1.0, "rule")
     rank = lambda entry: -entry["balanced_accuracy"]["pooled"]  # noqa: E731
-    assert leading(metrics(entries, "b"), "grouped", rank) == ["b", "a", "c"]
+    assert leading_entries(metrics(entries, "b"), "grouped", rank) == ["b", "a", "c"]
 
 
 def test_precision_is_told_at_a_hundred_recalls():
@@ -84,11 +84,15 @@ def test_precision_is_told_at_a_hundred_recalls():
 
 
 def test_probabilities_are_told_by_ranges_and_1_belongs_to_the_last():
-    assert reliability(verdicts()).to_numpy().tolist() == [[0.025, 0.5, 2], [0.55, 0.0, 1], [1.0, 1.0, 1]]
+    assert reliability_bins(verdicts()).to_numpy().tolist() == [
+        [0.025, 0.5, 2],
+        [0.55, 0.0, 1],
+        [1.0, 1.0, 1],
+    ]
 
 
 def test_verdicts_are_counted_by_label_and_where_there_is_none_0_is():
-    told = counts(verdicts(probability=(0.0, 0.0, 0.0, 1.0)))
+    told = confusion_rows(verdicts(probability=(0.0, 0.0, 0.0, 1.0)))
     assert told.to_numpy().tolist() == [
         ["pass", "pass", 2, 1.0], ["fail", "pass", 1, 0.5], ["pass", "fail", 0, 0.0], ["fail", "fail", 1, 0.5]
     ]  # fmt: skip
@@ -96,19 +100,19 @@ def test_verdicts_are_counted_by_label_and_where_there_is_none_0_is():
 
 def test_intervals_are_as_wide_as_other_folds_say():
     sure = predictions([1.1, 1.2, 2.0, 3.0])
-    told = coverage(sure).set_index(coverage(sure)["wanted"].round(2))
+    told = interval_coverage(sure).set_index(interval_coverage(sure)["wanted"].round(2))
     # fold 0 errs by less than fold 1, so its intervals hold nothing of fold 1, and those of fold 1 all of it
     assert told["covered"].unique().tolist() == [0.5]
     assert (told["cases"] == 4).all()
-    alike = coverage(predictions([1.1, 1.3, 1.2, 1.4], fold=(0, 1, 0, 1)))
+    alike = interval_coverage(predictions([1.1, 1.3, 1.2, 1.4], fold=(0, 1, 0, 1)))
     assert alike["covered"].is_monotonic_increasing
-    of_one_fold = coverage(predictions([1.1, 1.2, 1.3, 1.4], fold=(0,) * 4))
+    of_one_fold = interval_coverage(predictions([1.1, 1.2, 1.3, 1.4], fold=(0,) * 4))
     assert of_one_fold["covered"].iloc[-1] == 1.0
 
 
 @pytest.mark.parametrize("cases", [3, 4000])
 def test_of_many_predictions_a_thousand_are_drawn_from_the_least_to_the_largest(cases):
     measured = np.arange(cases, 0, -1.0)
-    told = predicted(pd.DataFrame({"measured": measured, "predicted": measured}))
+    told = predicted_points(pd.DataFrame({"measured": measured, "predicted": measured}))
     assert len(told) == min(cases, 1000)
     assert told["measured"].iloc[[0, -1]].tolist() == [1.0, cases]

@@ -9,9 +9,9 @@ from training.estimators.similarity_logistic import (
     Curvature,
     Pairs,
     SimilarityLogistic,
-    direct,
+    direct_maximisation,
+    em_iteration,
     expectation_maximisation,
-    maximise,
 )
 
 
@@ -68,7 +68,7 @@ def test_em_never_falls_and_ends_where_direct_maximum_likelihood_does(name):
 
 def pairs_of(x, y, ridge=1.0):
     sides = np.hsplit(x, 2)
-    return Pairs.of(*sides, y == 1, np.ones(len(y)), ridge)
+    return Pairs.from_sides(*sides, y == 1, np.ones(len(y)), ridge)
 
 
 def test_both_solvers_meet_from_a_start_that_is_not_their_own():
@@ -77,7 +77,7 @@ def test_both_solvers_meet_from_a_start_that_is_not_their_own():
     pairs = pairs_of(x, y)
     start = np.random.default_rng(1).normal(0, 0.3, pairs.rows.shape[1])
     em = expectation_maximisation(pairs, start, 1e-8, 500)
-    by_gradient = direct(pairs, start, 1e-8, 500)
+    by_gradient = direct_maximisation(pairs, start, 1e-8, 500)
     assert em.history[-1] - em.history[0] > 100
     assert em.history[-1] == pytest.approx(by_gradient.history[-1], abs=1e-4)
     mirrored = np.sign(em.weights @ by_gradient.weights)
@@ -106,7 +106,7 @@ def test_an_em_iteration_is_the_seeds(monkeypatch):
     )
     pairs = pairs_of(x, y)
     scores = pairs.rows @ weights
-    found, _ = maximise(pairs, weights, scores, Curvature(pairs, scores))
+    found, _ = em_iteration(pairs, weights, scores, Curvature(pairs, scores))
     np.testing.assert_allclose(found, [*expected.coef_[0], *expected.intercept_], atol=1e-3)
 
 

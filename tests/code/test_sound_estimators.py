@@ -5,13 +5,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from training.estimators import compiled_pipeline
-from training.estimators.answering import Guide
-from training.estimators.boosted_trees import boosted
-from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
+from training.estimators.answering import MonotoneConstraints
+from training.estimators.boosted_trees import compile_boosted
+from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability, without_sampler
 from training.estimators.monotone import OneSidedNeighbours, SignedLogistic
 
 #: The first column is the evidence; the last one is about something else.
-GUIDE = Guide((-1, -1, 1, -1, 0), evidence=0)
+GUIDE = MonotoneConstraints((-1, -1, 1, -1, 0), evidence=0)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_a_worse_value_never_makes_a_fail_less_probable(rows, name, sampler):
     x, y = rows
     model = CATALOGUE[name]
     params = {**model.start, "sampler": sampler, "rate": 0.9}
-    fitted = pipeline(model, params, y, 0, GUIDE).fit(x, y)
+    fitted = build_pipeline(model, params, y, 0, GUIDE).fit(x, y)
     asked = np.nan_to_num(x[:60])
     for column, direction in enumerate(GUIDE.directions[:-1]):
         chain = []
@@ -43,14 +43,14 @@ def test_a_worse_value_never_makes_a_fail_less_probable(rows, name, sampler):
 @pytest.mark.parametrize("name", list(CATALOGUE))
 def test_arrays_answer_as_the_pipeline_does_and_reasons_add_up(rows, name):
     x, y = rows
-    fitted = answering(pipeline(CATALOGUE[name], CATALOGUE[name].start, y, 0, GUIDE).fit(x, y))
-    ready = compiled_pipeline.freeze(fitted) or boosted(fitted)
+    fitted = without_sampler(build_pipeline(CATALOGUE[name], CATALOGUE[name].start, y, 0, GUIDE).fit(x, y))
+    ready = compiled_pipeline.compile_pipeline(fitted) or compile_boosted(fitted)
     reference = np.nanmedian(x[y == 0], axis=0)
-    probability, contributions = ready.answers(x, reference)
+    probability, contributions = ready.predict_and_explain(x, reference)
     np.testing.assert_allclose(probability, fail_probability(fitted, x), atol=1e-6)
     assert contributions.shape == x.shape
     if name.startswith("knn"):
-        ordinary = ready.answers(reference[None], reference)[0]
+        ordinary = ready.predict_and_explain(reference[None], reference)[0]
         np.testing.assert_allclose(contributions.sum(axis=1), probability - ordinary, atol=1e-3)
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.tables.problems import told
+from data.tables.problems import skipped_summary
 from tests.code.stages import run
 from tests.data.corun.rows import beside, solo
 from tests.data.corun.rows import small as coruns
@@ -143,7 +143,7 @@ def test_what_cannot_be_judged_is_skipped_by_ingest_and_explained_by_validate(tm
 
 
 def test_sources_without_enough_to_learn_from_leave_nothing_written(tmp_path):
-    project(tmp_path, "corun", CorunTables.of_rows([solo("copy")], []))
+    project(tmp_path, "corun", CorunTables.from_rows([solo("copy")], []))
     refused = run(tmp_path, "data.ingest", "corun")
     assert (refused.returncode, refused.stderr) == (2, "in: holds no pair\n")
     project(tmp_path, "matrices", matrices())
@@ -170,4 +170,4 @@ def test_an_unknown_family_is_refused(tmp_path):
 def test_only_the_first_of_many_skipped_are_named():
     skipped = tuple(InputError(f"problem {number}") for number in range(7))
     first = [f"  problem {number}" for number in range(5)]
-    assert told(skipped).splitlines() == ["7 skipped", *first, "  ... and 2 more"]
+    assert skipped_summary(skipped).splitlines() == ["7 skipped", *first, "  ... and 2 more"]

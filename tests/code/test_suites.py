@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data.collect import collector
+from data.collect import find_collector
 from data.comparisons import suite as comparisons
 from data.corun import run as corun
 from data.errors import InputError
@@ -76,11 +76,11 @@ def test_a_wrong_suite_is_refused_in_one_line(tmp_path, family, suite, change, m
 @pytest.mark.parametrize("family", ["fingerprints", "comparisons", "corun", "matrices"])
 def test_the_kind_of_a_suite_chooses_its_collector(family):
     file = SHIPPED / f"{family.replace('fingerprints', 'fingerprint')}.yaml"
-    assert collector(file).__module__ == f"data.{family}.collect"
+    assert find_collector(file).__module__ == f"data.{family}.collect"
 
 
 def test_an_unknown_kind_of_suite_is_refused_with_the_known_ones(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text("kind: weather\n")
     with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or matrix"):
-        collector(path)
+        find_collector(path)

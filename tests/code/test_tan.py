@@ -6,7 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from training.estimators.preparation import Labelled
-from training.estimators.tan import TAN, class_cuts, codes, frequency_cuts
+from training.estimators.tan import TAN, class_cuts, encode_levels, frequency_cuts
 
 
 @parametrize_with_checks([TAN(), TAN("classes"), TAN(4)])
@@ -85,10 +85,10 @@ def test_tree_and_probabilities_are_those_of_the_definition(classes):
 def test_the_tree_is_pyagrums_and_pgmpys():
     pytest.importorskip("pyagrum", reason="pyagrum is in the dependency group benchmarks")
     pytest.importorskip("pgmpy", reason="pgmpy is in the dependency group benchmarks")
-    from benchmarks.tan import by_pgmpy, by_pyagrum, ours, problem
+    from benchmarks.tan import draw_problem, run_perfjudge, run_pgmpy, run_pyagrum
 
-    given = problem(400, 12)
-    assert ours(given).edges == by_pyagrum(given).edges == by_pgmpy(given, 5).edges
+    given = draw_problem(400, 12)
+    assert run_perfjudge(given).edges == run_pyagrum(given).edges == run_pgmpy(given, 5).edges
 
 
 def test_weights_count_as_copies_in_cuts_tree_and_tables():
@@ -137,7 +137,7 @@ def test_few_values_keep_their_levels_and_many_share_them():
     assert frequency_cuts(few, 3).tolist() == [[0.5, 4.0]]
     many = rows_of(range(8), [0, 1] * 4)
     assert frequency_cuts(many, 4).tolist() == [[1.5, 3.5, 5.5]]
-    assert codes(many.x, frequency_cuts(many, 4))[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert encode_levels(many.x, frequency_cuts(many, 4))[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_class_cuts_lie_where_the_classes_change_even_for_a_rare_class():
@@ -154,7 +154,7 @@ def test_neighbouring_floating_point_numbers_are_told_apart():
     high = np.nextafter(low, np.inf)
     rows = rows_of([low] * 20 + [high] * 20, [0] * 20 + [1] * 20)
     for cuts in (frequency_cuts(rows, 2), class_cuts(rows)):
-        assert codes(rows.x, cuts)[:, 0].tolist() == [0] * 20 + [1] * 20
+        assert encode_levels(rows.x, cuts)[:, 0].tolist() == [0] * 20 + [1] * 20
 
 
 def test_memory_stays_below_the_data_itself():

@@ -13,7 +13,7 @@ from data.corun.params import Corun
 from data.errors import InputError
 from data.matrices.params import Matrices
 from data.params import load
-from data.tables.problems import nearest, unknown
+from data.tables.problems import nearest_name, unknown_message
 from serving.corun.schemas import OnlineRequest, PlaceAnswer, StaticRequest
 from serving.fingerprints.schemas import IrupRequest, ProfileFile
 from serving.matrices.schemas import MatricesRequest
@@ -29,11 +29,11 @@ RESULT = {"benchmark": "b", "operation": "o", "better": "lower", "configurations
     [("histroy", "history"), ("THREADS", "threads"), ("colour", None), ("", None), ("x" * 10**6, None)],
 )
 def test_the_nearest_name_is_alike_but_for_a_few_letters_or_their_case(name, found):
-    assert nearest(name, ["threads", "history"]) == found
+    assert nearest_name(name, ["threads", "history"]) == found
 
 
 def test_where_no_name_is_near_all_are_named():
-    assert unknown("x", {"a": 1, "b": 2}) == "is unknown; there are a, b"
+    assert unknown_message("x", {"a": 1, "b": 2}) == "is unknown; there are a, b"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from anyio import CapacityLimiter
 
-from serving.http.batching import SMALL, RequestBatcher, Waiting
+from serving.http.batching import SMALL, PendingBatch, RequestBatcher
 from serving.http.bodies import JSON, Answered
 
 MODEL = object()
@@ -33,9 +33,11 @@ def test_each_gets_its_own_answer_and_only_the_bad_one_is_refused():
     answering = Answering()
 
     async def asked():
-        waiting = Waiting(answering.together)
+        waiting = PendingBatch(answering.together)
         bodies = [b"a", b"bad", b"b"]
-        return await asyncio.gather(*(waiting.answer(body, MODEL) for body in bodies), return_exceptions=True)
+        return await asyncio.gather(
+            *(waiting.answer_body(body, MODEL) for body in bodies), return_exceptions=True
+        )
 
     first, bad, second = asyncio.run(asked())
     assert (first.content, second.content, str(bad)) == (b"a", b"b", "b'bad'")
@@ -44,9 +46,9 @@ def test_each_gets_its_own_answer_and_only_the_bad_one_is_refused():
 
 def test_what_fails_as_a_whole_fails_for_each():
     async def asked():
-        waiting = Waiting(Answering().together)
+        waiting = PendingBatch(Answering().together)
         return await asyncio.gather(
-            *(waiting.answer(body, MODEL) for body in (b"all", b"a")), return_exceptions=True
+            *(waiting.answer_body(body, MODEL) for body in (b"all", b"a")), return_exceptions=True
         )
 
     assert [str(answer) for answer in asyncio.run(asked())] == ["all", "all"]
@@ -57,8 +59,8 @@ def test_others_are_looked_after_between_calls_and_each_keeps_the_model_it_began
     half, later = b"x" * (SMALL // 2), object()
 
     async def asked():
-        waiting = Waiting(answering.together)
-        asks = [waiting.answer(half, MODEL if place < 3 else later) for place in range(4)]
+        waiting = PendingBatch(answering.together)
+        asks = [waiting.answer_body(half, MODEL if place < 3 else later) for place in range(4)]
         answers = asyncio.gather(*asks)
         while not answers.done():
             turns.append(len(answering.calls))
@@ -72,8 +74,8 @@ def test_others_are_looked_after_between_calls_and_each_keeps_the_model_it_began
 
 def test_who_does_not_wait_any_more_keeps_nobody_from_an_answer():
     async def asked():
-        waiting = Waiting(Answering().together)
-        gone, there = (asyncio.ensure_future(waiting.answer(body, MODEL)) for body in (b"a", b"b"))
+        waiting = PendingBatch(Answering().together)
+        gone, there = (asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in (b"a", b"b"))
         await asyncio.sleep(0)
         gone.cancel()
         return (await there).content
@@ -91,7 +93,9 @@ def test_large_bodies_other_types_and_models_that_must_be_loaded_go_to_a_thread(
     model = SimpleNamespace(loaded=MODEL if loaded else None, get=lambda: MODEL)
 
     async def asked():
-        answered, _ = await RequestBatcher(door, model, CapacityLimiter(1)).answer(media_type, b"x" * size)
+        answered, _ = await RequestBatcher(door, model, CapacityLimiter(1)).answer_body(
+            media_type, b"x" * size
+        )
         return answered
 
     assert len(asyncio.run(asked()).content) == size

@@ -44,7 +44,9 @@ from training.matrices.engine.stored import EngineCard
 
 #: Broken files of each kind, and the seconds that each may take on a busy machine.
 DRAWS, SECONDS = 20, 10
-RULES = LabelRules(versions_before=2, versions_after=2, clean_every=2, annotators=3, within=1, clear_of=2)
+RULES = LabelRules(
+    versions_before=2, versions_after=2, clean_every=2, min_annotators=3, match_window=1, exclusion_window=2
+)
 
 
 COLUMNS = ("own_a", "others_a", "longer")
@@ -52,7 +54,7 @@ COLUMNS = ("own_a", "others_a", "longer")
 
 def comparisons(directory):
     (directory / "c.json").write_text(json.dumps(request(configuration(), configuration(4))))
-    formats.read("comparison-json", [directory / "c.json"]).tables.write(directory)
+    formats.read_tables("comparison-json", [directory / "c.json"]).tables.write(directory)
     (directory / "c.json").unlink()
 
 
@@ -76,7 +78,7 @@ def servers(directory):
 def answered(directory):
     """Ask a stored model: it has to come to an end."""
     with suppress(ModelError):
-        ReadyModel.read(directory).answers(np.zeros((2, 6)))
+        ReadyModel.read(directory).predict_and_explain(np.zeros((2, 6)))
 
 
 def impact(directory):
@@ -146,38 +148,40 @@ def of_a_tool(source):
 
     def read(directory):
         path = directory / source.name
-        assert formats.sniff(path)
-        for one in formats.stream(kind, [path], Problems()):
-            one.sound("results", Problems())
+        assert formats.recognise_format(path)
+        for one in formats.stream_tables(kind, [path], Problems()):
+            one.drop_invalid_rows("results", Problems())
             assert np.isfinite(one.results["value"]).all()
 
     return write, read
 
 
 READERS = {
-    "comparison tables": (comparisons, lambda path: formats.read("tables", [path])),
+    "comparison tables": (comparisons, lambda path: formats.read_tables("tables", [path])),
     "comparison JSON": read_one(
-        lambda path: formats.read("comparison-json", [path]), "c.json", json.dumps(request(configuration()))
+        lambda path: formats.read_tables("comparison-json", [path]), "c.json",
+        json.dumps(request(configuration())),
     ),
     "comparison XML": read_one(
-        lambda path: formats.read("comparison-xml", [path]), "c.xml", document(operation("a"), operation("b"))
+        lambda path: formats.read_tables("comparison-xml", [path]), "c.xml",
+        document(operation("a"), operation("b")),
     ),
-    "SAP HANA": (sap_hana, lambda path: formats.read("sap-hana", [path], label_rules=RULES)),
+    "SAP HANA": (sap_hana, lambda path: formats.read_tables("sap-hana", [path], label_rules=RULES)),
     "matrices": (
         lambda path: matrix_rows.small().write(path),
         lambda path: matrix_formats.read("tables", [path]),
     ),
-    "DBSherlock": (seconds, dbsherlock.read),
+    "DBSherlock": (seconds, dbsherlock.read_tables),
     "co-runs": (
         lambda path: corun_rows.small().write(path),
         lambda path: corun_formats.read("tables", [path]),
     ),
-    "Pitot": (pitot_archives, pitot.read),
+    "Pitot": (pitot_archives, pitot.read_tables),
     "fingerprints": (
         lambda path: fingerprint_rows.small().write(path),
         lambda path: fingerprint_formats.read("tables", [path]),
     ),
-    "Spare Cores": (servers, sparecores.read),
+    "Spare Cores": (servers, sparecores.read_tables),
     "a fingerprint CSV": read_one(
         lambda path: fingerprint_formats.read("tables", [path]), "f.csv", "machine,cpu,zlog\na,1,2\nb,3,4\n"
     ),
@@ -341,4 +345,4 @@ def test_an_archive_whose_members_are_no_arrays_is_refused(tmp_path):
         for name in names:
             archive.writestr(name, b"no array")
     with pytest.raises(InputError, match=r'data.npz array ".*": holds'):
-        pitot.read(tmp_path)
+        pitot.read_tables(tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.formats.sap_hana import read as read_sap_hana
+from data.comparisons.formats.sap_hana import read_data_set as read_sap_hana
 from data.comparisons.params import Comparisons
 from data.errors import InputError
 from data.fingerprints.formats import typed_csv
@@ -71,4 +71,11 @@ def test_params_may_begin_with_it_but_have_to_be_text(tmp_path):
 def test_comparisons_may_begin_with_it(tmp_path, name, kind):
     text = json.dumps(request(configuration())) if kind == "comparison-json" else document(operation())
     (tmp_path / name).write_bytes(MARK + text.encode())
-    assert len(formats.read(formats.sniff(tmp_path / name), [tmp_path / name]).tables.comparisons) == 1
+    assert (
+        len(
+            formats.read_tables(
+                formats.recognise_format(tmp_path / name), [tmp_path / name]
+            ).tables.comparisons
+        )
+        == 1
+    )

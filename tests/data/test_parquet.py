@@ -189,5 +189,5 @@ def test_where_further_columns_are_measurements_each_has_to_be_numbers(tmp_path,
 
 def test_a_directory_that_looks_like_a_partition_adds_no_column(tmp_path):
     directory = tmp_path / "version=9"
-    ComparisonTables.of_rows([], [], []).write(directory)
+    ComparisonTables.from_rows([], [], []).write(directory)
     assert "version" not in ComparisonTables.read(directory).comparisons.columns

@@ -94,7 +94,7 @@ def test_files_of_tools_with_a_repeated_key_are_refused(path, tmp_path):
         text = with_repeated_key(content, chosen, key, chosen[key])
         copy.write_text("\n".join([text, *rest]))
         with pytest.raises(InputError, match="appears twice"):
-            formats.read(tool, [source])
+            formats.read_tables(tool, [source])
 
 
 @pytest.mark.parametrize("loader", [yaml_content, lambda path: yaml_content(path, TextLoader)])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from data.comparisons.request import EXAMPLE
 from data.errors import ModelError
-from serving.cli import run
+from serving.cli import run_command
 from serving.comparisons.endpoints import answer_json, answer_many
 from serving.http import schemas
 from serving.http.api import create_app
@@ -29,7 +29,7 @@ from training.corun.estimators.fitting import ImpactRecipe
 from training.corun.estimators.models import CATALOGUE as IMPACTS
 from training.corun.stored import ImpactCard, TrainedImpact
 from training.estimators.catalogue import CATALOGUE
-from training.matrices.judging import judge
+from training.matrices.judging import judge_tables
 
 # what else an estimator has to say of a damaged model goes to stderr, beside the error
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -91,7 +91,7 @@ def numbers(content):
 
 @pytest.fixture(scope="module", params=list(CATALOGUE))
 def of_comparisons(request):
-    return ReadyModel.of(trained(request.param))
+    return ReadyModel.from_trained(trained(request.param))
 
 
 @settings(max_examples=15, deadline=None)
@@ -114,8 +114,8 @@ def of_matrices(request):
 def test_a_damaged_engine_of_matrices_gives_finite_numbers_or_none(of_matrices, data):
     engine, asked = of_matrices
     with suppress(ModelError):
-        for one in judge(damaged(engine, data), asked, drivers=3).verdicts:
-            told = [one.probability, one.threshold, *(driver.contribution for driver in one.drivers)]
+        for one in judge_tables(damaged(engine, data), asked, n_attributions=3).verdicts:
+            told = [one.probability, one.threshold, *(driver.contribution for driver in one.attributions)]
             assert one.verdict == "invalid" or np.isfinite(told).all()
 
 
@@ -157,11 +157,11 @@ def test_a_damaged_model_ends_every_command_with_one_line(damaged_directory, tmp
     asked, answer = tmp_path / "asked.json", tmp_path / "answer"
     asked.write_bytes(BODY)
     options = ["--model", str(damaged_directory), "--format", shown]
-    assert run(["judge", str(asked), *options]) == 2
+    assert run_command(["judge", str(asked), *options]) == 2
     told = capfd.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
     assert "expected a finite number: the model's files are damaged" in told.err.replace(";", ":")
-    assert run(["judge", str(asked), *options, "-o", str(answer)]) == 2
+    assert run_command(["judge", str(asked), *options, "-o", str(answer)]) == 2
     assert not answer.exists()
 
 
@@ -177,7 +177,7 @@ def test_a_server_does_not_answer_with_a_damaged_model(damaged_directory):
 
 def test_a_model_that_fails_one_question_is_unavailable_for_that_question():
     app = FastAPI()
-    schemas.install(app)
+    schemas.add_error_handlers(app)
 
     @app.get("/")
     def broken():
@@ -188,7 +188,7 @@ def test_a_model_that_fails_one_question_is_unavailable_for_that_question():
 
 
 def test_a_damaged_model_fails_the_requests_that_it_cannot_answer():
-    model = ReadyModel.of(trained("logistic"))
+    model = ReadyModel.from_trained(trained("logistic"))
     served = Served(model, ModelRef("some", "1", "some/1"))
     whole = answer_many([BODY, BODY], served)
     assert [json.loads(one.content)["verdicts"][0]["verdict"] for one in whole]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from data.measure.kernel_counts import descendants
+from data.measure.kernel_counts import with_descendants
 
 ROOT = Path(__file__).parents[2]
 needs_corun_programs = pytest.mark.skipif(
@@ -67,7 +67,7 @@ def kept(out):
 def commands(process):
     """Return the commands of what a process has started that still runs, as lists of words."""
     found = []
-    for pid in [*descendants(process)][1:]:
+    for pid in [*with_descendants(process)][1:]:
         with suppress(OSError):
             found.append(Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
     return found

@@ -44,12 +44,15 @@ def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, 
         (["judge", "absent.json", "--model", "absent"], "absent"),
         (["judge", "absent.json", "--model", "models:/nobody@champion"], "nobody"),
         (["serve", "--model", "absent"], "absent"),
-        (["judge", "x", "--floor", "much"], "'much' is no percentage"),
-        (["serve", "--floor", "100"], "'100' is no percentage"),
+        (["judge", "x", "--min-effect-size", "much"], "'much' is no percentage"),
+        (["serve", "--min-effect-size", "100"], "'100' is no percentage"),
         (["import", "jmh", "docs/samples/formats/jmh/base.json", "-o", "x"], "two are needed, the older one"),
-        (["judge", "data/raw/matrices", "--floor", "1"], "--floor is not for"),
+        (["judge", "data/raw/matrices", "--min-effect-size", "1"], "--min-effect-size is not for"),
         (["judge", "data/raw/matrices", "--retrospective"], "--retrospective is not for"),
-        (["import", "tables", "docs/samples/machines.csv", "-o", "x", "--only", "y"], "--only is not for"),
+        (
+            ["import", "tables", "docs/samples/machines.csv", "-o", "x", "--include", "y"],
+            "--include is not for",
+        ),
     ],
 )
 def test_bad_usage_ends_with_one_line_and_exit_2(arguments, named, tmp_path, monkeypatch):
@@ -175,5 +178,5 @@ def test_ctrl_c_ends_a_server_that_inherited_its_ignoring(model_directory):
     ("floor", "verdict", "remarks"), [("30%", "pass", ["below the floor of 30 %"]), ("none", "fail", [])]
 )
 def test_a_floor_replaces_that_of_the_model(judged, floor, verdict, remarks):
-    slow = json.loads(judged("--json", "--floor", floor).stdout)["verdicts"][1]
+    slow = json.loads(judged("--json", "--min-effect-size", floor).stdout)["verdicts"][1]
     assert (slow["verdict"], slow["remarks"]) == (verdict, remarks)

@@ -22,12 +22,12 @@ from dvc.repo import Repo
 from selenium.webdriver.support.wait import WebDriverWait
 
 from data.families import FAMILIES
-from data.paths import Places
+from data.paths import FamilyPaths
 from serving.reports import vega
 from tests.imports import ROOT
 from tests.system.browsing import requested
-from training.evaluation.figures import of_predictions, of_verdicts
-from training.evaluation.metrics import entries
+from training.evaluation.figures import dvc_prediction_figures, dvc_verdict_figures
+from training.evaluation.metrics import summarise_entries
 
 WIDE = 120
 #: Every command of the page that shows or compares figures and knobs.
@@ -93,7 +93,7 @@ def make_up():
                 shown = guessed() if path.parent.name in {"corun", "fingerprints"} else judged()
                 if path.parent.name == "comparisons":
                     shown = replace(shown, plots={**shown.plots, "sent": sent()})
-                replace(shown, summary=summary_of(path.parent.name)).write(Places(path.parent.name))
+                replace(shown, summary=summary_of(path.parent.name)).write(FamilyPaths(path.parent.name))
             elif not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text("made up")
@@ -107,8 +107,8 @@ def judged():
     rows = {"status": status, "verdict": verdict, "probability": probability, "fold": number % 4}
     verdicts = pd.DataFrame(rows).assign(split="grouped", repeat=0, kind="model")
     every = pd.concat([verdicts.assign(entry=entry) for entry in ("one", "two", "three")])
-    metrics = {"champion": "two", "splits": {"grouped": {"entries": entries(every, "grouped")}}}
-    return of_verdicts(metrics, "grouped", every)
+    metrics = {"champion": "two", "splits": {"grouped": {"entries": summarise_entries(every, "grouped")}}}
+    return dvc_verdict_figures(metrics, "grouped", every)
 
 
 def sent():
@@ -122,11 +122,11 @@ def guessed():
     every = pd.concat([rows.assign(unit="all", entry=entry) for entry in ("one", "two")])
     score = {"kind": "model", "mape": {"pooled": 0.5}, "within_tolerance": {"pooled": 0.25}}
     metrics = {"champion": "one", "splits": {"grouped": {"entries": {"one": score, "two": score}}}}
-    return of_predictions(metrics, "grouped", "mape", every)
+    return dvc_prediction_figures(metrics, "grouped", "mape", every)
 
 
 def summary_of(family):
-    return json.loads(Places(family, ROOT).summary.read_text())
+    return json.loads(FamilyPaths(family, ROOT).summary.read_text())
 
 
 def changes():
@@ -144,7 +144,7 @@ FIGURES = {text.rpartition(" ")[2] for _, before, after in CHANGES for text in (
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_summary_is_short_and_agrees_with_the_metrics(family):
-    summary, metrics = summary_of(family), json.loads(Places(family, ROOT).metrics.read_text())
+    summary, metrics = summary_of(family), json.loads(FamilyPaths(family, ROOT).metrics.read_text())
     assert 3 <= len(summary) <= 12
     assert summary.pop("champion") == metrics["champion"]
     scores = (split["entries"].get(metrics["champion"], {}) for split in metrics["splits"].values())

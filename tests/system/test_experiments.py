@@ -49,7 +49,7 @@ def measured(root):
     sides = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
     comparisons = [about | sides | {"comparison_id": one, "operation": one} for one in ids]
     labels = [{"comparison_id": one, "status": "pass", "labelled_by": "anna"} for one in ids]
-    tables = ComparisonTables.of_rows(*map(pd.DataFrame, (results, comparisons, labels)))
+    tables = ComparisonTables.from_rows(*map(pd.DataFrame, (results, comparisons, labels)))
     tables.write(root / "data/interim/comparisons")
 
 
@@ -113,7 +113,7 @@ def told(project, monkeypatch, tmp_path):
 
     def told(before, after, shown="json"):
         output = tmp_path / "told"
-        assert diff.give_difference(before, after, shown, output) == 0
+        assert diff.write_difference(before, after, shown, output) == 0
         return json.loads(output.read_text()) if shown == "json" else output.read_text()
 
     return told

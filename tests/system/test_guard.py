@@ -18,7 +18,7 @@ from features.comparisons.vectors import SEED_FEATURES
 from tests.commands import perfjudge_process
 from tests.system.conftest import Listening, comparison, fitted
 from training.comparisons.stored import TrainedModel
-from training.registry.stored import of_features
+from training.registry.stored import deciles_of_features
 
 JUDGE = "/v1/comparisons/judge"
 
@@ -114,7 +114,7 @@ def with_deciles(directory):
     """The model of other tests, trained on vectors around zero."""
     model = fitted(LogisticRegression())
     rows = np.random.default_rng(5).normal(0, 0.1, (400, len(SEED_FEATURES)))
-    usual = of_features(SEED_FEATURES, rows)
+    usual = deciles_of_features(SEED_FEATURES, rows)
     TrainedModel(model.model, replace(model.card, usual=usual)).write(directory)
     return directory
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from benchmarks.kills import KINDS, killed, made, whole
+from benchmarks.kills import KINDS, copy_project, kill_and_rerun, run_undisturbed
 
 #: Quick ones, of which the last writes figures.
 STAGES = ["evaluate@fingerprints"]
@@ -14,13 +14,13 @@ MOMENTS = (0.75, 0.2, 0.5)
 
 @pytest.mark.slow
 def test_a_killed_repro_is_made_good_by_the_next(tmp_path):
-    new = made(tmp_path / "new")
+    new = copy_project(tmp_path / "new")
     shutil.copytree(new, tmp_path / "whole")
-    seconds, wanted = whole(tmp_path / "whole", STAGES)
+    seconds, wanted = run_undisturbed(tmp_path / "whole", STAGES)
     assert set(wanted) == {f"reports/fingerprints/{name}.json" for name in ("metrics", "summary")}
     found = []
     for number, share in enumerate(MOMENTS):
         root = shutil.copytree(new, tmp_path / str(number))
-        found.append(killed(root, STAGES, KINDS[number], share * seconds, wanted))
+        found.append(kill_and_rerun(root, STAGES, KINDS[number], share * seconds, wanted))
     assert [one for one in found if not one.well] == []
     assert len({one.stage for one in found}) > 1

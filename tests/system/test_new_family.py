@@ -21,8 +21,8 @@ from tests.system.conftest import Listening
 #: Every file that the family adds.
 FILES = {
     "data/boots/__init__.py": """
-from data.families import DataSupply
-SUPPLY = DataSupply("data.boots.tables:ingest_stage")
+from data.families import DataPlugin
+PLUGIN = DataPlugin("data.boots.tables:ingest_stage")
 """,
     "data/boots/tables.py": """
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def ingest_stage():
     ingest(Boots, lambda section: Reading(BootTables.read(section.ingest.path)))
 """,
     "features/boots/__init__.py": """
-from features.supply import FeaturesSupply
+from features.plugins import FeaturesPlugin
 
 def _featurize():
     import numpy as np
@@ -58,16 +58,16 @@ def _featurize():
     with replacing(Places("boots").processed / "features.parquet") as path:
         boots.assign(log_memory=np.log2(boots["memory_gib"])).to_parquet(path)
 
-SUPPLY = FeaturesSupply(_featurize)
+PLUGIN = FeaturesPlugin(_featurize)
 """,
     "training/boots/__init__.py": """
-from training.supply import TrainingSupply
+from training.plugins import TrainingPlugin
 
 def _model():
     from training.boots import model
     return model
 
-SUPPLY = TrainingSupply(
+PLUGIN = TrainingPlugin(
     evaluate=lambda: _model().evaluate(),
     train=lambda: _model().train(),
     promote=lambda: _model().promote(),
@@ -86,11 +86,11 @@ from data.tables.files import digest_of
 from data.tables.files import replacing, write_json
 from data.tables.documents import written
 from training.evaluation.metrics import spread
-from training.registry.contest import Candidate, promoted
-from training.registry.contest import OOF, Kept
+from training.registry.challenger_test import Candidate, promoted
+from training.registry.challenger_test import OOF, Kept
 from training.registry.stored import StoredCard, StoredModel
 from training.registry.runs import TrackedRun, scores_by_name
-from training.registry.contest import by_errors
+from training.registry.challenger_test import by_errors
 
 PLACES = Places("boots")
 FEATURES = PLACES.processed / "features.parquet"
@@ -131,7 +131,7 @@ def promote():
     print(promoted(Candidate(how.name, "line", PLACES.models, PLACES.metrics, lambda: means)))
 """,
     "serving/boots/__init__.py": '''
-from serving.supply import MEBIBYTE, Endpoint, FamilyPlugin, Registered
+from serving.plugins import MEBIBYTE, Endpoint, FamilyPlugin, Registered
 
 def _page(root):
     from data.paths import Places
@@ -154,7 +154,7 @@ def _commands(app):
         return 0
 
 _LINE = Registered("boots", "Tells how long machines take to boot.")
-SUPPLY = FamilyPlugin(_page, models=(_LINE,), doors=_doors, commands=_commands)
+PLUGIN = FamilyPlugin(_page, models=(_LINE,), doors=_doors, commands=_commands)
 ''',
     "serving/boots/answers.py": """
 from math import log2
@@ -163,7 +163,7 @@ from data.boots.tables import Boots
 from serving.http.bodies import Answered, request_of
 from serving.http.schemas import ServedModel
 from serving.models import Source
-from serving.supply import Loader
+from serving.plugins import Loader
 from training.boots.model import Card, Line
 from training.registry.champions import project_params
 

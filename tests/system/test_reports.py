@@ -19,10 +19,10 @@ from selenium.webdriver.support.ui import Select
 from benchmarks.matrices import main as matrices_page
 from data.families import FAMILIES
 from data.fingerprints import validity as ingested
-from data.paths import Places
+from data.paths import FamilyPaths
 from features.fingerprints import matrix as featurized
+from serving.plugins import family_plugin
 from serving.report import main
-from serving.supply import supply
 from tests.system.browsing import charts, faults, points, widen
 from tests.system.fingerprints.inputs import fingerprints
 from training.fingerprints import stages as trained
@@ -57,7 +57,7 @@ def project(short_project, made_once):
 @pytest.fixture
 def page(project):
     """Return the text of a family's page."""
-    return lambda family: Places(family, project).page.read_text()
+    return lambda family: FamilyPaths(family, project).page.read_text()
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def redrawn(project, tmp_path, monkeypatch, capsys):
     def draw(family, change):
         shutil.copytree(project, tmp_path / "copy", symlinks=True)
         monkeypatch.chdir(tmp_path / "copy")
-        places = Places(family)
+        places = FamilyPaths(family)
         places.page.unlink()
         change(places)
         code = main([family])
@@ -85,11 +85,11 @@ def assigned(path, **columns):
 
 
 def metrics_of(project, family):
-    return json.loads(Places(family, project).metrics.read_text())
+    return json.loads(FamilyPaths(family, project).metrics.read_text())
 
 
 def evaluated(project, family, name):
-    return pd.read_parquet(Places(family, project).evaluated / f"{name}.parquet")
+    return pd.read_parquet(FamilyPaths(family, project).evaluated / f"{name}.parquet")
 
 
 def lead(text):
@@ -128,13 +128,13 @@ def test_a_page_is_self_contained_and_small(family, page):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_page_drawn_again_has_the_same_bytes(family, project):
-    assert supply(family).page(project) == supply(family).page(project)
+    assert family_plugin(family).page(project) == family_plugin(family).page(project)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_browser_shows_a_page_without_faults(family, project, browser):
-    assert {*faults(browser, Places(family, project).page)} <= KNOWN_FAULTS
+    assert {*faults(browser, FamilyPaths(family, project).page)} <= KNOWN_FAULTS
     assert len(charts(browser)) >= CHARTS[family]
 
 
@@ -295,7 +295,7 @@ def trusted(made_once):
 
 @pytest.mark.browser
 def test_the_page_of_fingerprints_says_which_profiles_can_be_trusted(trusted, browser):
-    places = Places("fingerprints", trusted)
+    places = FamilyPaths("fingerprints", trusted)
     text, trust = places.page.read_text(), pd.read_parquet(places.profiled / "trust.parquet")
     assert lead(text).startswith(f"{trust['enough'].sum()} of {len(trust)} profiles can be trusted")
     refused = table(text, "overview-refused")
@@ -373,7 +373,7 @@ def rows_of(browser):
 @pytest.mark.browser
 def test_tables_are_sorted_by_mouse_keyboard_and_on_a_telephone(project, browser):
     widen(browser, 1400)
-    browser.get(Places("comparisons", project).page.as_uri())
+    browser.get(FamilyPaths("comparisons", project).page.as_uri())
     before = rows_of(browser)
     accuracy = browser.find_element("css selector", "#opponents-grouped th:nth-child(3)")
     accuracy.find_element("tag name", "button").click()
@@ -403,7 +403,7 @@ def test_tables_are_sorted_by_mouse_keyboard_and_on_a_telephone(project, browser
 @pytest.mark.browser
 def test_pointing_at_a_mark_shows_its_value(project, browser):
     widen(browser, 1400)
-    browser.get(Places("comparisons", project).page.as_uri())
+    browser.get(FamilyPaths("comparisons", project).page.as_uri())
     box = browser.find_element("css selector", "#figure-6-9 .on-wide .spots rect")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
     ActionChains(browser).move_to_element(box).move_by_offset(1, 0).perform()

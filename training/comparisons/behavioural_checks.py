@@ -33,26 +33,28 @@ _WORSE = (0.05, 0.1, 0.2, 0.4, 1.0)
 class Case:
     """A comparison: baseline, target and earlier runs of every configuration, with a description."""
 
-    told: str
+    description: str
     better: Better
     configurations: tuple[tuple[Floats, Floats, Runs], ...]
 
-    def changed(self, change: Callable[[Floats], Floats], description: str = "") -> Case:
+    def change_targets(self, change: Callable[[Floats], Floats], description: str = "") -> Case:
         """Return a copy with `change` applied to the targets."""
         configurations = tuple((b, change(t), h) for b, t, h in self.configurations)
-        return replace(self, told=description or self.told, configurations=configurations)
+        return replace(self, description=description or self.description, configurations=configurations)
 
-    def everywhere(self, change: Callable[[Floats], Floats], description: str) -> Case:
+    def change_all_samples(self, change: Callable[[Floats], Floats], description: str) -> Case:
         """Return a copy with `change` applied to all samples."""
         configurations = tuple(
             (change(b), change(t), tuple(map(change, h))) for b, t, h in self.configurations
         )
-        return replace(self, told=description, configurations=configurations)
+        return replace(self, description=description, configurations=configurations)
 
-    def worse(self, share: float) -> Case:
+    def worsen_targets(self, share: float) -> Case:
         """Return a copy with targets that are worse by `share`."""
         factor = 1 + share if self.better == "lower" else 1 / (1 + share)
-        return self.changed(lambda samples: samples * factor, f"{100 * share:g} % worse, {self.told}")
+        return self.change_targets(
+            lambda samples: samples * factor, f"{100 * share:g} % worse, {self.description}"
+        )
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Violation:
         return f'it breaks the rule "{self.rule}": {self.probability:.3f} for {self.case}'
 
 
-def broken(
+def find_violations(
     judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[BehaviouralCheck]
 ) -> Iterator[Violation]:
     """Yield a violation for each check that a model violates; `judge` returns its probabilities."""
@@ -90,18 +92,18 @@ def broken(
             yield Violation(rule.name, rule.cases[wrong[0]].told, float(probabilities[wrong[0]]))
 
 
-def rules(seed: int) -> tuple[BehaviouralCheck, ...]:
+def build_checks(seed: int) -> tuple[BehaviouralCheck, ...]:
     """Return all checks, with cases drawn by `seed`."""
     draw = np.random.default_rng(seed)
-    return (*_plain(draw), *_orders(draw), *_sames(draw), *_judged(draw))
+    return (*_plain_checks(draw), *_order_checks(draw), *_invariance_checks(draw), *_verdict_checks(draw))
 
 
 def sides_of(cases: Sequence[Case]) -> Sides:
     """Convert cases to `Sides`."""
     sizes = [len(case.configurations) for case in cases]
     rows = [configuration for case in cases for configuration in case.configurations]
-    baseline = _samples([(before,) for before, _, _ in rows])
-    target = _samples([(after,) for _, after, _ in rows])
+    baseline = _join_runs([(before,) for before, _, _ in rows])
+    target = _join_runs([(after,) for _, after, _ in rows])
     return Sides(
         np.repeat(np.arange(len(cases)), sizes),
         len(cases),
@@ -109,14 +111,14 @@ def sides_of(cases: Sequence[Case]) -> Sides:
         np.repeat([-1.0 if case.better == "lower" else 1.0 for case in cases], sizes),
         baseline,
         target,
-        _samples([history for _, _, history in rows]),
-        _samples([() for _ in rows]),
+        _join_runs([history for _, _, history in rows]),
+        _join_runs([() for _ in rows]),
         five_numbers(baseline),
         five_numbers(target),
     )
 
 
-def _samples(lists: Sequence[Runs]) -> Samples:
+def _join_runs(lists: Sequence[Runs]) -> Samples:
     lengths = np.array([sum(map(len, runs)) for runs in lists], np.int64)
     flat: list[Floats] = [np.zeros(0), *(run for runs in lists for run in runs)]
     orders = [np.zeros(0, np.int64), *(np.full(len(run), n) for runs in lists for n, run in enumerate(runs))]
@@ -124,7 +126,7 @@ def _samples(lists: Sequence[Runs]) -> Samples:
     return Samples(np.concatenate(flat), np.concatenate(orders), stops - lengths, stops)
 
 
-def unchanged(
+def draw_unchanged(
     draw: np.random.Generator,
     noise: float,
     size: int,
@@ -153,18 +155,20 @@ def unchanged(
     return Case(description, better, sides)
 
 
-def _drawn(draw: np.random.Generator, noises: Sequence[float], histories: Sequence[int]) -> Iterator[Case]:
+def _draw_unchanged_cases(
+    draw: np.random.Generator, noises: Sequence[float], histories: Sequence[int]
+) -> Iterator[Case]:
     """Yield unchanged comparisons of all kinds."""
     for number, (noise, size, better, history) in enumerate(
         product(noises, (3, 5, 10, 30), _DIRECTIONS, histories)
     ):
         level = _MAGNITUDES[number % len(_MAGNITUDES)]
-        yield unchanged(
+        yield draw_unchanged(
             draw, noise, size, level=level, better=better, configurations=1 + number % 3, history=history
         )
 
 
-def _centred(case: Case) -> Case:
+def _centre_runs(case: Case) -> Case:
     """Return a copy where all runs of a configuration have the baseline's median."""
     configurations = tuple(
         (b, t * (np.median(b) / np.median(t)), tuple(h * (np.median(b) / np.median(h)) for h in past))
@@ -195,7 +199,7 @@ def never_less(chain: int) -> Holds:
     return never_falls
 
 
-def alike(count: int) -> Holds:
+def equal_in_groups(count: int) -> Holds:
     """Return a function that checks that each `count` neighbouring cases have the same probability."""
 
     def all_equal(probability: Floats, _: float) -> NDArray[np.bool_]:
@@ -205,67 +209,75 @@ def alike(count: int) -> Holds:
     return all_equal
 
 
-def _plain(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
-    tight = tuple(_centred(case) for case in _drawn(draw, (0.003,), (0, 8)))
+def _plain_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
+    tight = tuple(_centre_runs(case) for case in _draw_unchanged_cases(draw, (0.003,), (0, 8)))
     yield BehaviouralCheck(
-        "twice as slow with tight samples is at least 0.99", at_least(0.99), tuple(c.worse(1) for c in tight)
+        "twice as slow with tight samples is at least 0.99",
+        at_least(0.99),
+        tuple(c.worsen_targets(1) for c in tight),
     )
-    small = tuple(case.worse(share) for case in tight for share in (0.2, 0.1, 0.07))
+    small = tuple(case.worsen_targets(share) for case in tight for share in (0.2, 0.1, 0.07))
     yield BehaviouralCheck("20, 10 and 7 % worse with 0.3 % noise are at least 0.95", at_least(0.95), small)
     same = tuple(
-        replace(case, told=f"identical sides, {case.told}", configurations=identical)
-        for case in _drawn(draw, (0.003, 0.1), (0, 8))
+        replace(case, description=f"identical sides, {case.description}", configurations=identical)
+        for case in _draw_unchanged_cases(draw, (0.003, 0.1), (0, 8))
         if (identical := tuple((b, b.copy(), h) for b, _, h in case.configurations))
     )
     yield BehaviouralCheck("identical sides are at most 0.02", at_most(0.02), same)
-    better = tuple(case.worse(1 / (1 + gain) - 1) for case in tight for gain in (0.03, 0.5))
+    better = tuple(case.worsen_targets(1 / (1 + gain) - 1) for case in tight for gain in (0.03, 0.5))
     yield BehaviouralCheck("improvements are at most 0.02", at_most(0.02), better)
 
 
-def _orders(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
-    chains = _drawn(draw, (0.001, 0.01, 0.03, 0.1), (0, 10))
-    cases = tuple(member for case in chains for member in (case, *(case.worse(share) for share in _WORSE)))
+def _order_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
+    chains = _draw_unchanged_cases(draw, (0.001, 0.01, 0.03, 0.1), (0, 10))
+    cases = tuple(
+        member for case in chains for member in (case, *(case.worsen_targets(share) for share in _WORSE))
+    )
     yield BehaviouralCheck("worse by more is never less probable", never_less(1 + len(_WORSE)), cases)
     repeated = tuple(
-        case.everywhere(partial(np.tile, reps=times), f"{case.told}, each {times} times")
-        for start in _drawn(draw, (0.01, 0.03), (0,))
-        for case in [_centred(start).worse(0.2)]
+        case.change_all_samples(partial(np.tile, reps=times), f"{case.description}, each {times} times")
+        for start in _draw_unchanged_cases(draw, (0.01, 0.03), (0,))
+        for case in [_centre_runs(start).worsen_targets(0.2)]
         for times in (1, 2, 4)
     )
     yield BehaviouralCheck("more samples of the same shift never make it less sure", never_less(3), repeated)
 
 
-def _sames(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
+def _invariance_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     cases: list[Case] = []
-    for case in _drawn(draw, (0.01, 0.1), (0, 8)):
-        worsened = case.worse(0.08)
-        copied = replace(worsened, told=f"a copied configuration, {worsened.told}")
+    for case in _draw_unchanged_cases(draw, (0.01, 0.1), (0, 8)):
+        worsened = case.worsen_targets(0.08)
+        copied = replace(worsened, description=f"a copied configuration, {worsened.description}")
         copied = replace(copied, configurations=(*worsened.configurations, worsened.configurations[0]))
         cases += [
             worsened,
-            worsened.everywhere(
-                lambda samples: samples[::-1].copy(), f"samples in reverse order, {worsened.told}"
+            worsened.change_all_samples(
+                lambda samples: samples[::-1].copy(), f"samples in reverse order, {worsened.description}"
             ),
-            worsened.everywhere(lambda samples: samples * 1024.0, f"another unit, {worsened.told}"),
+            worsened.change_all_samples(
+                lambda samples: samples * 1024.0, f"another unit, {worsened.description}"
+            ),
             copied,
         ]
     yield BehaviouralCheck(
-        "order of samples, unit and copied configurations change nothing", alike(4), tuple(cases)
+        "order of samples, unit and copied configurations change nothing", equal_in_groups(4), tuple(cases)
     )
 
 
-def _judged(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
+def _verdict_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     passing, failing = [], []
     for better in _DIRECTIONS:
-        ten = _centred(unchanged(draw, 0.01, 10, better=better))
-        wild = ten.changed(lambda samples: np.append(samples[1:], samples[0] * 1.5), "one outlier in ten")
+        ten = _centre_runs(draw_unchanged(draw, 0.01, 10, better=better))
+        outlier = ten.change_targets(
+            lambda samples: np.append(samples[1:], samples[0] * 1.5), "one outlier in ten"
+        )
         modes = np.array([100.0, 100.4, 99.7, 100.1, 99.9, 120.0, 120.3, 119.6, 120.2, 119.8])
         two = Case("two modes", better, ((modes, modes * 1.001, ()),))
         whole = np.array([20.0, 20.0, 21.0, 20.0, 21.0, 20.0])
         ties = Case("whole milliseconds with ties", better, ((whole, whole[::-1].copy(), ()),))
-        three = _centred(unchanged(draw, 0.01, 3, better=better))
-        passing += [wild, two, ties, three]
-        failing += [case.worse(0.4) for case in (wild, two, three)]
+        three = _centre_runs(draw_unchanged(draw, 0.01, 3, better=better))
+        passing += [outlier, two, ties, three]
+        failing += [case.worsen_targets(0.4) for case in (outlier, two, three)]
         factor = 1.3 if better == "lower" else 1 / 1.3
         failing.append(replace(ties, configurations=((whole, np.round(whole * factor), ()),)))
     yield BehaviouralCheck("an unchanged level passes", lambda p, threshold: p < threshold, tuple(passing))

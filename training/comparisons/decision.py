@@ -17,7 +17,7 @@ from data.tables.files import replacing
 from data.tables.specs import read_table
 from training.comparisons.family import Examples, Family, FeatureTable
 from training.estimators.answering import CalibrationMap
-from training.evaluation.calibration import calibrated, calibration_error
+from training.evaluation.calibration import calibration_error, learn_calibration
 from training.evaluation.metrics import DIGITS
 from training.evaluation.thresholds import (
     GUARANTEE,
@@ -25,16 +25,16 @@ from training.evaluation.thresholds import (
     DecisionPolicy,
     DecisionThresholds,
     Limits,
+    OrdinaryCases,
     RiskGuarantee,
-    Scored,
-    Usual,
+    ScoredCases,
     VerdictCosts,
-    below_floor,
-    cuts_for,
-    discounted,
-    kept,
-    looking,
-    verdicts,
+    below_min_effect,
+    discount_below,
+    guarantee_rates,
+    limit_reviews,
+    thresholds_for,
+    verdicts_with_minimum,
 )
 
 Floats = NDArray[np.float64]
@@ -45,10 +45,10 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
 
     Rows below the minimum effect size are flagged.
     """
-    floor, path = family.section.decide.floor or 0.0, family.featurized("bare")
+    min_effect_size, path = family.section.decide.min_effect_size or 0.0, family.stage_file("bare")
     bare = FeatureTable.read(path, table.columns).examples
-    without = replace(bare, below=below_floor(read_changes(path, table), floor))
-    below = below_floor(read_changes(family.featurized("changes"), table), floor)
+    without = replace(bare, below=below_min_effect(read_changes(path, table), min_effect_size))
+    below = below_min_effect(read_changes(family.stage_file("changes"), table), min_effect_size)
     return replace(table.examples, below=below, bare=without)
 
 
@@ -70,7 +70,7 @@ SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 
 
 @dataclass(frozen=True)
-class HeldRows:
+class InnerPredictions:
     """The training rows of a part, with the out-of-fold predictions of inner folds."""
 
     y: NDArray[np.int64]  # shape (n_rows,): 1 is fail
@@ -88,61 +88,73 @@ class Decision:
     calibration: CalibrationMap  # learned from rows not below the minimum effect size
     beneath: float  # factor of probabilities below the minimum effect size, where models don't learn
     threshold: float  # calibrated probability; ``fail`` is the better guess from there on
-    promise: RiskGuarantee
-    wish: DecisionPolicy
+    guarantee: RiskGuarantee
+    policy: DecisionPolicy
     cuts: DecisionThresholds
     sending: tuple[DecisionThresholds, ...]  # the thresholds for each review rate of `SENT`
 
-    def told(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
+    def calibrate_and_discount(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
         """Return calibrated probabilities, multiplied by `beneath` below the minimum effect size."""
-        return discounted(self.calibration.of(probability), below, self.beneath)
+        return discount_below(self.calibration.map_probability(probability), below, self.beneath)
 
 
-def decision(inner: HeldRows, threshold: float, how: Decide, seed: int) -> Decision:
+def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed: int) -> Decision:
     """Learn the steps from probability to verdict from out-of-fold predictions."""
     below, above = inner.below, ~inner.below
-    calibration = calibrated(inner.y[above], inner.probability[above], inner.groups[above])
+    calibration = learn_calibration(inner.y[above], inner.probability[above], inner.groups[above])
     # the fails below the minimum effect size, over the expected ones
-    expected = calibration.of(inner.probability[below]).sum()
+    expected = calibration.map_probability(inner.probability[below]).sum()
     beneath = min(1.0, float((inner.y[below].sum() + 1) / (expected + 1)))
-    adjusted = discounted(calibration.of(inner.probability), below, beneath)
+    adjusted = discount_below(calibration.map_probability(inner.probability), below, beneath)
     costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
-    wish = DecisionPolicy(how.missed, how.false_alarms, how.looks, costs)
-    cut, promise = float(calibration.of(threshold)), promised(inner, adjusted, how, seed)
-    usual = Usual(np.where(below, 0.0, adjusted), inner.groups)
-    sending = tuple(looking(cut, usual, share, Limits(cheapest=0.0)) for share in SENT)
-    return Decision(calibration, beneath, cut, promise, wish, cuts_for(promise, cut, wish, usual), sending)
+    policy = DecisionPolicy(
+        how.max_false_negative_rate, how.max_false_positive_rate, how.max_review_rate, costs
+    )
+    cut, guarantee = (
+        float(calibration.map_probability(threshold)),
+        learn_guarantee(inner, adjusted, how, seed),
+    )
+    usual = OrdinaryCases(np.where(below, 0.0, adjusted), inner.groups)
+    sending = tuple(limit_reviews(cut, usual, share, Limits(cheapest=0.0)) for share in SENT)
+    return Decision(
+        calibration, beneath, cut, guarantee, policy, thresholds_for(guarantee, cut, policy, usual), sending
+    )
 
 
-def promised(inner: HeldRows, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
+def learn_guarantee(inner: InnerPredictions, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
     """Return the guarantees for the calibrated probabilities `adjusted` of the rows `inner`."""
     fails, passes = inner.y == 1, inner.y == 0
-    missed = kept(Scored(adjusted, fails, inner.groups), _shares(how.missed), how.confidence, seed)
+    missed_levels = guarantee_rates(
+        ScoredCases(adjusted, fails, inner.groups),
+        _guaranteed_shares(how.max_false_negative_rate),
+        how.confidence,
+        seed,
+    )
     # nothing fails below the minimum effect size
-    spared = Scored(np.where(inner.below, 1.0, 1 - adjusted), passes, inner.groups)
-    turned = kept(spared, _shares(how.false_alarms), how.confidence, seed)
+    spared = ScoredCases(np.where(inner.below, 1.0, 1 - adjusted), passes, inner.groups)
+    turned = guarantee_rates(spared, _guaranteed_shares(how.max_false_positive_rate), how.confidence, seed)
     return RiskGuarantee(
         how.confidence,
         int(fails.sum()),
         len(np.unique(inner.groups[fails])),
-        tuple(missed),
-        tuple(level.turned() for level in turned),
+        tuple(missed_levels),
+        tuple(level.for_opposite_class() for level in turned),
         GUARANTEE,
     )
 
 
-def _shares(wished: float | None) -> list[float]:
+def _guaranteed_shares(wished: float | None) -> list[float]:
     return sorted({*SHARES, *([] if wished is None else [wished])})
 
 
-def write_held(directory: Path, predicted: Iterable[tuple[str, str, Floats]]) -> None:
+def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Floats]]) -> None:
     """Write out-of-fold probabilities; `predicted` has part, model and the probabilities of training rows."""
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
         arrays: dict[str, Any] = {f"{part} {model}": probability for part, model, probability in predicted}
         np.savez_compressed(file, **arrays)
 
 
-def read_held(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
+def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
     """Return the out-of-fold probabilities of each part and model in `cells`."""
     path = directory / OUT_OF_FOLD_FILE
     try:
@@ -155,32 +167,47 @@ def read_held(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]
 
 
 #: Columns of counts; one row per fold, entry, kind and share.
-COUNTED = ("cases", "fails", "missed", "passes", "false_alarms", "unsure")
+COUNTED = ("cases", "fails", "false_negatives", "passes", "false_positives", "unsure")
 
 
-def outcomes(
+def count_outcomes(
     learned: Decision, y: NDArray[np.int64], adjusted: Floats, below: NDArray[np.bool_]
 ) -> pd.DataFrame:
     """Count the verdicts that each threshold gives for the test rows of a fold.
 
     `y` are the labels, 1 is fail; `adjusted` the calibrated probabilities; `below` flags rows below the
-    minimum effect size; all of shape (n_rows,). Columns: ``kind`` ("chosen", "missed", "false_alarms" or
-    "sent"), ``share`` (the requested limit), ``made`` (whether it could be guaranteed) and `COUNTED`.
+    minimum effect size; all of shape (n_rows,). Columns: ``kind`` ("chosen", "max_false_negative_rate",
+    "max_false_positive_rate" or "sent"), ``share`` (the requested limit), ``made`` (whether it could be
+    guaranteed) and `COUNTED`.
     """
-    promise, threshold = learned.promise, learned.threshold
-    cells = [("chosen", 0.0, True, learned.cuts, learned.wish.beneath)]
-    for level in promise.missed:
-        wish = DecisionPolicy(missed=level.share)
-        cells.append(("missed", level.share, level.cut is not None, cuts_for(promise, threshold, wish), True))
-    for level in promise.false_alarms:
-        wish = DecisionPolicy(false_alarms=level.share)
+    guarantee, threshold = learned.guarantee, learned.threshold
+    cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]
+    for level in guarantee.false_negatives:
+        policy = DecisionPolicy(max_false_negative_rate=level.share)
         cells.append(
-            ("false_alarms", level.share, level.cut is not None, cuts_for(promise, threshold, wish), False)
+            (
+                "max_false_negative_rate",
+                level.share,
+                level.cut is not None,
+                thresholds_for(guarantee, threshold, policy),
+                True,
+            )
+        )
+    for level in guarantee.false_positives:
+        policy = DecisionPolicy(max_false_positive_rate=level.share)
+        cells.append(
+            (
+                "max_false_positive_rate",
+                level.share,
+                level.cut is not None,
+                thresholds_for(guarantee, threshold, policy),
+                False,
+            )
         )
     cells += [("sent", share, True, cuts, False) for share, cuts in zip(SENT, learned.sending, strict=True)]
     failed, rows = y == 1, []
     for kind, share, made, cuts, beneath in cells:
-        verdict = verdicts(cuts, adjusted, below, beneath=beneath)
+        verdict = verdicts_with_minimum(cuts, adjusted, below, unsure_below=beneath)
         counts = (
             len(y),
             failed.sum(),
@@ -194,7 +221,7 @@ def outcomes(
     return pd.DataFrame(rows)
 
 
-def summaries(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -> dict[str, Any]:
+def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -> dict[str, Any]:
     """Return the entries of metrics.json on each model's probabilities and guarantees in one split."""
     summary: dict[str, Any] = {}
     for entry, counts in counted[counted["split"] == split].groupby("entry", sort=True):
@@ -204,31 +231,37 @@ def summaries(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -> dict
         failed = (rows["status"] == "fail").to_numpy(np.int64)
         error = calibration_error(failed, rows["probability"].to_numpy(np.float64))
         kinds = {
-            str(kind): rates(part).to_dict("records") for kind, part in counts.groupby("kind", sort=True)
+            str(kind): pool_rates(part).to_dict("records") for kind, part in counts.groupby("kind", sort=True)
         }
         summary[str(entry)] = {"calibration_error": round(error, DIGITS), **kinds}
     return summary
 
 
-def sent(promises: dict[str, Any]) -> pd.DataFrame:
+def review_curve(by_entry: dict[str, Any]) -> pd.DataFrame:
     """Return the data of DVC's plot: one row per model and review rate."""
-    tables = [pd.DataFrame(rows["sent"]).assign(entry=entry) for entry, rows in promises.items()]
-    return pd.concat(tables, ignore_index=True)[["entry", "unsure", "missed", "false_alarms"]]
+    tables = [pd.DataFrame(rows["sent"]).assign(entry=entry) for entry, rows in by_entry.items()]
+    return pd.concat(tables, ignore_index=True)[
+        ["entry", "unsure", "false_negative_rate", "false_positive_rate"]
+    ]
 
 
-def rates(counted: pd.DataFrame) -> pd.DataFrame:
+def pool_rates(counted: pd.DataFrame) -> pd.DataFrame:
     """Pool the folds of one entry and kind: one row per share, with rates instead of counts.
 
-    ``share``; ``folds``, ``made`` (number of folds where it could be guaranteed) and ``held`` (in how many of
-    these it held); ``missed``, a share of the fails, ``false_alarms``, of the passes, and ``unsure``, of all
-    cases.
+    ``share``; ``folds``, ``made`` (number of folds where it could be guaranteed) and ``n_kept`` (in how many
+    of these it held); ``false_negative_rate``, a share of the fails, ``false_positive_rate``, of the passes,
+    and ``unsure``, of all cases.
     """
-    wrong = counted["missed"] / counted["fails"]
-    if (counted["kind"] == "false_alarms").any():
-        wrong = counted["false_alarms"] / counted["passes"]
+    wrong = counted["false_negatives"] / counted["fails"]
+    if (counted["kind"] == "max_false_positive_rate").any():
+        wrong = counted["false_positives"] / counted["passes"]
     within = counted["made"] & (wrong <= counted["share"])
-    shares = counted.assign(held=within, folds=1).groupby("share", sort=True)
-    sums = shares[[*COUNTED, "folds", "made", "held"]].sum().reset_index()
-    parts = {"missed": "fails", "false_alarms": "passes", "unsure": "cases"}
-    pooled = {name: (sums[name] / sums[whole]).round(DIGITS) for name, whole in parts.items()}
-    return sums[["share", "folds", "made", "held"]].assign(**pooled)
+    shares = counted.assign(n_kept=within, folds=1).groupby("share", sort=True)
+    sums = shares[[*COUNTED, "folds", "made", "n_kept"]].sum().reset_index()
+    parts = {
+        "false_negative_rate": ("false_negatives", "fails"),
+        "false_positive_rate": ("false_positives", "passes"),
+        "unsure": ("unsure", "cases"),
+    }
+    pooled = {name: (sums[count] / sums[whole]).round(DIGITS) for name, (count, whole) in parts.items()}
+    return sums[["share", "folds", "made", "n_kept"]].assign(**pooled)

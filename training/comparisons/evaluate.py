@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from data.parallel import Compute, side_by_side
 from data.tables.files import write_json, write_tables
 from training.comparisons.decision import (
-    HeldRows,
-    decision,
+    InnerPredictions,
+    count_outcomes,
     examples_of,
-    outcomes,
-    read_held,
-    sent,
-    summaries,
+    learn_decision,
+    read_out_of_fold,
+    review_curve,
+    summarise_split,
 )
-from training.comparisons.family import Examples, Family, FeatureTable, Part, parts, stratified
-from training.comparisons.label_review import known_of
-from training.comparisons.train import Fit, tested
+from training.comparisons.family import Examples, Family, FeatureTable, Part, all_parts, stratified_parts
+from training.comparisons.label_review import read_training_data
+from training.comparisons.train import Fit, fit_and_predict
 from training.comparisons.tune import Classified
-from training.estimators.catalogue import CATALOGUE, STEADIEST, pipeline
-from training.evaluation.figures import of_verdicts
-from training.evaluation.metrics import entries
+from training.estimators.catalogue import CATALOGUE, TIE_BREAK_ORDER, build_pipeline
+from training.evaluation.figures import dvc_verdict_figures
+from training.evaluation.metrics import summarise_entries
 from training.evaluation.search import read_tuned, require_parts
 
 Floats = NDArray[np.float64]
@@ -66,19 +66,21 @@ def tie_break(
     """
     names = sorted(predicted, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
-    best = max(names, key=lambda name: _worth(failed, predicted[name], once))
+    best = max(names, key=lambda name: _model_score(failed, predicted[name], once))
     _, group = np.unique(groups, return_inverse=True)
     size = int(group.max()) + 1
     counts = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=DRAWS)
     weights = counts[:, group].astype(np.float64)
     # draws with only one label are left out
     usable = [weight for weight in weights if weight[failed].sum() and weight[~failed].sum()]
-    drawn = {name: np.array([_worth(failed, predicted[name], weight) for weight in usable]) for name in names}
+    drawn = {
+        name: np.array([_model_score(failed, predicted[name], weight) for weight in usable]) for name in names
+    }
     tail = (1 - CONFIDENCE) / 2
     return next(name for name in names if np.quantile(drawn[best] - drawn[name], tail) <= 0)
 
 
-def _worth(failed: Flags, predicted: FoldPredictions, weight: Floats) -> float:
+def _model_score(failed: Flags, predicted: FoldPredictions, weight: Floats) -> float:
     from sklearn.metrics import average_precision_score
 
     recall = np.average(predicted.fails[failed], weights=weight[failed])
@@ -95,24 +97,27 @@ MAJORITY = 0.5
 LARGEST = 3000
 
 
-def curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
+def accuracy_curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
     """Return the accuracy curves on `folds`, with the configurations of seed 000, section 6.7.
 
     ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter`` (number of
     neighbours, or of trees), ``fold``, ``accuracy``.
     """
-    tasks = [(examples.rows(part.train).sample(LARGEST, seed), examples.rows(part.test)) for part in folds]
-    curves_of_fold = partial(_of_fold, seed=seed)
+    tasks = [
+        (examples.select_rows(part.train).drop_passes(LARGEST, seed), examples.select_rows(part.test))
+        for part in folds
+    ]
+    curves_of_fold = partial(_curves_of_fold, seed=seed)
     tables = side_by_side(curves_of_fold, tasks, compute, "accuracy curves")
     rows = [table.assign(fold=number) for number, table in enumerate(tables)]
     return pd.concat(rows, ignore_index=True)[["curve", "parameter", "fold", "accuracy"]]
 
 
-def _of_fold(task: tuple[Examples, Examples], seed: int) -> pd.DataFrame:
+def _curves_of_fold(task: tuple[Examples, Examples], seed: int) -> pd.DataFrame:
     (train, test), rows = task, []
     for curve in ("knn-uniform", "knn-distance", "random-forest", "extra-trees"):
         model = CATALOGUE[curve]
-        whole = pipeline(model, model.start, train.y, seed).fit(train.x, train.y)
+        whole = build_pipeline(model, model.start, train.y, seed).fit(train.x, train.y)
         x, knn = np.asarray(whole[:-1].transform(test.x)), curve.startswith("knn")
         votes = _neighbour_votes(whole[-1], x, train.y) if knn else _tree_votes(whole[-1], x)
         for parameter, share in enumerate(votes, start=1):
@@ -141,66 +146,72 @@ def _tree_votes(classifier: Any, x: Floats) -> Iterator[Floats]:
 
 
 def evaluate(family: Family) -> None:
-    """Write metrics.json, oof.parquet, promises.parquet, curves.parquet, and the plots of DVC."""
-    table, seed = family.table(), family.params.seed
-    verdicts, counted = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
-    folds = stratified(table.examples, family.section.evaluate, seed)
-    accuracies = curves(table.examples, folds, seed, family.params.compute)
-    write_tables(family.places.evaluated, {"oof": verdicts, "promises": counted, "curves": accuracies})
+    """Write metrics.json, oof.parquet, risk_guarantees.parquet, curves.parquet, and the plots of DVC."""
+    table, seed = family.read_features(), family.params.seed
+    verdicts, counted = out_of_fold(family, table, read_tuned(family.paths.tuned, Classified))
+    folds = stratified_parts(table.examples, family.section.evaluate, seed)
+    accuracies = accuracy_curves(table.examples, folds, seed, family.params.compute)
+    write_tables(family.paths.evaluated, {"oof": verdicts, "risk_guarantees": counted, "curves": accuracies})
     content = {
-        **metrics(family, table, verdicts),
-        "promises": {split: summaries(verdicts, counted, split) for split in ("grouped", "stratified")},
+        **metrics_content(family, table, verdicts),
+        "risk_guarantees": {
+            split: summarise_split(verdicts, counted, split) for split in ("grouped", "stratified")
+        },
     }
-    write_json(family.places.metrics, content)
-    shown = of_verdicts(content, "grouped", verdicts)
-    replace(shown, plots={**shown.plots, "sent": sent(content["promises"]["grouped"])}).write(family.places)
+    write_json(family.paths.metrics, content)
+    shown = dvc_verdict_figures(content, "grouped", verdicts)
+    replace(shown, plots={**shown.plots, "sent": review_curve(content["risk_guarantees"]["grouped"])}).write(
+        family.paths
+    )
 
 
 def out_of_fold(
     family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the contents of oof.parquet and promises.parquet.
+    """Return the contents of oof.parquet and risk_guarantees.parquet.
 
     These are the verdicts of models and rules on the test rows of all folds, and the counted outcomes.
     """
     examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
-    below = ~examples.asked
-    folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
-    require_parts(family.places.tuned, tuned, [part.name for part in folds])
-    training_data = known_of(family.features, table, examples)
+    below = ~examples.needs_model
+    folds = [part for part in all_parts(examples, family.section.evaluate, seed) if part.split != "all"]
+    require_parts(family.paths.tuned, tuned, [part.name for part in folds])
+    training_data = read_training_data(family.features_file, table, examples)
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
         Fit(
             name,
             chosen,
-            training_data.of(examples.rows(part.train)),
+            training_data.rows_to_fit(examples.select_rows(part.train)),
             examples.x[part.test],
             seed,
-            table.guide,
+            table.constraints,
         )
         for part, name, chosen in cells
     ]
-    probabilities = side_by_side(tested, fits, family.params.compute, f"evaluate {family.name}")
-    inner_predictions = read_held(family.places.tuned, [(part.name, name) for part, name, _ in cells])
+    probabilities = side_by_side(fit_and_predict, fits, family.params.compute, f"evaluate {family.name}")
+    inner_predictions = read_out_of_fold(family.paths.tuned, [(part.name, name) for part, name, _ in cells])
     rows, counted = [], []
     for (part, name, chosen), probability, inner in zip(cells, probabilities, inner_predictions, strict=True):
-        inside = HeldRows(examples.y[part.train], examples.groups[part.train], inner, below[part.train])
-        learned = decision(inside, chosen.threshold, how, seed)
-        adjusted = learned.told(probability, below[part.test])
+        inside = InnerPredictions(
+            examples.y[part.train], examples.groups[part.train], inner, below[part.train]
+        )
+        learned = learn_decision(inside, chosen.threshold, how, seed)
+        adjusted = learned.calibrate_and_discount(probability, below[part.test])
         counting = np.where(below[part.test], 0.0, adjusted)
-        rows.append(_verdicts(table, part, name, counting, learned.threshold))
-        counts = outcomes(learned, examples.y[part.test], adjusted, below[part.test])
+        rows.append(_verdict_rows(table, part, name, counting, learned.threshold))
+        counts = count_outcomes(learned, examples.y[part.test], adjusted, below[part.test])
         counted.append(counts.assign(split=part.split, repeat=part.repeat, fold=part.fold, entry=name))
     rules = family.rules().reindex(table.frame["comparison_id"])
     rows += [
-        _verdicts(table, part, str(rule), rules[rule].to_numpy(bool)[part.test])
+        _verdict_rows(table, part, str(rule), rules[rule].to_numpy(bool)[part.test])
         for part in folds
         for rule in rules
     ]
     return pd.concat(rows, ignore_index=True), pd.concat(counted, ignore_index=True)
 
 
-def _verdicts(
+def _verdict_rows(
     table: FeatureTable, part: Part, entry: str, values: Any, threshold: float | None = None
 ) -> pd.DataFrame:
     """Return verdicts by flags of fails (`values` of a rule), or by probability and threshold (a model)."""
@@ -221,10 +232,10 @@ def _verdicts(
     )
 
 
-def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict[str, Any]:
+def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict[str, Any]:
     """Return the content of metrics.json."""
     section, how = family.section, family.section.evaluate
-    by_operation = entries(verdicts, "grouped")
+    by_operation = summarise_entries(verdicts, "grouped")
     return {
         "family": family.name,
         "data": {
@@ -236,24 +247,24 @@ def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict
             "operations": int(table.frame["fold_group"].nunique()),
         },
         "seed": family.params.seed,
-        "features": section.featurize.set,
+        "features": section.featurize.feature_set,
         "splits": {
             "grouped": {
-                "scheme": f"{how.grouped_folds} folds of whole operations",
-                "folds": how.grouped_folds,
+                "scheme": f"{how.n_grouped_folds} folds of whole operations",
+                "folds": how.n_grouped_folds,
                 "entries": by_operation,
             },
             "stratified": {
-                "scheme": f"{how.folds} stratified folds at random, {how.repeats} times (seed 000)",
-                "folds": how.folds * how.repeats,
-                "entries": entries(verdicts, "stratified"),
+                "scheme": f"{how.n_folds} stratified folds at random, {how.n_repeats} times (seed 000)",
+                "folds": how.n_folds * how.n_repeats,
+                "entries": summarise_entries(verdicts, "stratified"),
             },
         },
-        "champion": _champion(family, table, verdicts),
+        "champion": _choose_champion(family, table, verdicts),
     }
 
 
-def _champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> str:
+def _choose_champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> str:
     """Return the model to promote, by its verdicts on unseen operations."""
     grouped = verdicts[(verdicts["kind"] == "model") & (verdicts["split"] == "grouped")]
     ordered = {
@@ -264,4 +275,6 @@ def _champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> st
         name: FoldPredictions(rows["probability"].to_numpy(), (rows["verdict"] == "fail").to_numpy())
         for name, rows in ordered.items()
     }
-    return tie_break(table.examples.y == 1, predicted, table.examples.groups, STEADIEST, family.params.seed)
+    return tie_break(
+        table.examples.y == 1, predicted, table.examples.groups, TIE_BREAK_ORDER, family.params.seed
+    )

@@ -17,11 +17,11 @@ from data.comparisons.sides import Floats, Samples, Sides
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.params import Params, load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import digest_of
-from features.comparisons.summaries import Moments, flat, moments, rank_test, welch_t
-from features.comparisons.vectors import DIRECTIONS, EVIDENCE, columns
-from training.estimators.answering import Guide
+from features.comparisons.summaries import Moments, flatten_samples, rank_test, sample_moments, welch_t
+from features.comparisons.vectors import DIRECTIONS, EVIDENCE, model_columns
+from training.estimators.answering import MonotoneConstraints
 
 KEYS = {"comparison_id": "str", "fold_group": "str", "status": "str"}
 
@@ -38,49 +38,49 @@ class Examples:
     #: The same comparisons, in the same order, with features computed without history.
     bare: Examples | None = None
 
-    def rows(self, index: NDArray[np.int64]) -> Examples:
+    def select_rows(self, index: NDArray[np.int64]) -> Examples:
         """Return the rows `index`, in that order."""
         below = None if self.below is None else self.below[index]
-        bare = None if self.bare is None else self.bare.rows(index)
+        bare = None if self.bare is None else self.bare.select_rows(index)
         return Examples(self.x[index], self.y[index], self.groups[index], below, bare)
 
     @property
-    def asked(self) -> NDArray[np.bool_]:
+    def needs_model(self) -> NDArray[np.bool_]:
         """Flags, shape (n_rows,), of rows not below the minimum effect size, which need a model."""
         return np.ones(len(self.y), bool) if self.below is None else ~self.below
 
     @property
-    def lessons(self) -> Examples:
+    def training_rows(self) -> Examples:
         """The rows to fit a model to: those not below the minimum effect size, after those of `bare`.
 
         All rows of this object, where the former have fewer labels.
         """
-        if len(np.unique(self.y[self.asked])) < len(np.unique(self.y)):
+        if len(np.unique(self.y[self.needs_model])) < len(np.unique(self.y)):
             return Examples(self.x, self.y, self.groups)
         full, *bare = (
-            examples.rows(np.flatnonzero(examples.asked))
+            examples.select_rows(np.flatnonzero(examples.needs_model))
             for examples in (self, self.bare)
             if examples is not None
         )
-        return joined(bare[0], full) if bare else replace(full, below=None)
+        return concat_examples(bare[0], full) if bare else replace(full, below=None)
 
     @property
-    def seen(self) -> Examples:
+    def all_rows(self) -> Examples:
         """All rows, after those of `bare`."""
-        return self if self.bare is None else joined(self.bare, self)
+        return self if self.bare is None else concat_examples(self.bare, self)
 
-    def sample(self, rows: int, seed: int) -> Examples:
+    def drop_passes(self, rows: int, seed: int) -> Examples:
         """Drop passes at random until at most `rows` rows that need a model are left; all fails stay."""
-        needed = self.asked
+        needed = self.needs_model
         passes = np.flatnonzero(needed & (self.y == 0))
         surplus = int(needed.sum()) - rows
         if surplus <= 0:
             return self
         out = np.random.default_rng(seed).choice(passes, min(surplus, len(passes) - 1), replace=False)
-        return self.rows(np.delete(np.arange(len(self.y)), out))
+        return self.select_rows(np.delete(np.arange(len(self.y)), out))
 
 
-def joined(first: Examples, second: Examples) -> Examples:
+def concat_examples(first: Examples, second: Examples) -> Examples:
     """Concatenate the rows of both, without `below` and `bare`."""
     return Examples(
         np.concatenate([first.x, second.x]),
@@ -121,14 +121,14 @@ class FeatureTable:
         )
 
     @property
-    def guide(self) -> Guide | None:
+    def constraints(self) -> MonotoneConstraints | None:
         """Directions of the columns for estimators; None if the direction of a column is unknown."""
         if not set(self.columns) <= set(DIRECTIONS):
             return None
         evidence = self.columns.index(EVIDENCE) if EVIDENCE in self.columns else None
-        return Guide(tuple(DIRECTIONS[name] for name in self.columns), evidence)
+        return MonotoneConstraints(tuple(DIRECTIONS[name] for name in self.columns), evidence)
 
-    def reference(self) -> dict[str, float]:
+    def reference_medians(self) -> dict[str, float]:
         """Return the median of every feature over the comparisons that passed (0 where it has no value)."""
         passed = self.frame.loc[self.frame["status"] == "pass", list(self.columns)]
         return {str(name): float(value) for name, value in passed.median().fillna(0.0).items()}
@@ -141,7 +141,7 @@ Rows = NDArray[np.int64]
 class Part:
     """One split into training and test rows."""
 
-    split: str  # ``all``, ``stratified`` or ``grouped``
+    split: str  # ``all``, ``stratified_parts`` or ``grouped_parts``
     #: train, test: row numbers, ascending. The part ``all`` has no test rows.
     train: Rows
     test: Rows
@@ -156,32 +156,32 @@ class Part:
         return self.split if self.split == "all" else f"{self.split}/{repeat}f{self.fold}"
 
 
-def parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
+def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
     """Return the part of all rows, and the parts of both splits."""
     everything = Part("all", np.arange(len(examples.y)), np.arange(0))
-    return [everything, *stratified(examples, how, seed), *grouped(examples, how, seed)]
+    return [everything, *stratified_parts(examples, how, seed), *grouped_parts(examples, how, seed)]
 
 
-def stratified(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
+def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
     """Split at random, with the same share of fails in every fold (seed 000, section 6.6.1)."""
     from sklearn.model_selection import RepeatedStratifiedKFold
 
     fewest = int(np.bincount(examples.y, minlength=2).min())
-    if fewest < how.folds:
+    if fewest < how.n_folds:
         raise InputError(
-            f"{fewest} comparisons have the rarer label; {how.folds} folds need at least {how.folds}",
+            f"{fewest} comparisons have the rarer label; {how.n_folds} folds need at least {how.n_folds}",
             place="stratified split",
         )
-    folds = RepeatedStratifiedKFold(n_splits=how.folds, n_repeats=how.repeats, random_state=seed)
+    folds = RepeatedStratifiedKFold(n_splits=how.n_folds, n_repeats=how.n_repeats, random_state=seed)
     return [
-        Part("stratified", train, test, *divmod(number, how.folds))
+        Part("stratified", train, test, *divmod(number, how.n_folds))
         for number, (train, test) in enumerate(folds.split(examples.x, examples.y))
     ]
 
 
-def grouped(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
+def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
     """Split so that no group is in both training and test rows."""
-    folds = group_folds(examples, how.grouped_folds, seed, "grouped split")
+    folds = group_folds(examples, how.n_grouped_folds, seed, "grouped split")
     return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
 
 
@@ -214,7 +214,7 @@ Flags = NDArray[np.bool_]
 
 def median_worse(sides: Sides, share: float = 0.05) -> Flags:
     """Return true where the target's median is worse than the baseline's by more than `share` of it."""
-    return _any(sides, _median_shift(sides) < -share)
+    return _any_configuration(sides, _median_shift(sides) < -share)
 
 
 def mann_whitney(sides: Sides, p: float) -> Flags:
@@ -223,53 +223,53 @@ def mann_whitney(sides: Sides, p: float) -> Flags:
     Normal approximation with the corrections for ties and continuity, as SciPy computes it for all but the
     smallest samples.
     """
-    return _any(sides, _ranks_worse(sides, p))
+    return _any_configuration(sides, _ranks_worse(sides, p))
 
 
-def welch(sides: Sides, p: float = 0.05) -> Flags:
+def welch_rule(sides: Sides, p: float = 0.05) -> Flags:
     """Return true where Welch's two-sided t test gives less than `p` and the target's mean is worse."""
     from scipy.special import stdtr
 
-    baseline, target = moments(sides.baseline), moments(sides.target)
+    baseline, target = sample_moments(sides.baseline), sample_moments(sides.target)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = welch_t(baseline, target, sides.sign)
         probability = 2 * stdtr(_welch_degrees(baseline, target), t)
-    return _any(sides, (t < 0) & ((probability < p) | np.isneginf(t)))
+    return _any_configuration(sides, (t < 0) & ((probability < p) | np.isneginf(t)))
 
 
-def asv(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
+def asv_rule(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
     """Return true where Mann-Whitney's p is below `p` and the median worse by more than `share`.
 
     airspeed velocity's defaults. With so few samples that no arrangement of them reaches `p` (5 and 5), asv
     falls back on confidence intervals; that fallback is not modelled, so there this rule passes.
     """
-    return _any(sides, _ranks_worse(sides, p) & (_median_shift(sides) < -share))
+    return _any_configuration(sides, _ranks_worse(sides, p) & (_median_shift(sides) < -share))
 
 
-def perfherder(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
+def perfherder_rule(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
     """Return true where the t statistic exceeds `t` and the mean is worse by more than `share`.
 
     This is the rule of Mozilla's alerts.
     """
-    baseline, target = moments(sides.baseline), moments(sides.target)
+    baseline, target = sample_moments(sides.baseline), sample_moments(sides.target)
     with np.errstate(invalid="ignore", divide="ignore"):
         shift = sides.sign * (target.mean - baseline.mean) / np.abs(baseline.mean)
-        return _any(sides, (welch_t(baseline, target, sides.sign) < -t) & (shift < -share))
+        return _any_configuration(sides, (welch_t(baseline, target, sides.sign) < -t) & (shift < -share))
 
 
-def conbench(sides: Sides, z: float = 5.0) -> Flags:
+def conbench_rule(sides: Sides, z: float = 5.0) -> Flags:
     """Return true where the target's mean is over `z` standard deviations worse than the baseline's.
 
     Conbench's lookback z-score. The distribution is that of the means of the baseline's versions if it has
     several, and otherwise that of its samples.
     """
-    means = moments(_version_means(sides.baseline))
-    samples, target = moments(sides.baseline), moments(sides.target)
+    means = sample_moments(_version_means(sides.baseline))
+    samples, target = sample_moments(sides.baseline), sample_moments(sides.target)
     several = means.n > 1
     centre = np.where(several, means.mean, samples.mean)
     deviation = np.sqrt(np.where(several, means.variance, samples.variance))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return _any(sides, sides.sign * (target.mean - centre) / deviation < -z)
+        return _any_configuration(sides, sides.sign * (target.mean - centre) / deviation < -z)
 
 
 #: Rules by their names in metrics and verdicts: of seed 000 (section 6.1), of textbooks, and of airspeed
@@ -278,14 +278,14 @@ RULES: dict[str, Callable[[Sides], Flags]] = {
     "median-5": median_worse,
     "mann-whitney-05": partial(mann_whitney, p=0.05),
     "mann-whitney-001": partial(mann_whitney, p=0.001),
-    "welch-05": welch,
-    "asv": asv,
-    "perfherder": perfherder,
-    "conbench": conbench,
+    "welch-05": welch_rule,
+    "asv": asv_rule,
+    "perfherder": perfherder_rule,
+    "conbench": conbench_rule,
 }
 
 
-def _any(sides: Sides, worse: Flags) -> Flags:
+def _any_configuration(sides: Sides, worse: Flags) -> Flags:
     return np.bincount(sides.comparison[worse], minlength=sides.n_comparisons) > 0
 
 
@@ -309,7 +309,7 @@ def _welch_degrees(baseline: Moments, target: Moments) -> Floats:
 
 def _version_means(samples: Samples) -> Samples:
     """Replace the samples of every version by their mean."""
-    owner, place = flat(samples)
+    owner, place = flatten_samples(samples)
     values, orders = samples.values[place], samples.orders[place]  # noqa: PD011
     edge = np.r_[True, (np.diff(owner) != 0) | (np.diff(orders) != 0)][: len(owner)]
     first = np.flatnonzero(edge)
@@ -337,35 +337,35 @@ class Family:
         return self.params.section
 
     @property
-    def places(self) -> Places:
+    def paths(self) -> FamilyPaths:
         """Paths of the family's files."""
-        return Places(self.name, self.root)
+        return FamilyPaths(self.name, self.root)
 
     @property
-    def features(self) -> Path:
+    def features_file(self) -> Path:
         """File with the labelled vectors."""
-        return self.places.processed / "features.parquet"
+        return self.paths.processed / "features.parquet"
 
-    def table(self) -> FeatureTable:
+    def read_features(self) -> FeatureTable:
         """Read the table of labelled vectors; raises as `FeatureTable.read`."""
-        return FeatureTable.read(self.features, self.columns())
+        return FeatureTable.read(self.features_file, self.columns())
 
-    def featurized(self, name: Literal["changes", "bare", "runs"]) -> Path:
+    def stage_file(self, name: Literal["changes", "bare", "runs"]) -> Path:
         """Return a file on these comparisons from the stage featurize.
 
         It has the worst change of the medians, the vectors without history, or the between-run spread.
         """
-        return self.places.processed / f"{name}.parquet"
+        return self.paths.processed / f"{name}.parquet"
 
 
 def bound() -> Family:
     """Return the family with params.yaml and the files of the working directory."""
     params = load(Comparisons)
-    seen = partial(columns, params.section.featurize.set)
-    return Family(params, seen, partial(_rules, Places(Family.name)))
+    seen = partial(model_columns, params.section.featurize.feature_set)
+    return Family(params, seen, partial(_rule_verdicts, FamilyPaths(Family.name)))
 
 
-def _rules(places: Places) -> pd.DataFrame:
-    tables = ComparisonTables.read(places.interim)
-    sides, index = Sides.of(tables).normalized, pd.Index(tables.comparisons["comparison_id"])
+def _rule_verdicts(paths: FamilyPaths) -> pd.DataFrame:
+    tables = ComparisonTables.read(paths.interim)
+    sides, index = Sides.from_tables(tables).overflow_safe, pd.Index(tables.comparisons["comparison_id"])
     return pd.DataFrame({name: decide(sides) for name, decide in RULES.items()}, index=index)

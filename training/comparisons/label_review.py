@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.labels.consensus import decided, disagreements
+from data.comparisons.labels.consensus import decided_labels, disputed_comparisons
 from data.tables.files import digest_of
 from data.tables.specs import read_table
-from training.comparisons.family import Examples, FeatureTable, joined
-from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
-from training.evaluation.calibration import log_odds, sigmoid
+from training.comparisons.family import Examples, FeatureTable, concat_examples
+from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability
+from training.evaluation.calibration import learn_sigmoid, log_odds
 from training.evaluation.thresholds import best_cut
 
 Floats = NDArray[np.float64]
@@ -42,24 +42,28 @@ _EVEN = 0.5
 class Learnable:
     """All training data."""
 
-    own: Examples  # the user's labels
+    user_labels: Examples  # the user's labels
     #: The extra training data of a champion; its groups are not in `own`.
     start: Examples | None = None
     rest: Floats | None = None  # shape (n_rest, n_features) or None: Unlabelled rows
 
     @property
-    def alone(self) -> bool:
+    def only_user_labels(self) -> bool:
         """Whether the only data is the user's labels."""
         return self.start is None and (self.rest is None or not len(self.rest))
 
     @property
-    def learnt(self) -> Examples:
+    def all_rows(self) -> Examples:
         """All rows to fit a model to."""
-        return self.of(self.own)
+        return self.rows_to_fit(self.user_labels)
 
-    def of(self, labelled: Examples) -> Examples:
+    def rows_to_fit(self, labelled: Examples) -> Examples:
         """Return the rows to fit to if only `labelled` of the user's rows may be used; these come last."""
-        return labelled.lessons if self.start is None else joined(self.start, labelled.lessons)
+        return (
+            labelled.training_rows
+            if self.start is None
+            else concat_examples(self.start, labelled.training_rows)
+        )
 
 
 @dataclass(frozen=True)
@@ -69,33 +73,33 @@ class FewModel:
     fitted: Any
     threshold: float
 
-    def probability(self, x: Floats) -> Floats:
+    def predict_probability(self, x: Floats) -> Floats:
         """Return the probability of fail, shape (n_rows,)."""
         return fail_probability(self.fitted, x)
 
 
-def learned(data: Learnable, seed: int) -> FewModel | None:
+def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
     """Fit a model to `data` and choose its threshold; None while all labels are equal.
 
     With extra training data, the user's labels are used only from `ENOUGH` fails and passes on: passes alone
     teach a model to recognise where a measurement comes from, and it would judge everything from there as
     pass.
     """
-    if data.start is not None and np.bincount(data.own.y, minlength=2).min() < ENOUGH:
+    if data.start is not None and np.bincount(data.user_labels.y, minlength=2).min() < ENOUGH:
         data = Learnable(data.start)
-    model = fitted(data, seed)
+    model = fit_model(data, seed)
     if model is None:
         return None
-    return FewModel(model, threshold(data, model, partial(_fitted, seed=seed), seed))
+    return FewModel(model, choose_threshold(data, model, partial(_fit_extra_trees, seed=seed), seed))
 
 
-def fitted(data: Learnable, seed: int) -> Any:
+def fit_model(data: Learnable, seed: int) -> Any:
     """Fit a model to `data`; None while all labels are equal."""
-    whole = data.learnt
-    return _fitted(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
+    whole = data.all_rows
+    return _fit_extra_trees(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
 
-def threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
+def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
     """Choose the threshold of ``fail`` for models that `fitting` trains on `data`.
 
     The rows labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows count as
@@ -104,16 +108,16 @@ def threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -> float
     well, because the user's may be too few; its passes do not, because unchanged comparisons differ between
     measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5 without enough labels.
     """
-    whole, folds = data.learnt, _folds(data.learnt, seed)
+    whole, folds = data.all_rows, _grouped_folds(data.all_rows, seed)
     if folds is None:
         return _EVEN
     probability = np.zeros(len(whole.y))
     for train, test in folds:
-        probability[test] = fail_probability(fitting(whole.rows(train)), whole.x[test])
-    counted = np.arange(len(whole.y)) >= len(whole.y) - data.own.asked.sum()
+        probability[test] = fail_probability(fitting(whole.select_rows(train)), whole.x[test])
+    counted = np.arange(len(whole.y)) >= len(whole.y) - data.user_labels.needs_model.sum()
     counted |= whole.y == 1
     rest = np.zeros(0) if data.rest is None or not len(data.rest) else fail_probability(model, data.rest)
-    user_part = slice(len(whole.y) - len(data.own.y), None)
+    user_part = slice(len(whole.y) - len(data.user_labels.y), None)
     y = np.concatenate([whole.y[counted], _likely_fails(whole.y[user_part], probability[user_part], rest)])
     return best_cut(y, np.concatenate([probability[counted], rest])).threshold if y.min() < 1 else _EVEN
 
@@ -122,12 +126,12 @@ def _likely_fails(y: Ints, probability: Floats, rest: Floats) -> Floats:
     """Return the weight of each unlabelled row as a fail: 0, or more than 0.5."""
     if len(np.unique(y)) < len((0, 1)) or not len(rest):
         return np.zeros(len(rest))
-    failing = sigmoid(y, log_odds(probability))(log_odds(rest))
+    failing = learn_sigmoid(y, log_odds(probability))(log_odds(rest))
     share = 1 / (1 + np.exp(-failing))
     return np.asarray(np.where(share > _EVEN, share, 0.0))
 
 
-def _folds(examples: Examples, seed: int) -> list[tuple[Ints, Ints]] | None:
+def _grouped_folds(examples: Examples, seed: int) -> list[tuple[Ints, Ints]] | None:
     from sklearn.model_selection import StratifiedGroupKFold
 
     max_folds = min(len(np.unique(examples.groups[examples.y == label])) for label in (0, 1))
@@ -140,16 +144,16 @@ def _folds(examples: Examples, seed: int) -> list[tuple[Ints, Ints]] | None:
     return divided if fair else None
 
 
-def _fitted(examples: Examples, seed: int) -> Any:
+def _fit_extra_trees(examples: Examples, seed: int) -> Any:
     name, params = FEW
-    return pipeline(CATALOGUE[name], params, examples.y, seed).fit(examples.x, examples.y)
+    return build_pipeline(CATALOGUE[name], params, examples.y, seed).fit(examples.x, examples.y)
 
 
 #: Files of the stage featurize: the extra training data, and the unlabelled comparisons.
 START, UNLABELLED_FILE = "start.parquet", "unlabelled.parquet"
 
 
-def known_of(
+def read_training_data(
     features: Path, table: FeatureTable, labelled: Examples, *, unlabelled: bool = False
 ) -> Learnable:
     """Return all training data: `labelled`, and the files next to `features`; unlabelled rows on request."""
@@ -178,10 +182,10 @@ class Suspect:
     #: How much more confident the model is of the other verdict than it usually is where that is the label; 0
     #: if only annotators disagree.
     doubt: float
-    why: tuple[str, ...]  # in words
+    reason: tuple[str, ...]  # in words
 
 
-def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> list[Suspect]:
+def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> list[Suspect]:
     """Return the labels that look wrong, most doubtful first, then labels of disagreeing annotators.
 
     A label is suspected if the model's confidence in the other verdict is at least its mean confidence where
@@ -190,13 +194,13 @@ def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> lis
     `champion` gives the probabilities; of all entries, those that contradict the label are counted.
     """
     champion_rows = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
-    doubt = pd.Series(doubts(champion_rows), champion_rows.index)
+    doubt = pd.Series(label_doubts(champion_rows), champion_rows.index)
     gainsaid = verdicts["verdict"] != verdicts["status"]
     against = gainsaid.groupby(verdicts["comparison_id"]).agg(["sum", "size"])
-    divided = disagreements(labels, champion_rows["status"]).set_index("comparison_id")
+    divided = disputed_comparisons(labels, champion_rows["status"]).set_index("comparison_id")
     divided = divided[divided.index.isin(champion_rows.index)]
     # the person who settled a comparison, or else all who voted
-    votes = decided(labels)
+    votes = decided_labels(labels)
     settled = votes["annotator"].isna()
     votes = votes[settled | ~votes["comparison_id"].isin(votes.loc[settled, "comparison_id"])]
     annotators = votes.dropna(subset=["labelled_by"]).groupby("comparison_id")["labelled_by"].agg(", ".join)
@@ -217,7 +221,7 @@ def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> lis
     return result
 
 
-def doubts(champion_rows: pd.DataFrame) -> Floats:
+def label_doubts(champion_rows: pd.DataFrame) -> Floats:
     """Return how much the confidence in the verdict that is not the label exceeds its threshold.
 
     A negative value supports the label; NaN where a fold has no label of the other kind.
@@ -250,12 +254,12 @@ class Pool:
     start: Examples | None = None  # the extra training data
 
     @property
-    def free(self) -> Ints:
+    def unlabelled_rows(self) -> Ints:
         """The unlabelled rows, ascending."""
         return np.flatnonzero(self.y == UNLABELLED)
 
     @property
-    def known(self) -> Learnable:
+    def training_data(self) -> Learnable:
         """The training data."""
         rows = np.flatnonzero(self.y != UNLABELLED)
         return Learnable(Examples(self.x[rows], self.y[rows], self.groups[rows]), self.start)
@@ -271,21 +275,21 @@ def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     neighbours in a series carry the same information. Fewer than `n` rows are returned if fewer are
     unlabelled.
     """
-    data, free = pool.known, pool.free
-    model = fitted(data, seed) if (data.own.y == 1).any() else None
+    data, free = pool.training_data, pool.unlabelled_rows
+    model = fit_model(data, seed) if (data.user_labels.y == 1).any() else None
     if model is not None and len(free):
         odds = log_odds(fail_probability(model, pool.x[free]))
-        return _spread(pool, free[np.argsort(np.abs(odds), kind="stable")])[:n]
+        return _spread_over_groups(pool, free[np.argsort(np.abs(odds), kind="stable")])[:n]
     # the most suspicious rows, every `ONE_AT_RANDOM`-th place drawn from the others
-    ordered = _spread(pool, free[np.argsort(-pool.suspicion[free], kind="stable")])
+    ordered = _spread_over_groups(pool, free[np.argsort(-pool.suspicion[free], kind="stable")])
     n = min(n, len(ordered))
     suspicious = n - n // ONE_AT_RANDOM
     others = np.random.default_rng(seed).permutation(ordered[suspicious:])[: n - suspicious]
-    places = np.arange(1, len(others) + 1) * (ONE_AT_RANDOM - 1)
-    return np.insert(ordered[:suspicious], np.minimum(places, suspicious), others)
+    positions = np.arange(1, len(others) + 1) * (ONE_AT_RANDOM - 1)
+    return np.insert(ordered[:suspicious], np.minimum(positions, suspicious), others)
 
 
-def _spread(pool: Pool, ordered: Ints) -> Ints:
+def _spread_over_groups(pool: Pool, ordered: Ints) -> Ints:
     """Order rows by their rank in their group; until a fail is labelled, labelled passes raise the rank."""
     names, groups = np.unique(pool.groups, return_inverse=True)
     seen = np.bincount(groups[pool.y == 0], minlength=len(names)) * (not (pool.y == 1).any())

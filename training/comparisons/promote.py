@@ -15,10 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.documents import written
 from features.comparisons.vectors import EVIDENCE
-from training.comparisons.behavioural_checks import broken, rules
+from training.comparisons.behavioural_checks import build_checks, find_violations
 from training.comparisons.decision import read_changes
 from training.comparisons.family import Family, FeatureTable
 from training.comparisons.stored import FILE as EXAMPLES
@@ -26,16 +26,16 @@ from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE, fail_probability
 from training.estimators.compiled_pipeline import FILE as FROZEN
-from training.evaluation.figures import show, verdict_figures
-from training.evaluation.metrics import as_dict, ranked, scores_of
+from training.evaluation.figures import print_results, verdict_figures
+from training.evaluation.metrics import as_dict, rank_models, score_rows
 from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry, paired_difference
 from training.evaluation.search import read_tuned
-from training.evaluation.thresholds import decided
-from training.registry.champions import Tracked, client, mlflow
-from training.registry.contest import Candidate, Compared, Means, promoted
-from training.registry.runs import Logbook, TrackedRun, headline, scores_by_name, trials_of
+from training.evaluation.thresholds import zero_below_min_effect
+from training.plugins import PredictionReaders
+from training.registry.challenger_test import Candidate, ChallengerTest, Compared, promote_candidate
+from training.registry.champions import Tracked, client, import_mlflow
+from training.registry.runs import Logbook, TrackedRun, headline_scores, scores_by_name, trials_of
 from training.registry.stored import TRUSTED_TYPES
-from training.supply import UnseenSupply
 
 _REQUIREMENTS = ["scikit-learn", "xgboost-cpu", "skops"]
 _EXAMPLE_ROWS = 5
@@ -44,16 +44,20 @@ VERDICTS = "verdicts.parquet"
 _KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold")
 
 
-def contest_means(family: Family, metrics: dict[str, Any]) -> Means:
+def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTest:
     """Return the functions that read, compare, log and check the champion of metrics.json."""
-    table = family.table()
-    changes = read_changes(family.featurized("changes"), table)
-    outs = Outs(family, table, changes, pd.read_parquet(family.places.evaluated / "oof.parquet"), metrics)
-    sound = partial(refused, seed=family.params.seed)
-    return Means(TrainedModel.read, partial(_compared, outs), partial(track, outs), sound)
+    table = family.read_features()
+    changes = read_changes(family.stage_file("changes"), table)
+    outs = StageOutputs(
+        family, table, changes, pd.read_parquet(family.paths.evaluated / "oof.parquet"), metrics
+    )
+    check_behaviour = partial(first_violation, seed=family.params.seed)
+    return ChallengerTest(
+        TrainedModel.read, partial(_compare_champion, outs), partial(track_models, outs), check_behaviour
+    )
 
 
-def refused(directory: Path, seed: int) -> str:
+def first_violation(directory: Path, seed: int) -> str:
     """Return the first behavioural check that a model violates, with the case; empty if it passes all.
 
     Models that do not take the feature `EVIDENCE` (such as the vector of seed 000) are not checked.
@@ -61,11 +65,13 @@ def refused(directory: Path, seed: int) -> str:
     model = ReadyModel.read(directory)
     if EVIDENCE not in model.card.features:
         return ""
-    return next(map(str, broken(model.judged, model.card.threshold, rules(seed))), "")
+    return next(
+        map(str, find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed))), ""
+    )
 
 
 @dataclass(frozen=True)
-class Outs:
+class StageOutputs:
     """The outputs of the stages before promotion."""
 
     family: Family
@@ -74,13 +80,13 @@ class Outs:
     verdicts: pd.DataFrame
     metrics: dict[str, Any]
 
-    def grouped(self, model: str) -> pd.DataFrame:
+    def grouped_verdicts(self, model: str) -> pd.DataFrame:
         """Return the verdicts of `model` on unseen operations."""
         rows = self.verdicts
         return rows[(rows["entry"] == model) & (rows["split"] == "grouped")]
 
 
-def _compared(outs: Outs, directory: Path) -> Compared:
+def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
     """Compare the candidate's verdicts with the champion's, none by a model trained on the comparison.
 
     The champion's training comparisons have stored out-of-fold verdicts; it predicts the others.
@@ -90,90 +96,93 @@ def _compared(outs: Outs, directory: Path) -> Compared:
     missing = [name for name in model.card.features if name not in frame.columns]
     if missing:
         raise InputError(f"the feature {missing[0]!r} is no longer computed")
-    probability = model.probability(frame[list(model.card.features)].to_numpy(np.float64))
-    probability = decided(probability, outs.changes, model.card.floor)
+    probability = model.predict_probability(frame[list(model.card.features)].to_numpy(np.float64))
+    probability = zero_below_min_effect(probability, outs.changes, model.card.min_effect_size)
     direct = np.where(probability >= model.card.threshold, "fail", "pass")
     out_of_fold = stored.set_index("comparison_id")["verdict"].reindex(frame["comparison_id"])
-    verdicts = outs.grouped(outs.metrics["champion"]).set_index("comparison_id")["verdict"]
+    verdicts = outs.grouped_verdicts(outs.metrics["champion"]).set_index("comparison_id")["verdict"]
     difference = paired_difference(
         frame["status"].to_numpy() == "fail",
         np.asarray(verdicts.reindex(frame["comparison_id"]).to_numpy() == "fail"),
         np.asarray(np.where(out_of_fold.isna(), direct, out_of_fold.to_numpy(object)) == "fail"),
         frame["fold_group"].to_numpy(np.str_),
-        resamples=how.resamples,
+        n_bootstrap=how.n_bootstrap,
         confidence=how.confidence,
         seed=outs.family.params.seed,
     )
     return Compared(difference, "the same folds", "balanced accuracy")
 
 
-def track(outs: Outs, tags: dict[str, str]) -> Tracked:
+def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
     """Log the best trained model, and all others that are not in MLflow yet; return the best one."""
     family, best = outs.family, outs.metrics["champion"]
-    book = Logbook(family.name, outs.metrics["data"], family.features, tags["evidence"])
-    files_of = mlflow().artifacts.list_artifacts
+    book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])
+    files_of = import_mlflow().artifacts.list_artifacts
     logged = {
         name
-        for name, entry in book.known().items()
+        for name, entry in book.logged_tags().items()
         if "model_uri" in entry and files_of(artifact_uri=entry["model_uri"])
     }
-    searched = read_tuned(family.places.tuned, Classified)["all"]
-    for name in reversed(ranked(outs.metrics["splits"]["grouped"]["entries"])):
+    searched = read_tuned(family.paths.tuned, Classified)["all"]
+    for name in reversed(rank_models(outs.metrics["splits"]["grouped"]["entries"])):
         if name in searched and name not in logged and name != best:
             _track_model(book, outs, name)
     return _track_model(book, outs, best)
 
 
-def _track_model(book: Logbook, outs: Outs, name: str) -> Tracked:
-    model, grouped = TrainedModel.read(outs.family.places.models / name), outs.grouped(name)
-    with book.logged(_run(outs, model.card, grouped)) as run_id:
+def _track_model(book: Logbook, outs: StageOutputs, name: str) -> Tracked:
+    model, grouped = TrainedModel.read(outs.family.paths.models / name), outs.grouped_verdicts(name)
+    with book.log_run(_tracked_run(outs, model.card, grouped)) as run_id:
         model_id = _log_model(run_id, outs, model, grouped)
         tracked = Tracked(run_id, f"models:/{model_id}", model_id)
         book.store.set_tag(run_id, "model_uri", tracked.model_uri)
     return tracked
 
 
-def _run(outs: Outs, card: Card, grouped: pd.DataFrame) -> TrackedRun:
-    name, splits, promises = card.model, outs.metrics["splits"], outs.metrics["promises"]["grouped"]
-    (chosen,) = promises[name]["chosen"]
+def _tracked_run(outs: StageOutputs, card: Card, grouped: pd.DataFrame) -> TrackedRun:
+    name, splits, guarantees = card.model, outs.metrics["splits"], outs.metrics["risk_guarantees"]["grouped"]
+    (chosen,) = guarantees[name]["chosen"]
     title = f"{CATALOGUE[name].title}, folds of whole operations"
     return TrackedRun(
         name,
         {
-            **headline(splits["grouped"]["entries"][name]),
+            **headline_scores(splits["grouped"]["entries"][name]),
             **scores_by_name(splits, name),
-            "calibration_error": promises[name]["calibration_error"],
+            "calibration_error": guarantees[name]["calibration_error"],
             "unsure": chosen["unsure"],
-            **{f"{rate}_beside_unsure": chosen[rate] for rate in ("missed", "false_alarms")},
+            **{
+                f"{rate}_beside_unsure": chosen[rate]
+                for rate in ("false_negative_rate", "false_positive_rate")
+            },
         },
         {
             **card.params,
             "threshold": card.threshold,
             "seed": card.seed,
             "calibration": "none" if card.calibration is None else card.calibration.kind,
-            "unsure_from": card.deciding.low,
-            "fail_from": card.deciding.high,
+            "unsure_from": card.decision_thresholds.low,
+            "fail_from": card.decision_thresholds.high,
         },
         {"model": name},
-        nested=(*_folds(outs.verdicts, name, card.seed), *trials_of(outs.family.places.tuned, name)),
+        nested=(*_fold_runs(outs.verdicts, name, card.seed), *trials_of(outs.family.paths.tuned, name)),
         figures=lambda: verdict_figures(grouped, title),
     )
 
 
-def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[TrackedRun]:
+def _fold_runs(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[TrackedRun]:
     folds = verdicts[verdicts["entry"] == model].groupby(["split", "repeat", "fold"], sort=True)
     for (split, repeat, fold), rows in folds:
         params = {"threshold": rows["threshold"].iloc[0], "seed": seed}
         title, tags = f"{model} {split} r{repeat} f{fold:02}", {"kind": "fold", "split": str(split)}
-        yield TrackedRun(title, as_dict(scores_of(rows)), params, tags)
+        yield TrackedRun(title, as_dict(score_rows(rows)), params, tags)
 
 
-def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame) -> str:
-    flow = mlflow()
+def _log_model(run: str, outs: StageOutputs, model: TrainedModel, grouped: pd.DataFrame) -> str:
+    flow = import_mlflow()
     import mlflow.sklearn as flavour
     from mlflow.models import infer_signature
 
-    trained = outs.family.places.models / model.card.model
+    trained = outs.family.paths.models / model.card.model
     extra = [path for path in (trained / name for name in ("card.json", FROZEN, EXAMPLES)) if path.is_file()]
     example = outs.table.frame[list(model.card.features)].head(_EXAMPLE_ROWS).astype(float)
     with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings(), flow.start_run(run_id=run):
@@ -198,38 +207,47 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
 
 
 WHAT = "comparisons"
-_PLACES = Places("comparisons")
+_PLACES = FamilyPaths("comparisons")
 _VECTORS = _PLACES.processed / "features.parquet"
 _OOF = _PLACES.evaluated / "oof.parquet"
 
 
-def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
+def _read_predictions(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
     oof = pd.read_parquet(root / _OOF)
-    rows = oof[oof["split"] == "grouped"].merge(_groups(root), on="comparison_id", how="left")
+    rows = oof[oof["split"] == "grouped"].merge(_read_groups(root), on="comparison_id", how="left")
     return by_entry(WHAT, rows.rename(columns={"comparison_id": "case"}), metrics["champion"])
 
 
-def _groups(root: Path) -> pd.DataFrame:
+def _read_groups(root: Path) -> pd.DataFrame:
     table = pd.read_parquet(root / _VECTORS, columns=["comparison_id", "fold_group"])
     return table.rename(columns={"fold_group": "group"})
 
 
-def _kept(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
+def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
     rows = pd.read_parquet(directory / "extra_files" / VERDICTS)
     if (root / _VECTORS).is_file():
-        rows = rows.merge(_groups(root), on="comparison_id", how="left")
+        rows = rows.merge(_read_groups(root), on="comparison_id", how="left")
     return OutOfFoldPredictions(WHAT, run, rows.rename(columns={"comparison_id": "case"}))
 
 
-def unseen() -> UnseenSupply:
+def out_of_fold_source() -> PredictionReaders:
     """Return the functions that read out-of-fold predictions."""
-    return UnseenSupply((_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()), _read, _kept)
+    return PredictionReaders(
+        (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
+        _read_predictions,
+        _stored_predictions,
+    )
 
 
 def promote(family: Family) -> None:
     """Update the registry to the pipeline's outputs, then print the table of reference methods."""
-    scores = family.places.metrics
+    scores = family.paths.metrics
     metrics = written(scores, "evaluate")
-    name, model = family.section.registered, metrics["champion"]
-    trained = family.places.models / model
-    show(metrics, promoted(Candidate(name, model, trained, scores, lambda: contest_means(family, metrics))))
+    name, model = family.section.registered_name, metrics["champion"]
+    trained = family.paths.models / model
+    print_results(
+        metrics,
+        promote_candidate(
+            Candidate(name, model, trained, scores, lambda: champion_functions(family, metrics))
+        ),
+    )

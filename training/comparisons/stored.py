@@ -17,30 +17,36 @@ from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from features.comparisons.history import ORDINARY
-from features.comparisons.outliers import NOTHING, without_copies, without_wild
-from features.comparisons.vectors import PreparedComparisons, computed, described, set_of, vectors
+from features.comparisons.outliers import NO_OUTLIERS, without_duplicates, without_outliers
+from features.comparisons.vectors import (
+    PreparedComparisons,
+    feature_vectors,
+    set_to_compute,
+    smallest_set_with,
+    vector_columns,
+)
 from training.estimators import compiled_pipeline, out_of_distribution
 from training.estimators.answering import (
     Answering,
     CalibrationMap,
-    Fitted,
+    FittedPipeline,
     Floats,
     Unit,
     model_answering,
     require_finite,
 )
-from training.estimators.boosted_trees import boosted
-from training.estimators.compiled_pipeline import belongs, write_arrays
-from training.estimators.out_of_distribution import Familiar, OutOfDistributionScore
+from training.estimators.boosted_trees import compile_boosted
+from training.estimators.compiled_pipeline import belongs_to_model, write_arrays
+from training.estimators.out_of_distribution import OutOfDistributionScore, TrainingDistribution
 from training.evaluation.thresholds import (
     DecisionPolicy,
     DecisionThresholds,
     RiskGuarantee,
-    below_floor,
-    cuts_for,
-    decided,
-    discounted,
-    verdicts,
+    below_min_effect,
+    discount_below,
+    thresholds_for,
+    verdicts_with_minimum,
+    zero_below_min_effect,
 )
 from training.registry.stored import (
     MODEL,
@@ -49,7 +55,7 @@ from training.registry.stored import (
     StoredModel,
     beside_model,
     require_width,
-    store,
+    store_model,
 )
 
 Texts = NDArray[np.str_]
@@ -69,7 +75,7 @@ _SPECS = {
 
 
 @dataclass(frozen=True)
-class Precedents:
+class StoredExamples:
     """Labelled comparisons for nearest examples, those that passed before those that failed."""
 
     #: identifiers, benchmarks, operations, statuses: shape (n_examples,)
@@ -86,12 +92,12 @@ class Precedents:
     #: Shape (2,): Median and 95 % quantile of how much medians worsened in training comparisons that passed,
     #: as shares.
     prior: Floats
-    familiar: Familiar  # the distribution of the training comparisons
+    distribution: TrainingDistribution  # the distribution of the training comparisons
 
     def write(self, directory: Path) -> None:
         """Write ``examples.npz`` next to the ``model.skops`` of `directory`."""
         arrays_here = {name: getattr(self, name) for name in _SPECS}
-        distribution = {name: getattr(self.familiar, name) for name in out_of_distribution.SPECS}
+        distribution = {name: getattr(self.distribution, name) for name in out_of_distribution.SPECS}
         write_arrays(directory / FILE, VERSION, directory / MODEL, arrays_here | distribution)
 
     @classmethod
@@ -101,60 +107,65 @@ class Precedents:
         None if the file does not exist, or is of another version or another model.
         """
         path = beside_model(directory, FILE)
-        if not path.is_file() or not belongs(path, VERSION, directory / MODEL):
+        if not path.is_file() or not belongs_to_model(path, VERSION, directory / MODEL):
             return None
-        content = arrays.read(path, _SPECS | out_of_distribution.SPECS)
+        content = arrays.read_arrays(path, _SPECS | out_of_distribution.SPECS)
         require_width(directory, features, len(content["weights"]))
         if sorted(content["statuses"].tolist(), key=LABELS.index) != content["statuses"].tolist():
             raise InputError("holds fail before pass", file=path, place='array "statuses"')
-        distribution = Familiar(**{field.name: content.pop(field.name) for field in fields(Familiar)})
-        return cls(**content, familiar=distribution)
+        distribution = TrainingDistribution(
+            **{field.name: content.pop(field.name) for field in fields(TrainingDistribution)}
+        )
+        return cls(**content, distribution=distribution)
 
-    def nearest(self, vectors: Floats) -> tuple[NDArray[np.intp], Floats]:
+    def find_nearest(self, vectors: Floats) -> tuple[NDArray[np.intp], Floats]:
         """Return the index of the most similar example of each label for each row, and its distance.
 
         Both have shape (n_rows, 2), with columns as in `LABELS`; the index is -1 where no example has the
         label. Distances are in standard deviations of squashed features, weighted by importance.
         """
-        positions = self._placed(vectors)
+        positions = self._scaled_positions(vectors)
         index, distance = np.full((len(positions), 2), -1), np.full((len(positions), 2), np.nan)
         # (a - b)^2 without a^2, which is equal for all examples of a row
-        squared = np.column_stack((positions, np.ones(len(positions)))) @ self._product
-        for label, part in enumerate(self._labels):
+        squared = np.column_stack((positions, np.ones(len(positions)))) @ self._distance_terms
+        for label, part in enumerate(self._label_slices):
             if part.stop > part.start and len(positions):
                 index[:, label] = squared[:, part].argmin(axis=1) + part.start
-                distance[:, label] = np.sqrt(((positions - self._places[index[:, label]]) ** 2).sum(axis=1))
+                distance[:, label] = np.sqrt(
+                    ((positions - self._example_positions[index[:, label]]) ** 2).sum(axis=1)
+                )
         return index, distance
 
     @cached_property
-    def named(self) -> list[tuple[str, str, str, str, str, str]]:
+    def example_records(self) -> list[tuple[str, str, str, str, str, str]]:
         """The id, benchmark, operation and label of every example, its annotators and its time."""
         texts = [getattr(self, name).tolist() for name in _TEXTS]
         return [*zip(*texts, strict=True)]
 
     @cached_property
-    def _labels(self) -> tuple[slice, slice]:
+    def _label_slices(self) -> tuple[slice, slice]:
         passed = int((self.statuses == LABELS[0]).sum())
         return slice(0, passed), slice(passed, len(self.statuses))
 
     @cached_property
-    def _carrying(self) -> NDArray[np.intp]:
+    def _main_features(self) -> NDArray[np.intp]:
         order = np.argsort(-self.weights, kind="stable")
         return order[: int(np.searchsorted(self.weights[order].cumsum(), _CARRIED)) + 1]
 
     @cached_property
-    def _places(self) -> Floats:
-        return self._placed(self.rows.astype(np.float64))
+    def _example_positions(self) -> Floats:
+        return self._scaled_positions(self.rows.astype(np.float64))
 
     @cached_property
-    def _product(self) -> Floats:
+    def _distance_terms(self) -> Floats:
         """The matrix that a row, followed by 1, is multiplied with: -2 b, and b^2 below it."""
-        return np.vstack((-2 * self._places.T, (self._places**2).sum(axis=1)))
+        return np.vstack((-2 * self._example_positions.T, (self._example_positions**2).sum(axis=1)))
 
-    def _placed(self, rows: Floats) -> Floats:
-        carrying = self._carrying
+    def _scaled_positions(self, rows: Floats) -> Floats:
+        carrying = self._main_features
         return np.asarray(
-            self.familiar.squashed(rows[:, carrying], carrying) * np.sqrt(self.weights[carrying])
+            self.distribution.squashed_deviations(rows[:, carrying], carrying)
+            * np.sqrt(self.weights[carrying])
         )
 
 
@@ -171,39 +182,39 @@ class Card(StoredCard):
     data_digest: str  # SHA-256 of the training table
     seed: int  # the seed of search and fit
     #: The minimum effect size: a share of the baseline's median.
-    floor: float = 0.005
+    min_effect_size: float = 0.005
     #: The values of every feature in the training rows not below the minimum effect size.
     usual: dict[str, Deciles] = field(default_factory=dict)
     #: Map from the model's probability to the calibrated one, to which thresholds apply; None: the identity.
     calibration: CalibrationMap | None = None
     #: Factor of calibrated probabilities below the minimum effect size, where models don't learn.
     beneath: FiniteFloat = 1.0
-    promise: RiskGuarantee | None = None  # with the thresholds that keep it; None: no guarantee
+    risk_guarantee: RiskGuarantee | None = None  # with the thresholds that keep it; None: no guarantee
     #: Between these thresholds verdicts are ``unsure``; None: ``fail`` from `threshold` on, else ``pass``.
     cuts: DecisionThresholds | None = None
-    wish: DecisionPolicy = field(default_factory=DecisionPolicy)  # the policy that `cuts` were chosen for
+    policy: DecisionPolicy = field(default_factory=DecisionPolicy)  # the policy that `cuts` were chosen for
     #: Between-run variation, as a share, for comparisons without earlier versions.
     run_spread: FiniteFloat = ORDINARY
     #: Share of ordinary comparisons that are called out of distribution.
-    strangeness: OutOfDistributionScore | None = None
+    out_of_distribution: OutOfDistributionScore | None = None
 
     @property
-    def deciding(self) -> DecisionThresholds:
+    def decision_thresholds(self) -> DecisionThresholds:
         """The thresholds between which verdicts are ``unsure``."""
         return self.cuts or DecisionThresholds(self.threshold, self.threshold)
 
-    def told(self, probability: Floats) -> Floats:
+    def apply_calibration(self, probability: Floats) -> Floats:
         """Return the calibrated values of the model's probabilities."""
-        return probability if self.calibration is None else self.calibration.of(probability)
+        return probability if self.calibration is None else self.calibration.map_probability(probability)
 
-    def wishing(self, policy: DecisionPolicy) -> Card:
+    def with_policy(self, policy: DecisionPolicy) -> Card:
         """Return a copy with the policy `policy`; raise InputError if the guarantee does not cover it."""
-        return replace(self, cuts=cuts_for(self.promise, self.threshold, policy), wish=policy)
+        return replace(self, cuts=thresholds_for(self.risk_guarantee, self.threshold, policy), policy=policy)
 
     @property
-    def set(self) -> FeatureSet:
+    def feature_set(self) -> FeatureSet:
         """The set of features that the model takes."""
-        return set_of(self.features)
+        return smallest_set_with(self.features)
 
     def __post_init__(self) -> None:
         """Raise ValueError if a feature is missing in `reference`."""
@@ -220,7 +231,10 @@ class TrainedModel(StoredModel[Card]):
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json``, and ``model.npz`` if the pipeline can be compiled."""
-        stored, arrays = store(directory, self.model, self.card), compiled_pipeline.freeze(self.model)
+        stored, arrays = (
+            store_model(directory, self.model, self.card),
+            compiled_pipeline.compile_pipeline(self.model),
+        )
         if arrays is not None:
             compiled_pipeline.write(directory / compiled_pipeline.FILE, arrays, stored)
 
@@ -238,63 +252,70 @@ class ReadyModel:
 
     answering: Answering
     card: Card
-    precedents: Precedents | None = None
+    examples: StoredExamples | None = None
 
     @classmethod
-    def of(cls, model: TrainedModel) -> ReadyModel:
+    def from_trained(cls, model: TrainedModel) -> ReadyModel:
         """Convert a trained model to its fastest form."""
         pipeline = model.model
-        return cls(compiled_pipeline.freeze(pipeline) or boosted(pipeline) or Fitted(pipeline), model.card)
+        return cls(
+            compiled_pipeline.compile_pipeline(pipeline)
+            or compile_boosted(pipeline)
+            or FittedPipeline(pipeline),
+            model.card,
+        )
 
     @classmethod
     def read(cls, directory: Path) -> ReadyModel:
         """Read the files of `TrainedModel.write`; the pipeline itself only without a usable ``model.npz``."""
         arrays = compiled_pipeline.read(beside_model(directory, compiled_pipeline.FILE), directory / MODEL)
         if arrays is None:
-            ready = cls.of(TrainedModel.read(directory))
+            ready = cls.from_trained(TrainedModel.read(directory))
         else:
             ready = cls(arrays, Card.read(directory))
             require_width(directory, ready.card.features, len(arrays.fill))
-        return replace(ready, precedents=Precedents.read(directory, ready.card.features))
+        return replace(ready, examples=StoredExamples.read(directory, ready.card.features))
 
-    def judged(self, sides: Sides) -> Floats:
-        """Return the probabilities of `decided` after removing duplicates and outliers from the samples."""
-        return self.decided(without_wild(without_copies(sides))[0])
+    def predict_uncleaned(self, sides: Sides) -> Floats:
+        """Remove duplicates and outliers from the samples and return `predict_cleaned`."""
+        return self.predict_cleaned(without_outliers(without_duplicates(sides))[0])
 
-    def decided(self, sides: Sides) -> Floats:
+    def predict_cleaned(self, sides: Sides) -> Floats:
         """Return the probability of ``fail`` of each comparison, 0 below the minimum effect size.
 
         The samples must have no duplicates and outliers. Shape (n_comparisons,).
         """
-        probability, change = self._compared(sides)
-        return decided(probability, change, self.card.floor)
+        probability, change = self._predict_and_compare(sides)
+        return zero_below_min_effect(probability, change, self.card.min_effect_size)
 
-    def verdicts(self, sides: Sides) -> NDArray[np.str_]:
+    def decide_verdicts(self, sides: Sides) -> NDArray[np.str_]:
         """Return the verdicts on comparisons without duplicates and outliers."""
-        probability, change = self._compared(sides)
-        below = below_floor(change, self.card.floor)
-        adjusted = discounted(probability, below, self.card.beneath)
-        return verdicts(self.card.deciding, adjusted, below, beneath=self.card.wish.beneath)
+        probability, change = self._predict_and_compare(sides)
+        below = below_min_effect(change, self.card.min_effect_size)
+        adjusted = discount_below(probability, below, self.card.beneath)
+        return verdicts_with_minimum(
+            self.card.decision_thresholds, adjusted, below, unsure_below=self.card.policy.allows_unsure_below
+        )
 
-    def _compared(self, sides: Sides) -> tuple[Floats, Floats]:
+    def _predict_and_compare(self, sides: Sides) -> tuple[Floats, Floats]:
         """Return the probabilities, and the worst change of the medians."""
-        prepared = PreparedComparisons.compared(sides, NOTHING, self.card.run_spread)
-        features = vectors(prepared.sides, self.computed, steps=prepared.steps)
-        return self.probability(self.asked(features)), prepared.worst_change
+        prepared = PreparedComparisons.from_clean_sides(sides, NO_OUTLIERS, self.card.run_spread)
+        features = feature_vectors(prepared.sides, self.computed_set, steps=prepared.steps)
+        return self.predict_probability(self.select_features(features)), prepared.worst_change
 
     @property
     def unit(self) -> Unit:
         """The unit of the contributions."""
         return self.answering.unit
 
-    def asked(self, vectors: Floats) -> Floats:
-        """Select the model's features, in the order of the card, from the vectors of the set `computed`.
+    def select_features(self, vectors: Floats) -> Floats:
+        """Select the model's features, in the order of the card, from the vectors of the set `computed_set`.
 
         InputError if a feature of the card is no longer computed.
         """
-        return vectors[:, self._places]
+        return vectors[:, self._column_indices]
 
-    def answers(self, columns: Floats) -> tuple[Floats, Floats]:
+    def predict_and_explain(self, columns: Floats) -> tuple[Floats, Floats]:
         """Return the calibrated probability of ``fail``, and the features' contributions to the raw one.
 
         A positive contribution is one towards fail. Linear models: coefficient x deviation from the card's
@@ -309,42 +330,42 @@ class ReadyModel:
 
         Returns
         -------
-        probability : ndarray of shape (n_comparisons,)
+        predict_probability : ndarray of shape (n_comparisons,)
         contributions : ndarray of shape (n_comparisons, n_features)
         """
         with model_answering(self.card.model):
-            raw, contributions = self.answering.answers(columns, self.reference)
-            probability = self._told(raw, columns)
+            raw, contributions = self.answering.predict_and_explain(columns, self.reference_features)
+            probability = self._calibrate_and_raise(raw, columns)
         require_finite(self.card.model, "probability", probability)
         require_finite(self.card.model, "contribution", contributions)
         return probability, contributions
 
-    def probability(self, columns: Floats) -> Floats:
-        """Return only the probability of `answers`; raise ModelError if a number is not finite."""
+    def predict_probability(self, columns: Floats) -> Floats:
+        """Return the probability of `predict_and_explain`; ModelError if a number is not finite."""
         with model_answering(self.card.model):
-            probability = self._told(self.answering.probability(columns), columns)
+            probability = self._calibrate_and_raise(self.answering.predict_probability(columns), columns)
         require_finite(self.card.model, "probability", probability)
         return probability
 
-    def _told(self, raw: Floats, columns: Floats) -> Floats:
+    def _calibrate_and_raise(self, raw: Floats, columns: Floats) -> Floats:
         # calibration is dominated by common rows; clear evidence must count in rare ones, too
         if self.card.calibration is None:
             return raw
-        return self.answering.assured(self.card.told(raw), columns)
+        return self.answering.raise_calibrated(self.card.apply_calibration(raw), columns)
 
     @cached_property
-    def computed(self) -> FeatureSet:
+    def computed_set(self) -> FeatureSet:
         """The set of features that must be computed for the model."""
-        return computed(self.card.set)
+        return set_to_compute(self.card.feature_set)
 
     @cached_property
-    def reference(self) -> Floats:
+    def reference_features(self) -> Floats:
         """The features of an ordinary comparison, from the card, shape (n_features,)."""
         return np.array([self.card.reference[name] for name in self.card.features], np.float64)
 
     @cached_property
-    def _places(self) -> NDArray[np.intp]:
-        names = described(self.computed)
+    def _column_indices(self) -> NDArray[np.intp]:
+        names = vector_columns(self.computed_set)
         for name in self.card.features:
             if name not in names:
                 raise InputError(f"the feature {name!r} is no longer computed")

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from data.parallel import side_by_side
 from data.tables.specs import read_table
-from training.comparisons.decision import HeldRows, decision, examples_of, read_held
+from training.comparisons.decision import InnerPredictions, examples_of, learn_decision, read_out_of_fold
 from training.comparisons.family import Examples, Family, FeatureTable
-from training.comparisons.label_review import known_of
-from training.comparisons.stored import Card, Precedents, ReadyModel, TrainedModel
+from training.comparisons.label_review import read_training_data
+from training.comparisons.stored import Card, ReadyModel, StoredExamples, TrainedModel
 from training.comparisons.tune import Classified
-from training.estimators.answering import Guide
-from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
-from training.estimators.out_of_distribution import Familiar, warned
+from training.estimators.answering import MonotoneConstraints
+from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability, without_sampler
+from training.estimators.out_of_distribution import TrainingDistribution, score_held_out_rows
 from training.evaluation.search import read_tuned
-from training.registry.stored import of_features
+from training.registry.stored import deciles_of_features
 
 Floats = NDArray[np.float64]
 #: Largest number of examples stored with a model.
@@ -32,11 +32,13 @@ _WEIGHED = 400
 _WHO = ("annotator", "labelled_by")
 
 
-def remember(model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path) -> None:
+def write_examples(
+    model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path
+) -> None:
     """Write examples next to the model of `directory`."""
-    ready, examples = ReadyModel.of(model), table.examples
-    chosen = _chosen(ready, examples.x, examples.y)
-    annotators = _people(pd.read_parquet(labels))
+    ready, examples = ReadyModel.from_trained(model), table.examples
+    chosen = _choose_examples(ready, examples.x, examples.y)
+    annotators = _label_annotators(pd.read_parquet(labels))
     named = table.frame.iloc[chosen].merge(annotators, "left", ["comparison_id", "status"])
     names = ("comparison_id", "benchmark", "operation", "status", "labelled_by", "labelled_at")
     # how much medians worsened in passes where one did
@@ -45,16 +47,16 @@ def remember(model: TrainedModel, table: FeatureTable, seen: Examples, labels: P
     identifiers, benchmarks, operations, statuses, people, dates = (
         named[name].fillna("").to_numpy(np.str_) for name in names
     )
-    Precedents(
+    StoredExamples(
         *(identifiers, benchmarks, operations, statuses, people, dates),
         examples.x[chosen].astype(np.float32),
-        _importance(ready, examples.x, model.card.seed),
+        _feature_importance(ready, examples.x, model.card.seed),
         np.quantile(worsened, [0.5, 0.95]) if len(worsened) else np.zeros(2),
-        Familiar.of(seen.x, seen.groups),
+        TrainingDistribution.from_rows(seen.x, seen.groups),
     ).write(directory)
 
 
-def _chosen(ready: ReadyModel, rows: Floats, failed: NDArray[np.int64]) -> NDArray[np.intp]:
+def _choose_examples(ready: ReadyModel, rows: Floats, failed: NDArray[np.int64]) -> NDArray[np.intp]:
     """Choose at most `MOST` distinct rows, passes first; half of each label are nearest to the threshold."""
     _, different = np.unique(rows, axis=0, return_index=True)
     labels = [np.sort(different[failed[different] == label]) for label in (0, 1)]
@@ -70,20 +72,20 @@ def _of_label(ready: ReadyModel, rows: Floats, members: NDArray[np.intp], room: 
     if len(members) <= room:
         return members
     order = members[
-        np.argsort(np.abs(ready.probability(rows[members]) - ready.card.threshold), kind="stable")
+        np.argsort(np.abs(ready.predict_probability(rows[members]) - ready.card.threshold), kind="stable")
     ]
     others = np.random.default_rng(ready.card.seed).permutation(order[room // 2 :])
     return np.sort(np.concatenate([order[: room // 2], others[: room - room // 2]]))
 
 
-def _importance(ready: ReadyModel, rows: Floats, seed: int) -> Floats:
+def _feature_importance(ready: ReadyModel, rows: Floats, seed: int) -> Floats:
     """Return the mean absolute contribution of every feature, as shares of their sum."""
     drawn = np.random.default_rng(seed).permutation(len(rows))[:_WEIGHED]
-    size = np.abs(ready.answers(rows[drawn])[1]).mean(axis=0)
+    size = np.abs(ready.predict_and_explain(rows[drawn])[1]).mean(axis=0)
     return size / size.sum() if size.sum() > 0 else np.full(len(size), 1 / len(size))
 
 
-def _people(labels: pd.DataFrame) -> pd.DataFrame:
+def _label_annotators(labels: pd.DataFrame) -> pd.DataFrame:
     """Return the annotators of each label of each comparison, and its latest time."""
     who = next(name for name in _WHO if name in labels)
     named = labels.assign(
@@ -106,56 +108,60 @@ class Fit:
     train: Examples
     test: NDArray[np.float64]
     seed: int
-    guide: Guide | None = None
+    constraints: MonotoneConstraints | None = None
 
 
-def fitted(fit: Fit) -> Any:
+def fit_pipeline(fit: Fit) -> Any:
     """Return the fitted pipeline of `fit`."""
-    unfitted = pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed, fit.guide)
+    unfitted = build_pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed, fit.constraints)
     return unfitted.fit(fit.train.x, fit.train.y)
 
 
-def tested(fit: Fit) -> NDArray[np.float64]:
+def fit_and_predict(fit: Fit) -> NDArray[np.float64]:
     """Fit, and return the probability of fail of every test row."""
-    return fail_probability(fitted(fit), fit.test)
+    return fail_probability(fit_pipeline(fit), fit.test)
 
 
 def train(family: Family) -> None:
     """Fit every model and write it to the directory with its name."""
-    table = family.table()
+    table = family.read_features()
     examples, seed = examples_of(family, table), family.params.seed
-    tuned = read_tuned(family.places.tuned, Classified)["all"]
-    learnt = known_of(family.features, table, examples).learnt
-    fits = [Fit(name, chosen, learnt, examples.x[:0], seed, table.guide) for name, chosen in tuned.items()]
-    pipelines = side_by_side(fitted, fits, replace(family.params.compute, jobs=1), f"train {family.name}")
+    tuned = read_tuned(family.paths.tuned, Classified)["all"]
+    learnt = read_training_data(family.features_file, table, examples).all_rows
+    fits = [
+        Fit(name, chosen, learnt, examples.x[:0], seed, table.constraints) for name, chosen in tuned.items()
+    ]
+    pipelines = side_by_side(
+        fit_pipeline, fits, replace(family.params.compute, jobs=1), f"train {family.name}"
+    )
     how = family.section.decide
-    run_spread = float(read_table(family.featurized("runs"), {"spread": "float64"})["spread"].iloc[0])
-    usual = of_features(table.columns, examples.x[examples.asked])
-    seen = examples.seen
-    strangeness = warned(seen.x, seen.groups)
-    out_of_fold = read_held(family.places.tuned, [("all", name) for name in tuned])
+    run_spread = float(read_table(family.stage_file("runs"), {"spread": "float64"})["spread"].iloc[0])
+    usual = deciles_of_features(table.columns, examples.x[examples.needs_model])
+    seen = examples.all_rows
+    score = score_held_out_rows(seen.x, seen.groups)
+    out_of_fold = read_out_of_fold(family.paths.tuned, [("all", name) for name in tuned])
     for fit, whole, probability in zip(fits, pipelines, out_of_fold, strict=True):
         chosen = fit.tuned
-        inner = HeldRows(examples.y, examples.groups, probability, ~examples.asked)
-        learned = decision(inner, chosen.threshold, how, seed)
+        inner = InnerPredictions(examples.y, examples.groups, probability, ~examples.needs_model)
+        learned = learn_decision(inner, chosen.threshold, how, seed)
         card = Card(
             model=fit.model,
             features=table.columns,
             threshold=learned.threshold,
             params=chosen.params,
-            reference=table.reference(),
+            reference=table.reference_medians(),
             data_digest=table.digest,
             seed=seed,
-            floor=how.floor or 0.0,
+            min_effect_size=how.min_effect_size or 0.0,
             usual=usual,
             calibration=learned.calibration,
             beneath=learned.beneath,
-            promise=learned.promise,
+            risk_guarantee=learned.guarantee,
             cuts=learned.cuts,
-            wish=learned.wish,
+            policy=learned.policy,
             run_spread=run_spread,
-            strangeness=strangeness,
+            out_of_distribution=score,
         )
-        model, directory = TrainedModel(answering(whole), card), family.places.models / fit.model
+        model, directory = TrainedModel(without_sampler(whole), card), family.paths.models / fit.model
         model.write(directory)
-        remember(model, table, seen, family.places.interim / "labels.parquet", directory)
+        write_examples(model, table, seen, family.paths.interim / "labels.parquet", directory)

@@ -16,19 +16,19 @@ from data.comparisons.params import Tune
 from data.parallel import side_by_side
 from data.tables.files import digest_of
 from training.comparisons import label_review
-from training.comparisons.decision import examples_of, write_held
-from training.comparisons.family import Examples, Family, FeatureTable, group_folds, parts
-from training.comparisons.label_review import Learnable, digest_beside, known_of
+from training.comparisons.decision import examples_of, write_out_of_fold
+from training.comparisons.family import Examples, Family, FeatureTable, all_parts, group_folds
+from training.comparisons.label_review import Learnable, digest_beside, read_training_data
 from training.estimators import catalogue, monotone, preparation
-from training.estimators.answering import Guide
+from training.estimators.answering import MonotoneConstraints
 from training.estimators.catalogue import (
     CATALOGUE,
     InfeasibleError,
+    build_pipeline,
     fail_probability,
-    pipeline,
     space_of,
     strict_pipeline,
-    suggested,
+    suggest_params,
 )
 from training.evaluation import search as evaluation_search
 from training.evaluation import thresholds
@@ -38,10 +38,10 @@ from training.evaluation.search import (
     TrialLog,
     TrialRow,
     Tuned,
-    drawn,
     require_known,
     slowest_first,
-    write_found,
+    tpe_sampler,
+    write_outcomes,
 )
 from training.evaluation.thresholds import best_cut
 
@@ -68,12 +68,16 @@ class SearchTask:
     seed: int
     #: Store of finished trials, so that an interrupted search can continue; None: in memory.
     log: TrialLog | None = None
-    guide: Guide | None = None  # constraints on the columns
-    known: Learnable | None = None  # training data in addition to the examples
+    constraints: MonotoneConstraints | None = None  # constraints on the columns
+    extra_data: Learnable | None = None  # training data in addition to the examples
 
-    def learnt(self, examples_of_fold: Examples) -> Examples:
+    def rows_to_fit(self, examples_of_fold: Examples) -> Examples:
         """Return the rows to fit to: `examples_of_fold`, and the extra training data if any."""
-        return examples_of_fold.lessons if self.known is None else self.known.of(examples_of_fold)
+        return (
+            examples_of_fold.training_rows
+            if self.extra_data is None
+            else self.extra_data.rows_to_fit(examples_of_fold)
+        )
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class Classified(Tuned):
     threshold: float  # ``fail`` from this probability on
 
 
-def search(task: SearchTask) -> SearchOutcome[Classified]:
+def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     """Run or continue the search of `task`.
 
     The parameters come from the trials, on a sample of the rows if there are many; the threshold then comes
@@ -93,35 +97,37 @@ def search(task: SearchTask) -> SearchOutcome[Classified]:
     """
     from optuna.pruners import MedianPruner
 
-    model, some = CATALOGUE[task.model], task.examples.sample(task.how.rows, task.seed)
+    model, some = CATALOGUE[task.model], task.examples.drop_passes(task.how.max_rows, task.seed)
     folds = folds_of(some, task)
     how = Search(
         "maximize",
-        task.how.trials,
+        task.how.n_trials,
         [model.start],
-        lambda number: drawn(_seed(task, number), STARTUP),
+        lambda number: tpe_sampler(_trial_seed(task, number), STARTUP),
         MedianPruner(n_startup_trials=STARTUP),
         task.log,
     )
-    study = how.run(lambda trial: _value(trial, task, some, folds))
+    study = how.run(lambda trial: _trial_score(trial, task, some, folds))
     params = {**{name: model.start[name] for name in model.in_search}, **study.best_params}
     if some is not task.examples:
         folds = folds_of(task.examples, task)
     probability = np.zeros(len(task.examples.y))
     for fold in folds:
-        probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed, task.guide))
-    masked = np.where(task.examples.asked, probability, 0.0)
+        probability[fold.rows] = fold.fit_and_predict(
+            build_pipeline(model, params, fold.y, task.seed, task.constraints)
+        )
+    masked = np.where(task.examples.needs_model, probability, 0.0)
     chosen = best_cut(task.examples.y, masked).threshold
-    if task.known is not None:
-        data = replace(task.known, own=task.examples)
+    if task.extra_data is not None:
+        data = replace(task.extra_data, user_labels=task.examples)
 
         def fit_rows_of(rows: Examples) -> Any:
-            return pipeline(model, params, rows.y, task.seed, task.guide).fit(rows.x, rows.y)
+            return build_pipeline(model, params, rows.y, task.seed, task.constraints).fit(rows.x, rows.y)
 
-        chosen = label_review.threshold(data, fit_rows_of(data.learnt), fit_rows_of, task.seed)
+        chosen = label_review.choose_threshold(data, fit_rows_of(data.all_rows), fit_rows_of, task.seed)
     tuned = Classified(params, float(study.best_value), chosen)
     return SearchOutcome(
-        task.part, task.model, tuned, [_row(task, trial) for trial in study.trials], probability
+        task.part, task.model, tuned, [_trial_row(task, trial) for trial in study.trials], probability
     )
 
 
@@ -135,7 +141,7 @@ class InnerFold:
     test: NDArray[np.float64]  # shape (n_test, n_features): The test rows
     rows: NDArray[np.int64]  # shape (n_test,): The numbers of these rows
 
-    def judged(self, unfitted: Any) -> NDArray[np.float64]:
+    def fit_and_predict(self, unfitted: Any) -> NDArray[np.float64]:
         """Fit the steps after scaling, and return the probability of fail of the test rows."""
         return fail_probability(unfitted[_PREPARING:].fit(self.x, self.y), self.test)
 
@@ -143,25 +149,27 @@ class InnerFold:
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Split and prepare `examples`."""
     model, inner_folds = CATALOGUE[task.model], []
-    for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
-        inside = task.learnt(examples.rows(train))
-        prepare = pipeline(model, model.start, inside.y, task.seed, task.guide)[:_PREPARING]
+    for train, test in group_folds(examples, task.how.n_folds, task.seed, f"{task.part} {task.model}"):
+        inside = task.rows_to_fit(examples.select_rows(train))
+        prepare = build_pipeline(model, model.start, inside.y, task.seed, task.constraints)[:_PREPARING]
         x = prepare.fit_transform(inside.x)
         inner_folds.append(InnerFold(x, inside.y, prepare.transform(examples.x[test]), test))
     return inner_folds
 
 
-def _value(trial: Trial, task: SearchTask, examples: Examples, folds: list[InnerFold]) -> float | None:
+def _trial_score(trial: Trial, task: SearchTask, examples: Examples, folds: list[InnerFold]) -> float | None:
     """Return the score of the suggested parameters on pooled inner folds; None if the trial is pruned."""
     model = CATALOGUE[task.model]
-    params = {**suggested(space_of(model), trial), **model.in_search}
+    params = {**suggest_params(space_of(model), trial), **model.in_search}
     probability, value = np.full(len(examples.y), np.nan), 0.0
     for step, fold in enumerate(folds):
         try:
-            unfitted = strict_pipeline(model, params, fold.y, task.seed, task.guide)
+            unfitted = strict_pipeline(model, params, fold.y, task.seed, task.constraints)
         except InfeasibleError:
             return None
-        probability[fold.rows] = np.where(examples.asked[fold.rows], fold.judged(unfitted), 0.0)
+        probability[fold.rows] = np.where(
+            examples.needs_model[fold.rows], fold.fit_and_predict(unfitted), 0.0
+        )
         seen = np.flatnonzero(~np.isnan(probability))
         value = _worth(examples.y[seen], probability[seen])
         trial.report(value, step)
@@ -191,7 +199,7 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
         code,
         # the features do not show which rows are below the minimum effect size
         [
-            zlib.crc32(rows.asked.tobytes())
+            zlib.crc32(rows.needs_model.tobytes())
             for rows in (task.examples, task.examples.bare)
             if rows is not None
         ],
@@ -200,12 +208,12 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
     return directory / f"{features_digest[:12]}-{digest:08x}" / task.part / f"{task.model}.log"
 
 
-def _seed(task: SearchTask, number: int) -> int:
+def _trial_seed(task: SearchTask, number: int) -> int:
     place = zlib.crc32(f"{task.part}/{task.model}".encode())
     return int(np.random.SeedSequence([task.seed, place, number]).generate_state(1)[0])
 
 
-def _row(task: SearchTask, trial: Any) -> TrialRow:
+def _trial_row(task: SearchTask, trial: Any) -> TrialRow:
     complete = trial.state.name == "COMPLETE"
     return TrialRow(
         task.part,
@@ -222,24 +230,36 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
     """Return one search per part and model."""
     how, seed, examples = family.section.tune, family.params.seed, examples_of(family, table)
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
-    sources = known_of(family.features, table, examples, unlabelled=how.unlabelled == "pass")
-    extra = None if sources.alone else sources
+    sources = read_training_data(family.features_file, table, examples, unlabelled=how.unlabelled == "pass")
+    extra = None if sources.only_user_labels else sources
     tasks = [
-        SearchTask(part.name, model, examples.rows(part.train), how, seed, guide=table.guide, known=extra)
+        SearchTask(
+            part.name,
+            model,
+            examples.select_rows(part.train),
+            how,
+            seed,
+            constraints=table.constraints,
+            extra_data=extra,
+        )
         for model in slowest_first(how.models, _SLOWEST)
-        for part in parts(examples, family.section.evaluate, seed)
+        for part in all_parts(examples, family.section.evaluate, seed)
     ]
-    digest, storage = digest_beside(family.features, table), family.params.compute.storage
-    logs = (log_of(family.places.studies, digest, table.columns, task) for task in tasks)
+    digest, storage = digest_beside(family.features_file, table), family.params.compute.storage
+    logs = (log_of(family.paths.studies, digest, table.columns, task) for task in tasks)
     return [replace(task, log=TrialLog(log, storage)) for task, log in zip(tasks, logs, strict=True)]
 
 
 def tune(family: Family) -> None:
     """Write tuned.json, trials.parquet and held.npz."""
-    evaluation_search.begin(family.params.compute.storage)
-    table = family.table()
+    evaluation_search.prepare_storage(family.params.compute.storage)
+    table = family.read_features()
     tasks = tasks_of(family, table)
-    results = side_by_side(search, tasks, family.params.compute, f"tune {family.name}")
-    write_found(family.places.tuned, results)
-    predicted = [(result.part, result.model, result.held) for result in results if result.held is not None]
-    write_held(family.places.tuned, predicted)
+    results = side_by_side(run_search, tasks, family.params.compute, f"tune {family.name}")
+    write_outcomes(family.paths.tuned, results)
+    predicted = [
+        (result.part, result.model, result.out_of_fold)
+        for result in results
+        if result.out_of_fold is not None
+    ]
+    write_out_of_fold(family.paths.tuned, predicted)

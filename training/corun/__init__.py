@@ -1,17 +1,17 @@
 """Training for the model family ``corun``: models of the impact of co-runners."""
 
-from training.supply import TrainingSupply, lazily
+from training.plugins import TrainingPlugin, deferred_call
 
 _TRUSTED = (
     "training.corun.estimators.contention.ContentionRegressor",
     "training.corun.estimators.pressure.PressureRegressor",
     "training.corun.estimators.smooth.SmoothRegressor",
 )
-SUPPLY = TrainingSupply(
-    tune=lazily("training.corun.stages:tune_stage"),
-    train=lazily("training.corun.stages:train_stage"),
-    evaluate=lazily("training.corun.stages:evaluate_stage"),
-    promote=lazily("training.corun.promote:promote_stage"),
-    unseen=lazily("training.corun.promote:unseen"),
+PLUGIN = TrainingPlugin(
+    tune=deferred_call("training.corun.stages:tune_stage"),
+    train=deferred_call("training.corun.stages:train_stage"),
+    evaluate=deferred_call("training.corun.stages:evaluate_stage"),
+    promote=deferred_call("training.corun.promote:promote_stage"),
+    out_of_fold=deferred_call("training.corun.promote:out_of_fold_source"),
     trusted=_TRUSTED,
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.corun.tables import SAMPLE_DTYPES
 from features.corun.rates import CORUN
-from training.corun.estimators.fitting import accuracy
+from training.corun.estimators.fitting import accuracy_scores
 from training.corun.splits import DESIGNS
 from training.estimators.answering import model_answering, require_finite
 
@@ -41,7 +41,7 @@ class SampledRuns:
     final: Floats
 
     @classmethod
-    def of(cls, samples: pd.DataFrame, seconds: float) -> SampledRuns:
+    def from_samples(cls, samples: pd.DataFrame, seconds: float) -> SampledRuns:
         """Use the samples up to `seconds` of each run, at least its first interval."""
         events = tuple(name for name in samples.columns if name not in SAMPLE_DTYPES)
         ordered = samples.sort_values([*RUN, "t_seconds"])
@@ -50,20 +50,20 @@ class SampledRuns:
         cuts = np.flatnonzero(first)[1:]
         start, final = [], []
         times_of = np.split(ordered["t_seconds"].to_numpy(np.float64), cuts)
-        for times, own in zip(times_of, np.split(counts, cuts), strict=True):
+        for times, run_counts in zip(times_of, np.split(counts, cuts), strict=True):
             number = max(int((times <= seconds + 1e-9).sum()), 1)
             starts = np.concatenate([[0.0], times[:-1]])
             rates = [
-                _log(own[begin:number].sum(axis=0) / (times[number - 1] - starts[begin]))
+                _log_rates(run_counts[begin:number].sum(axis=0) / (times[number - 1] - starts[begin]))
                 for begin in (0, number // 2, number - 1)
             ]
             start.append(np.stack(rates, axis=1))
-            final.append(_log(own.sum(axis=0) / times[-1]))
+            final.append(_log_rates(run_counts.sum(axis=0) / times[-1]))
         runs = ordered.loc[first, RUN].reset_index(drop=True)
         return cls(runs, events, np.array(start), np.array(final))
 
 
-def _log(rates: Floats) -> Floats:
+def _log_rates(rates: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(rates, 0) + _ONE))
 
 
@@ -75,30 +75,40 @@ class RatioSpread:
     covariance: Floats
 
     @classmethod
-    def of(cls, ratios: Floats) -> RatioSpread:
+    def from_ratios(cls, ratios: Floats) -> RatioSpread:
         """Estimate them from rows of ratios."""
         return cls(ratios.mean(axis=0), np.atleast_2d(np.cov(ratios.T, bias=True)))
 
-    def filled(self, ratios: Floats, known: NDArray[np.bool_]) -> Floats:
+    def fill_missing(self, ratios: Floats, is_counted: NDArray[np.bool_]) -> Floats:
         """Return the ratios of one co-run; those not counted are expectations given the others."""
-        if known.all():
+        if is_counted.all():
             return ratios
-        own = self.covariance[np.ix_(known, known)]
+        counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
         # nearly constant events must not dominate
-        ridge = 1e-3 * max(float(np.trace(self.covariance)) / len(known), 1e-12) * np.eye(len(own))
-        weights = np.linalg.solve(own + ridge, ratios[known] - self.mean[known])
-        expected = self.mean + self.covariance[:, known] @ weights
-        return np.where(known, ratios, expected)
+        ridge = (
+            1e-3
+            * max(float(np.trace(self.covariance)) / len(is_counted), 1e-12)
+            * np.eye(len(counted_covariance))
+        )
+        weights = np.linalg.solve(counted_covariance + ridge, ratios[is_counted] - self.mean[is_counted])
+        expected = self.mean + self.covariance[:, is_counted] @ weights
+        return np.where(is_counted, ratios, expected)
 
-    def swapped(self, ratios: Floats, known: NDArray[np.bool_]) -> float:
+    def swap_log_odds(self, ratios: Floats, is_counted: NDArray[np.bool_]) -> float:
         """Return the log-odds that solo run and co-run are swapped, from the ratios of counted events.
 
         When swapped, all ratios change their sign: linear discriminant analysis with the covariance of
         training co-runs.
         """
-        own = self.covariance[np.ix_(known, known)]
-        ridge = 1e-3 * max(float(np.trace(own)) / len(own), 1e-12) * np.eye(len(own))
-        return float(-2 * ratios[known] @ np.linalg.solve(own + ridge, self.mean[known]))
+        counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
+        ridge = (
+            1e-3
+            * max(float(np.trace(counted_covariance)) / len(counted_covariance), 1e-12)
+            * np.eye(len(counted_covariance))
+        )
+        return float(
+            -2 * ratios[is_counted] @ np.linalg.solve(counted_covariance + ridge, self.mean[is_counted])
+        )
 
 
 @dataclass(frozen=True)
@@ -114,38 +124,41 @@ class OnlineModel:
     second: Any
     changes: RatioSpread
 
-    def completed(self, start: Floats) -> Floats:
+    def completion_rates(self, start: Floats) -> Floats:
         """Predict the logarithm of each event's rate at completion, shape (n_runs, n_events)."""
-        return _completed(self.coefficients, start)
+        return _completion_rates(self.coefficients, start)
 
-    def impacts(self, ratios: Floats) -> Floats:
+    def impacts_of_ratios(self, ratios: Floats) -> Floats:
         """Return impacts of log event ratios (n_rows, n_events); ModelError unless finite and positive."""
         name = type(self.second).__name__
         with model_answering(name):
-            found = np.asarray(np.exp(self.second.predict(ratios)), np.float64)
-            require_finite(name, "impact", found, 1 / found)
-        return found
+            impacts = np.asarray(np.exp(self.second.predict(ratios)), np.float64)
+            require_finite(name, "impact", impacts, 1 / impacts)
+        return impacts
 
     def predict(self, solo: Floats, corun: Floats) -> Floats:
         """Return impacts from `SampledRuns.start` of each task's solo run and co-run."""
-        ratios = self.completed(corun) - self.completed(solo)
-        return self.impacts(ratios)
+        ratios = self.completion_rates(corun) - self.completion_rates(solo)
+        return self.impacts_of_ratios(ratios)
 
 
-def _completed(coefficients: Floats, start: Floats) -> Floats:
+def _completion_rates(coefficients: Floats, start: Floats) -> Floats:
     return np.asarray(coefficients[:, 0] + np.einsum("rek,ek->re", start, coefficients[:, 1:]))
 
 
-def fitted(sampled: SampledRuns, pairs: pd.DataFrame, seconds: Iterable[Any]) -> list[OnlineModel]:
-    """Fit stage one to the runs of `pairs` (see `pair_runs`), then each of `seconds` as stage two."""
+def fit_online_models(
+    sampled: SampledRuns, pairs: pd.DataFrame, second_stages: Iterable[Any]
+) -> list[OnlineModel]:
+    """Fit stage one to the runs of `pairs` (see `pair_runs`), then each of `second_stages` as stage two."""
     used, events = np.union1d(pairs["solo"], pairs["corun"]), range(len(sampled.events))
     coefficients = np.array([_stage_one(sampled.start[used, e], sampled.final[used, e]) for e in events])
-    done = _completed(coefficients, sampled.start)
+    done = _completion_rates(coefficients, sampled.start)
     # on the scale of logarithms: log(1 + (co-run - solo) / solo)
     ratios = done[pairs["corun"]] - done[pairs["solo"]]
-    changes, logs = RatioSpread.of(ratios), np.log(pairs["impact"].to_numpy(np.float64))
+    changes, logs = RatioSpread.from_ratios(ratios), np.log(pairs["impact"].to_numpy(np.float64))
     return [
-        OnlineModel(sampled.events, coefficients, second.fit(ratios, logs), changes) for second in seconds
+        OnlineModel(sampled.events, coefficients, second.fit(ratios, logs), changes)
+        for second in second_stages
     ]
 
 
@@ -159,7 +172,7 @@ def _stage_one(start: Floats, final: Floats) -> Floats:
     return np.array([intercept, 1 - half - last, half, last])
 
 
-def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
+def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     """Pair every sampled co-run with the first sampled solo run of its task on the same machine.
 
     Returns a DataFrame with ``solo, corun`` (rows of `runs`), ``impact`` (co-run seconds / median solo
@@ -168,22 +181,22 @@ def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     numbered = runs.assign(corun=np.arange(len(runs)))
     solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
     alone = solo[["machine", "task", "corun"]].rename(columns={"corun": "solo"})
-    beside = numbered[numbered["phase"] == "corun"].merge(alone, on=["machine", "task"])
-    return beside.merge(instances[[*CORUN, "impact", "families"]], on=CORUN)[
+    coruns = numbered[numbered["phase"] == "corun"].merge(alone, on=["machine", "task"])
+    return coruns.merge(instances[[*CORUN, "impact", "families"]], on=CORUN)[
         ["solo", "corun", "impact", "families"]
     ]
 
 
-def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
+def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
     """Return `KEYS`, and per event log(rate + 1) of the co-run's first seconds minus that of the solo run."""
-    sampled = SampledRuns.of(samples, seconds)
-    pairs = paired(sampled.runs, instances)
+    sampled = SampledRuns.from_samples(samples, seconds)
+    pairs = pair_runs(sampled.runs, instances)
     changed = sampled.start[pairs["corun"], :, 0] - sampled.start[pairs["solo"], :, 0]
     keys = sampled.runs.iloc[pairs["corun"]][KEYS].reset_index(drop=True)
     return pd.concat([keys, pd.DataFrame(changed, columns=list(sampled.events))], axis="columns")
 
 
-def second(name: str, seed: int) -> Any:
+def second_stage_model(name: str, seed: int) -> Any:
     """Return an unfitted stage-two model; ratios are not normalised (seed 002, section 4)."""
     from training.corun.estimators.models import CATALOGUE
 
@@ -192,56 +205,62 @@ def second(name: str, seed: int) -> Any:
 
 
 @dataclass(frozen=True)
-class AskedSamples:
+class SampleFold:
     """A fold of co-runs with samples of `seconds` seconds: training and test pairs."""
 
     sampled: SampledRuns
-    known: pd.DataFrame
-    unseen: pd.DataFrame
+    train_pairs: pd.DataFrame
+    test_pairs: pd.DataFrame
     design: str
     fold: int
     seconds: float
     seed: int
 
     @classmethod
-    def of(
+    def iterate_folds(
         cls, samples: pd.DataFrame, instances: pd.DataFrame, seconds: float, folds: int, seed: int
-    ) -> Iterator[AskedSamples]:
+    ) -> Iterator[SampleFold]:
         """Yield folds at random, as in seed 002, and folds of unseen families ("tasks")."""
-        sampled = SampledRuns.of(samples, seconds)
-        pairs = paired(sampled.runs, instances)
+        sampled = SampledRuns.from_samples(samples, seconds)
+        pairs = pair_runs(sampled.runs, instances)
         for design in ("random", "tasks"):
             for fold, (train, test) in enumerate(DESIGNS[design].divide(pairs, folds, seed)):
                 if len(test):
                     yield cls(sampled, pairs.iloc[train], pairs.iloc[test], design, fold, seconds, seed)
 
 
-def judged(asked: AskedSamples) -> pd.DataFrame:
+def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
     """Predict held-out co-runs: ``*KEYS, model, measured, predicted, design, fold, seconds``."""
-    sampled, unseen = asked.sampled, asked.unseen
-    solo, corun = unseen["solo"], unseen["corun"]
+    sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
+    solo, corun = test_pairs["solo"], test_pairs["corun"]
     keys = sampled.runs.iloc[corun][KEYS].reset_index(drop=True)
-    models = fitted(sampled, asked.known, [second(name, asked.seed) for name in SECOND])
-    own = [
+    models = fit_online_models(
+        sampled, sample_fold.train_pairs, [second_stage_model(name, sample_fold.seed) for name in SECOND]
+    )
+    predictions = [
         keys.assign(
             model=name,
-            measured=unseen["impact"].to_numpy(),
+            measured=test_pairs["impact"].to_numpy(),
             predicted=model.predict(sampled.start[solo], sampled.start[corun]),
         )
         for name, model in zip(SECOND, models, strict=True)
     ]
-    return pd.concat(own).assign(design=asked.design, fold=asked.fold, seconds=asked.seconds)
+    return pd.concat(predictions).assign(
+        design=sample_fold.design, fold=sample_fold.fold, seconds=sample_fold.seconds
+    )
 
 
-def by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
+def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     """Return the accuracy by seconds of samples, design and model; ``spread`` is over folds."""
     rows = []
-    for (seconds, design, model), own in predictions.groupby(["seconds", "design", "model"], sort=True):
-        error = np.abs(own["predicted"] / own["measured"] - 1)
-        inside = (error < tolerance).groupby(own["fold"]).mean()
-        left = ((own["measured"] - own["predicted"]) ** 2).sum()
-        total = ((own["measured"] - own["measured"].mean()) ** 2).sum()
+    for (seconds, design, model), group_rows in predictions.groupby(
+        ["seconds", "design", "model"], sort=True
+    ):
+        error = np.abs(group_rows["predicted"] / group_rows["measured"] - 1)
+        inside = (error < tolerance).groupby(group_rows["fold"]).mean()
+        left = ((group_rows["measured"] - group_rows["predicted"]) ** 2).sum()
+        total = ((group_rows["measured"] - group_rows["measured"].mean()) ** 2).sum()
         about = {"seconds": seconds, "design": design, "model": model}
         worth = {"spread": float(inside.std(ddof=0)), "r2": float(1 - left / total)}
-        rows.append(about | accuracy(error, tolerance) | worth)
+        rows.append(about | accuracy_scores(error, tolerance) | worth)
     return pd.DataFrame(rows)[[*about, "within_tolerance", "spread", "mape", "r2"]]

@@ -48,7 +48,7 @@ class Room:
     machines: int
     slots: int
 
-    def require(self, tasks: int) -> None:
+    def require_space(self, tasks: int) -> None:
         """Raise InputError if `tasks` tasks do not fit, or a number of machines or slots is below 1."""
         if self.machines < 1 or self.slots < 1:
             raise InputError(f"machines={self.machines}, slots={self.slots}: expected at least 1 of each")
@@ -59,57 +59,64 @@ class Room:
             )
 
 
-def pairwise(slowdown: Floats) -> Cost:
+def pairwise_cost(slowdown: Floats) -> Cost:
     """Return a cost function for additive slow-downs; [i, j] is impact - 1 of task i with co-runner j."""
-    both = slowdown + slowdown.T
+    pair_slowdown = slowdown + slowdown.T
 
-    def cost(groups: list[Group]) -> Floats:
-        return np.array([sum(both[i, j] for i, j in combinations(group, 2)) for group in groups], np.float64)
+    def sum_over_pairs(groups: list[Group]) -> Floats:
+        return np.array(
+            [sum(pair_slowdown[i, j] for i, j in combinations(group, 2)) for group in groups], np.float64
+        )
 
-    return cost
+    return sum_over_pairs
 
 
-def best(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
+def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """Return the placement with the least total: exact for one or two slots, else by local search.
 
     `tasks` is their number; `cost` must be 0 for a task alone. Raises InputError if the tasks do not fit.
     """
-    room.require(tasks)
+    room.require_space(tasks)
     if room.slots == 1:
-        return _placement([(task,) for task in range(tasks)], cost, exact=True)
+        return _make_placement([(task,) for task in range(tasks)], cost, exact=True)
     if room.slots == 2:  # noqa: PLR2004 - a pair
-        return _matched(tasks, room, cost)
+        return _match_tasks(tasks, room, cost)
     generator = np.random.default_rng(seed)
     orders = [np.arange(tasks), *(generator.permutation(tasks) for _ in range(_STARTS - 1))]
-    improved = [_improved(_greedy(order.tolist(), room, cost), room, cost) for order in orders]
-    return _placement(min(improved, key=lambda groups: total(groups, cost)), cost, exact=False)
+    improved = [_improve_groups(_place_greedily(order.tolist(), room, cost), room, cost) for order in orders]
+    return _make_placement(min(improved, key=lambda groups: total_slowdown(groups, cost)), cost, exact=False)
 
 
-def worst(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
+def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """Return a placement with a large total on as few machines as possible.
 
     It is the worst placement for two slots and as many tasks as slots; else the worst that the search finds.
     """
-    room.require(tasks)
+    room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
-    opposite = best(tasks, filled, lambda groups: -cost(groups), seed)
-    return _placement(list(opposite.groups), cost, exact=opposite.exact)
+    opposite = best_placement(tasks, filled, lambda groups: -cost(groups), seed)
+    return _make_placement(list(opposite.groups), cost, exact=opposite.exact)
 
 
-def random(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
+def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
     """Return the totals of `draws` random placements, every slot equally likely, shape (draws,)."""
-    return np.array([placement.total for placement in drawn(tasks, room, cost, draws, seed)], np.float64)
+    return np.array(
+        [placement.total for placement in random_placements(tasks, room, cost, draws, seed)], np.float64
+    )
 
 
-def drawn(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
+def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
     """Return the random placements whose totals `random_totals` returns."""
-    room.require(tasks)
+    room.require_space(tasks)
     generator = np.random.default_rng(seed)
     slots = (generator.permutation(room.machines * room.slots)[:tasks] for _ in range(draws))
-    return [_placement(_grouped(own // room.slots), cost, exact=False) for own in slots]
+    return [
+        _make_placement(_group_by_machine(task_slots // room.slots), cost, exact=False)
+        for task_slots in slots
+    ]
 
 
-def _matched(tasks: int, room: Room, cost: Cost) -> Placement:
+def _match_tasks(tasks: int, room: Room, cost: Cost) -> Placement:
     """Match exactly; machines that may stay half empty are partners with zero cost."""
     import rustworkx
 
@@ -127,65 +134,69 @@ def _matched(tasks: int, room: Room, cost: Cost) -> Placement:
     matching = rustworkx.max_weight_matching(graph, max_cardinality=True, weight_fn=int)
     # the matching is a set in random order
     groups = sorted(tuple(sorted(task for task in pair if task < tasks)) for pair in matching)
-    return _placement([group for group in groups if group], cost, exact=True)
+    return _make_placement([group for group in groups if group], cost, exact=True)
 
 
-def _greedy(order: Iterable[int], room: Room, cost: Cost) -> list[Group]:
+def _place_greedily(order: Iterable[int], room: Room, cost: Cost) -> list[Group]:
     """Add one task after the other where it increases the cost least."""
     groups: list[Group] = [()] * room.machines
     costs = np.zeros(room.machines)
     for task in order:
         open_ = [n for n, group in enumerate(groups) if len(group) < room.slots]
-        grown = [_with(groups[n], (), task) for n in open_]
+        grown = [_replace_tasks(groups[n], (), task) for n in open_]
         new = cost(grown)
         least = int(np.argmin(new - costs[open_]))
         groups[open_[least]], costs[open_[least]] = grown[least], new[least]
     return groups
 
 
-def _improved(groups: list[Group], room: Room, cost: Cost) -> list[Group]:
+def _improve_groups(groups: list[Group], room: Room, cost: Cost) -> list[Group]:
     """Exchange or move tasks between two machines while that lowers the total."""
     costs = cost(groups)
     better = True
     while better:
         better = False
         for first, second in combinations(range(len(groups)), 2):
-            changed = _exchanges(groups[first], groups[second], room.slots)
+            changed = _exchange_tasks(groups[first], groups[second], room.slots)
             if not changed:
                 continue
-            both = cost([group for pair in changed for group in pair]).reshape(-1, 2)
-            least = int(np.argmin(both.sum(axis=1)))
-            if both[least].sum() < costs[first] + costs[second] - _GAIN:
+            pair_costs = cost([group for pair in changed for group in pair]).reshape(-1, 2)
+            least = int(np.argmin(pair_costs.sum(axis=1)))
+            if pair_costs[least].sum() < costs[first] + costs[second] - _GAIN:
                 groups[first], groups[second] = changed[least]
-                costs[first], costs[second] = both[least]
+                costs[first], costs[second] = pair_costs[least]
                 better = True
     return [group for group in groups if group]
 
 
-def _exchanges(first: Group, second: Group, slots: int) -> list[tuple[Group, Group]]:
+def _exchange_tasks(first: Group, second: Group, slots: int) -> list[tuple[Group, Group]]:
     """Return both groups after each exchange of two tasks, and after each move into a free slot."""
-    changed = [(_with(first, {out}, into), _with(second, {into}, out)) for out in first for into in second]
+    changed = [
+        (_replace_tasks(first, {out}, into), _replace_tasks(second, {into}, out))
+        for out in first
+        for into in second
+    ]
     if len(second) < slots:
-        changed += [(_with(first, {out}), _with(second, (), out)) for out in first]
+        changed += [(_replace_tasks(first, {out}), _replace_tasks(second, (), out)) for out in first]
     if len(first) < slots:
-        changed += [(_with(first, (), out), _with(second, {out})) for out in second]
+        changed += [(_replace_tasks(first, (), out), _replace_tasks(second, {out})) for out in second]
     return changed
 
 
-def _with(group: Group, gone: Collection[int], *come: int) -> Group:
+def _replace_tasks(group: Group, gone: Collection[int], *come: int) -> Group:
     return tuple(sorted([*(task for task in group if task not in gone), *come]))
 
 
-def _grouped(machines: NDArray[np.intp]) -> list[Group]:
+def _group_by_machine(machines: NDArray[np.intp]) -> list[Group]:
     order = np.argsort(machines, kind="stable")
     cuts = np.flatnonzero(np.diff(machines[order])) + 1
     return [tuple(sorted(part.tolist())) for part in np.split(order, cuts)]
 
 
-def total(groups: list[Group], cost: Cost) -> float:
+def total_slowdown(groups: list[Group], cost: Cost) -> float:
     """Return the slow-down of all groups; 0 for a task alone."""
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 
 
-def _placement(groups: list[Group], cost: Cost, *, exact: bool) -> Placement:
-    return Placement(tuple(sorted(groups)), total(groups, cost), exact)
+def _make_placement(groups: list[Group], cost: Cost, *, exact: bool) -> Placement:
+    return Placement(tuple(sorted(groups)), total_slowdown(groups, cost), exact)

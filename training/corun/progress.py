@@ -21,24 +21,24 @@ _WITHIN = 0.3
 
 
 @dataclass(frozen=True)
-class Returned:
+class PhaseReturns:
     """The number of `stretches` of one phase in a run; `times` of them resemble an earlier one."""
 
     stretches: int
     times: int
 
     @classmethod
-    def of(cls, natures: Floats) -> Returned:
+    def from_natures(cls, natures: Floats) -> PhaseReturns:
         """Count stretches in the natures of consecutive blocks."""
-        least = max(_SAME, _TIMES * cls.noise(natures))
+        least = max(_SAME, _TIMES * cls.neighbour_noise(natures))
         changes = np.flatnonzero((np.diff(natures, axis=0) ** 2).mean(axis=1) > least) + 1
         parts = [part for part in np.split(natures, changes) if len(part) > 1] or [natures]
         means = np.array([part.mean(axis=0) for part in parts])
-        apart = ((means[:, None] - means) ** 2).mean(axis=2)
-        return cls(len(parts), sum(bool((apart[i, : i - 1] < least).any()) for i in range(2, len(parts))))
+        distances = ((means[:, None] - means) ** 2).mean(axis=2)
+        return cls(len(parts), sum(bool((distances[i, : i - 1] < least).any()) for i in range(2, len(parts))))
 
     @staticmethod
-    def noise(natures: Floats) -> float:
+    def neighbour_noise(natures: Floats) -> float:
         """Return the mean square difference of neighbours within one phase."""
         differ = (np.diff(natures, axis=0) ** 2).mean(axis=1)
         return float(np.quantile(differ, _WITHIN)) if len(differ) else 0.0
@@ -59,7 +59,7 @@ _LEAST = 1e-3
 
 
 @dataclass(frozen=True)
-class WorkCourse:
+class WorkProgress:
     """The progress of a run.
 
     `ends`, shape (n_intervals,), are seconds since the start; `work`, same shape, is the work of each
@@ -72,31 +72,31 @@ class WorkCourse:
     nature: Floats
 
     @property
-    def seconds(self) -> float:
+    def sampled_seconds(self) -> float:
         """The time that was sampled."""
         return float(self.ends[-1])
 
     @property
-    def total(self) -> float:
+    def total_work(self) -> float:
         """The total work."""
         return float(self.work.sum())
 
-    def done(self, seconds: Floats) -> Floats:
-        """Return the work done until each of `seconds`."""
+    def work_until(self, seconds: Floats) -> Floats:
+        """Return the work done until each of `sampled_seconds`."""
         return np.asarray(np.interp(seconds, _from_zero(self.ends), _from_zero(self.work.cumsum())))
 
-    def reached(self, work: Floats) -> Floats:
+    def time_of_work(self, work: Floats) -> Floats:
         """Return the time when `work` was done; for a wait without work, its end."""
         done = _from_zero(self.work.cumsum())
         # a wait gets a tiny amount of work, so that its time is counted
         done += np.linspace(0, 1e-9 * max(done[-1], 1.0), len(done))
         return np.asarray(np.interp(work, done, _from_zero(self.ends)))
 
-    def natures(self, edges: Floats) -> Floats:
+    def block_natures(self, edges: Floats) -> Floats:
         """Return log rate of work, then log events per work, shape (n_edges - 1, 1 + n_events)."""
         counts = np.column_stack([self.work, self.nature])
         sums = np.column_stack(
-            [np.interp(edges, _from_zero(self.ends), _from_zero(one.cumsum())) for one in counts.T]
+            [np.interp(edges, _from_zero(self.ends), _from_zero(column.cumsum())) for column in counts.T]
         )
         within = np.diff(sums, axis=0)
         usual = np.maximum(within.sum(axis=0) / (edges[-1] - edges[0]), 1e-300)
@@ -122,48 +122,50 @@ class AlignedRuns:
     whole: bool
 
     @property
-    def seen(self) -> float:
+    def seen_seconds(self) -> float:
         """Solo seconds of the part that was seen in the co-run."""
         return float(self.solo.sum())
 
 
-def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool, ended: bool = False) -> AlignedRuns:
+def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: bool = False) -> AlignedRuns:
     """Align a solo run and a co-run of a task by work.
 
     `whole`: the solo run is all of the task's work, not only its beginning; `ended`: the co-run has ended,
     too.
     """
-    both = ended or (whole and abs(corun.total / solo.total - 1) < SAME)
-    common = min(solo.total, corun.total)
-    until = solo.seconds if both else float(solo.reached(np.array([common]))[0])
-    seen = np.linspace(0, until, _blocks(min(int((solo.ends <= until).sum()), len(corun.ends)), SEEN) + 1)
-    rest = np.linspace(until, solo.seconds, _blocks(int((solo.ends > until).sum()), REST) + 1)
-    if not whole or solo.seconds - until < SAME * solo.seconds:
+    both_complete = ended or (whole and abs(corun.total_work / solo.total_work - 1) < SAME)
+    common = min(solo.total_work, corun.total_work)
+    until = solo.sampled_seconds if both_complete else float(solo.time_of_work(np.array([common]))[0])
+    seen = np.linspace(
+        0, until, _count_blocks(min(int((solo.ends <= until).sum()), len(corun.ends)), SEEN) + 1
+    )
+    rest = np.linspace(until, solo.sampled_seconds, _count_blocks(int((solo.ends > until).sum()), REST) + 1)
+    if not whole or solo.sampled_seconds - until < SAME * solo.sampled_seconds:
         rest = rest[:1]
-    work = solo.done(seen)
-    together = corun.reached(work * (corun.total / solo.total if both else 1.0))
-    if both:
-        together[-1] = corun.seconds
+    work = solo.work_until(seen)
+    together = corun.time_of_work(work * (corun.total_work / solo.total_work if both_complete else 1.0))
+    if both_complete:
+        together[-1] = corun.sampled_seconds
     edges = np.concatenate([seen, rest[1:]])
     least = 1e-6 * until / len(seen)
     return AlignedRuns(
-        np.diff(seen), np.maximum(np.diff(together), least), solo.natures(edges), np.diff(rest), whole
+        np.diff(seen), np.maximum(np.diff(together), least), solo.block_natures(edges), np.diff(rest), whole
     )
 
 
-def is_longer(solo: WorkCourse, corun: WorkCourse) -> bool:
+def is_longer(solo: WorkProgress, corun: WorkProgress) -> bool:
     """Return whether the solo run seems complete: it was sampled for longer than the co-run."""
-    return solo.seconds > LONGER * corun.seconds
+    return solo.sampled_seconds > LONGER * corun.sampled_seconds
 
 
-def have_ended(solo: WorkCourse, corun: WorkCourse) -> bool:
+def have_ended(solo: WorkProgress, corun: WorkProgress) -> bool:
     """Return whether both runs seem complete: they did nearly the same work, in different times."""
-    same = abs(corun.total / solo.total - 1) < NEARLY
-    return same and abs(corun.seconds / solo.seconds - 1) > _SAMPLED
+    same = abs(corun.total_work / solo.total_work - 1) < NEARLY
+    return same and abs(corun.sampled_seconds / solo.sampled_seconds - 1) > _SAMPLED
 
 
-def _blocks(intervals: int, most: int) -> int:
-    return int(np.clip(intervals // FEWEST, 1, most))
+def _count_blocks(intervals: int, max_blocks: int) -> int:
+    return int(np.clip(intervals // FEWEST, 1, max_blocks))
 
 
 def _from_zero(values: Floats) -> Floats:
@@ -201,28 +203,28 @@ _MEDIAN = 0.455
 _Normals = tuple[Floats, Floats, Floats]
 
 
-def _posteriors(runs: AlignedRuns) -> Iterator[_Normals]:
+def _iterate_posteriors(runs: AlignedRuns) -> Iterator[_Normals]:
     seen = runs.natures[: len(runs.solo)]
     if runs.whole:
         yield from _with_rest(runs, runs.rest, runs.natures)
         return
-    returned = Returned.of(seen)
-    anew = _NEW / (_NEW + _RETURNING**returned.times)
+    returned = PhaseReturns.from_natures(seen)
+    new_phase_probability = _NEW / (_NEW + _RETURNING**returned.times)
     for longer in _LONGER:
-        blocks = np.full(_UNKNOWN, (longer - 1) * runs.seen / _UNKNOWN)
+        blocks = np.full(_UNKNOWN, (longer - 1) * runs.seen_seconds / _UNKNOWN)
         for weights, means, variances in _with_rest(runs, blocks, seen):
-            yield weights + np.log(anew), means, variances
-        mixed = _mixed(runs, returned.stretches) * (1 - 1 / longer) ** 2
+            yield weights + np.log(new_phase_probability), means, variances
+        mixed = _mixture_variance(runs, returned.stretches) * (1 - 1 / longer) ** 2
         repeated = (longer - 1) * runs.solo
         for weights, means, variances in _with_rest(runs, repeated, np.concatenate([seen, seen])):
-            yield weights + np.log(1 - anew), means, variances + mixed
+            yield weights + np.log(1 - new_phase_probability), means, variances + mixed
 
 
-def _with_rest(runs: AlignedRuns, rest: Floats, known: Floats) -> Iterator[_Normals]:
+def _with_rest(runs: AlignedRuns, rest: Floats, natures: Floats) -> Iterator[_Normals]:
     """Yield the posteriors for a rest with blocks of these lengths, and known natures of the first blocks."""
     seen = len(runs.solo)
-    distance = ((known[:, None] - known) ** 2).mean(axis=2)
-    noise = Returned.noise(known[:seen]) * _BLURRED
+    distance = ((natures[:, None] - natures) ** 2).mean(axis=2)
+    noise = PhaseReturns.neighbour_noise(natures[:seen]) * _BLURRED
     lasts = np.concatenate([runs.solo, rest])
     middles = lasts.cumsum() - lasts / 2
     for alike, length in product(_ALIKE, _LENGTHS):
@@ -231,25 +233,25 @@ def _with_rest(runs: AlignedRuns, rest: Floats, known: Floats) -> Iterator[_Norm
         same = _UNINFORMED + (1 - _UNINFORMED) * near
         # unknown blocks have little in common with the seen ones, and more with their neighbours
         same[:seen, seen:] = same[seen:, :seen] = _UNINFORMED
-        same[: len(known), : len(known)] = np.exp(-distance / (2 * (alike**2 + noise)))
+        same[: len(natures), : len(natures)] = np.exp(-distance / (2 * (alike**2 + noise)))
         for share in _NEIGHBOURS:
-            yield _scaled(runs, rest, (1 - share) * same + share * near)
+            yield _scale_posteriors(runs, rest, (1 - share) * same + share * near)
 
 
-def _mixed(runs: AlignedRuns, stretches: int) -> float:
+def _mixture_variance(runs: AlignedRuns, stretches: int) -> float:
     """Return the variance of the log slow-down of a rest with the same phases in other shares."""
     ratios = np.log(runs.corun / runs.solo)
     mean = np.average(ratios, weights=runs.solo)
-    between = np.average((ratios - mean) ** 2, weights=runs.solo) - _noise(ratios)
+    between = np.average((ratios - mean) ** 2, weights=runs.solo) - _noise_variance(ratios)
     return float(max(between, 0.0)) / stretches
 
 
-def _scaled(runs: AlignedRuns, rest: Floats, own: Floats) -> _Normals:
+def _scale_posteriors(runs: AlignedRuns, rest: Floats, correlations: Floats) -> _Normals:
     """Return the posterior for each scale; `correlations` has those of blocks."""
     seen, scales = len(runs.solo), _SCALES
     ratios = np.log(runs.corun / runs.solo)
-    noise = _noise(ratios)
-    kernel = _COMMON**2 + _OF_PHASE**2 * own
+    noise = _noise_variance(ratios)
+    kernel = _COMMON**2 + _OF_PHASE**2 * correlations
     values, vectors = np.linalg.eigh(kernel[:seen, :seen])
     variances = scales[:, None] ** 2 * np.maximum(values, 0) + noise
     means = _MEAN * scales
@@ -257,7 +259,7 @@ def _scaled(runs: AlignedRuns, rest: Floats, own: Floats) -> _Normals:
     weights = -0.5 * (turned**2 / variances + np.log(variances)).sum(axis=1)
     weights -= np.arange(len(scales)) * np.log(_SHRINKAGE)
     if not len(rest):
-        impact = np.log(runs.corun.sum() / runs.seen)
+        impact = np.log(runs.corun.sum() / runs.seen_seconds)
         return weights, np.full(len(scales), impact), np.zeros(len(scales))
     across = kernel[seen:, :seen] @ vectors
     squared = scales[:, None] ** 2
@@ -266,14 +268,14 @@ def _scaled(runs: AlignedRuns, rest: Floats, own: Floats) -> _Normals:
     left = squared[..., None] * (kernel[seen:, seen:] - explained)
     # mean and variance of the log impact, from the seen part and lognormal blocks
     blocks = rest * np.exp(expected + np.diagonal(left, axis1=1, axis2=2) / 2)
-    whole = runs.seen + rest.sum()
+    whole = runs.seen_seconds + rest.sum()
     impacts = (runs.corun.sum() + blocks.sum(axis=1)) / whole
     variances = (blocks * (np.expm1(left) @ blocks[..., None])[..., 0]).sum(axis=1) / whole**2
     spreads = np.log1p(np.maximum(variances, 0) / impacts**2)
     return weights, np.log(impacts) - spreads / 2, spreads
 
 
-def _noise(ratios: Floats) -> float:
+def _noise_variance(ratios: Floats) -> float:
     """Return the variance of a block's noise, from the median difference of neighbours."""
     if len(ratios) < _FEW:
         return _UNTOLD**2
@@ -288,7 +290,7 @@ WRONG, _ANYWHERE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class ImpactBelief:
+class ImpactPosterior:
     """Mixture of normal distributions of a log impact; weights, means, deviations of shape (n_guesses,)."""
 
     weights: Floats
@@ -300,42 +302,44 @@ class ImpactBelief:
         lowest = (self.means - 9 * self.deviations).min()
         highest = (self.means + 9 * self.deviations).max()
 
-        def beyond(at: float) -> float:
+        def excess_probability(at: float) -> float:
             return float(self.weights @ ndtr((at - self.means) / self.deviations) - share)
 
-        return float(brentq(beyond, lowest, highest, xtol=1e-7))
+        return float(brentq(excess_probability, lowest, highest, xtol=1e-7))
 
-    def hidden(self, other: ImpactBelief) -> ImpactBelief:
+    def add_independent(self, other: ImpactPosterior) -> ImpactPosterior:
         """Return the distribution of the sum with an independent log impact."""
         weights = np.outer(self.weights, other.weights).ravel()
         means = np.add.outer(self.means, other.means).ravel()
         deviations = np.sqrt(np.add.outer(self.deviations**2, other.deviations**2)).ravel()
-        return ImpactBelief(weights, means, deviations)
+        return ImpactPosterior(weights, means, deviations)
 
-    def with_opinion(self, mean: float, deviation: float) -> ImpactBelief:
+    def with_prediction(self, mean: float, deviation: float) -> ImpactPosterior:
         """Return the posterior after an independent normal prediction, worthless with probability `WRONG`."""
-        both = self.deviations**2 + deviation**2
-        likely = np.exp(-0.5 * (self.means - mean) ** 2 / both) / np.sqrt(2 * np.pi * both)
+        total_variance = self.deviations**2 + deviation**2
+        likely = np.exp(-0.5 * (self.means - mean) ** 2 / total_variance) / np.sqrt(
+            2 * np.pi * total_variance
+        )
         swayed = (1 - WRONG) * self.weights * likely
         weights = np.concatenate([swayed, WRONG / _ANYWHERE * self.weights])
-        means = (self.means * deviation**2 + mean * self.deviations**2) / both
-        return ImpactBelief(
+        means = (self.means * deviation**2 + mean * self.deviations**2) / total_variance
+        return ImpactPosterior(
             weights / weights.sum(),
             np.concatenate([means, self.means]),
-            np.concatenate([self.deviations * deviation / np.sqrt(both), self.deviations]),
+            np.concatenate([self.deviations * deviation / np.sqrt(total_variance), self.deviations]),
         )
 
     @classmethod
-    def known(cls, impact: float) -> ImpactBelief:
+    def from_measured(cls, impact: float) -> ImpactPosterior:
         """Return the distribution of an impact that was measured on whole runs."""
         return cls(np.ones(1), np.log([impact]), np.array([REPEATS]))
 
 
-def believed(runs: AlignedRuns) -> ImpactBelief:
+def impact_posterior(runs: AlignedRuns) -> ImpactPosterior:
     """Return the posterior of the impact of the whole run."""
-    logs, means, variances = map(np.concatenate, zip(*_posteriors(runs), strict=True))
+    logs, means, variances = map(np.concatenate, zip(*_iterate_posteriors(runs), strict=True))
     weights = np.exp(logs - logs.max())
-    return ImpactBelief(weights / weights.sum(), means, np.sqrt(variances + REPEATS**2))
+    return ImpactPosterior(weights / weights.sum(), means, np.sqrt(variances + REPEATS**2))
 
 
 #: Events whose count depends on the work, not on the time it takes; the best first.
@@ -355,19 +359,19 @@ class ProgressKind:
     """An event that measures progress; `hides` is the slow-down it does not show, explained by `says`."""
 
     event: str
-    hides: ImpactBelief | None = None
+    hides: ImpactPosterior | None = None
     says: str = ""
 
 
-def _hidden(*beliefs: tuple[float, float, float]) -> ImpactBelief:
-    return ImpactBelief(*map(np.array, zip(*beliefs, strict=True)))
+def _hidden_slowdown(*beliefs: tuple[float, float, float]) -> ImpactPosterior:
+    return ImpactPosterior(*map(np.array, zip(*beliefs, strict=True)))
 
 
 #: Slow-down that these events do not show: little for most co-runs, much for one in eight. For time,
 #: estimated on every other one of the shipped tasks (`benchmarks.progress` reports the rest); for cycles,
 #: without the effect of the clock.
-_CYCLES = _hidden((0.6, 0.004, 0.01), (0.28, 0.015, 0.03), (0.12, 0.12, 0.09))
-_TIME = _hidden((0.6, 0.004, 0.012), (0.28, 0.015, 0.035), (0.12, 0.13, 0.1))
+_CYCLES = _hidden_slowdown((0.6, 0.004, 0.01), (0.28, 0.015, 0.03), (0.12, 0.12, 0.09))
+_TIME = _hidden_slowdown((0.6, 0.004, 0.012), (0.28, 0.015, 0.035), (0.12, 0.13, 0.1))
 CLOCKS = (
     ProgressKind(
         "cpu-cycles", _CYCLES, "cycles don't show how many more of them the same work takes together"
@@ -379,6 +383,6 @@ CLOCKS = (
 KINDS = (*map(ProgressKind, WORK), *CLOCKS)
 
 
-def kind(counted: Collection[str]) -> ProgressKind | None:
+def choose_progress_kind(counted: Collection[str]) -> ProgressKind | None:
     """Return the best event that both runs counted; None if they counted none of `KINDS`."""
-    return next((one for one in KINDS if one.event in counted), None)
+    return next((candidate for candidate in KINDS if candidate.event in counted), None)

@@ -12,16 +12,24 @@ import pandas as pd
 from data.corun.params import Corun
 from data.corun.tables import AND
 from data.params import Params, load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.documents import written
-from training.corun.estimators.fitting import accuracy, ranked
+from training.corun.estimators.fitting import accuracy_scores, rank_models
 from training.corun.splits import main_design
 from training.corun.stored import ImpactCard, TrainedImpact, TrainedOnline
 from training.evaluation.figures import predicted_measured
 from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
-from training.registry.contest import OOF, Candidate, Compare, Kept, Means, by_errors, promoted
-from training.registry.runs import TrackedRun, headline, scores_by_name, trials_of
-from training.supply import UnseenSupply
+from training.plugins import PredictionReaders
+from training.registry.challenger_test import (
+    OOF,
+    Candidate,
+    CandidateLog,
+    ChallengerTest,
+    Compare,
+    compare_by_errors,
+    promote_candidate,
+)
+from training.registry.runs import TrackedRun, headline_scores, scores_by_name, trials_of
 
 KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group", "fold"]
@@ -30,105 +38,108 @@ _UNIT = "impact (co-run / solo time)"
 _BY_SECONDS = ("within_tolerance", "mape", "r2")
 
 
-def static_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
+def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
     """Return the functions that read, compare and log the best static model."""
-    design, oof = main_design(tuple(metrics["splits"])), pd.read_parquet(places.evaluated / OOF)
+    design, oof = main_design(tuple(metrics["splits"])), pd.read_parquet(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
-    rows = {name: _grouped(oof[(oof["model"] == name) & (oof["design"] == design)]) for name in entries}
-    drawn = partial(predicted_measured, tolerance=knobs.section.evaluate.tolerance, unit=_UNIT)
+    rows = {name: _with_groups(oof[(oof["model"] == name) & (oof["design"] == design)]) for name in entries}
+    drawn = partial(predicted_measured, tolerance=params.section.evaluate.tolerance, unit=_UNIT)
     runs = [
         TrackedRun(
             f"static {name}",
-            {**headline(entries[name]), **scores_by_name(metrics["splits"], name)},
-            {**ImpactCard.read(places.models / name).params, "seed": knobs.seed},
+            {**headline_scores(entries[name]), **scores_by_name(metrics["splits"], name)},
+            {**ImpactCard.read(paths.models / name).params, "seed": params.seed},
             {"model": name},
-            nested=(*_folds(f"static {name}", rows[name], knobs), *trials_of(places.tuned, name)),
+            nested=(*_fold_runs(f"static {name}", rows[name], params), *trials_of(paths.tuned, name)),
             figures=partial(drawn, rows=rows[name], title=f"static {name}, folds of {design}"),
         )
-        for name in ranked(entries)
+        for name in rank_models(entries)
     ]
     best = metrics["champion"]
-    return _kept_runs(metrics, places, best, runs, rows[best]).means(TrainedImpact.read, _errors(knobs))
+    return _kept_runs(metrics, paths, best, runs, rows[best]).make_test(
+        TrainedImpact.read, _compare_errors(params)
+    )
 
 
-def online_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
+def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
     """Return the functions that read, compare and log the best online model."""
-    told, oof = metrics["online"], pd.read_parquet(places.evaluated / "online.parquet")
-    at = oof[(oof["seconds"] == told["trained_at"]) & (oof["design"] == told["design"])]
-    entries = pd.DataFrame(told["entries"])
-    then = entries[(entries["seconds"] == told["trained_at"]) & (entries["design"] == told["design"])]
-    rows = {str(name): _grouped(own) for name, own in at.groupby("model")}
-    drawn = partial(predicted_measured, tolerance=knobs.section.evaluate.tolerance, unit=_UNIT)
+    online, oof = metrics["online"], pd.read_parquet(paths.evaluated / "online.parquet")
+    at = oof[(oof["seconds"] == online["trained_at"]) & (oof["design"] == online["design"])]
+    entries = pd.DataFrame(online["entries"])
+    then = entries[(entries["seconds"] == online["trained_at"]) & (entries["design"] == online["design"])]
+    rows = {str(name): _with_groups(model_rows) for name, model_rows in at.groupby("model")}
+    drawn = partial(predicted_measured, tolerance=params.section.evaluate.tolerance, unit=_UNIT)
     runs = [
         TrackedRun(
             f"online {row['model']}",
             {score: row[score] for score in _BY_SECONDS},
-            {"seconds": told["trained_at"], "seed": knobs.seed},
+            {"seconds": online["trained_at"], "seed": params.seed},
             {"model": row["model"]},
             _by_seconds(entries[entries["model"] == row["model"]]),
-            nested=_folds(f"online {row['model']}", rows[row["model"]], knobs),
+            nested=_fold_runs(f"online {row['model']}", rows[row["model"]], params),
             figures=partial(
-                drawn, rows=rows[row["model"]], title=f"online {row['model']}, folds of {told['design']}"
+                drawn, rows=rows[row["model"]], title=f"online {row['model']}, folds of {online['design']}"
             ),
         )
         for row in then.sort_values(["mape", "model"]).to_dict("records")
     ]
-    kept = _kept_runs(metrics, places, "online", runs, rows[told["champion"]])
-    return kept.means(TrainedOnline.read, _errors(knobs))
+    candidate_runs = _kept_runs(metrics, paths, "online", runs, rows[online["champion"]])
+    return candidate_runs.make_test(TrainedOnline.read, _compare_errors(params))
 
 
 def _kept_runs(
-    metrics: dict[str, Any], places: Places, directory: str, runs: list[TrackedRun], rows: pd.DataFrame
-) -> Kept:
-    vectors = places.processed / "features.parquet"
-    return Kept("corun", metrics["data"], vectors, places.models / directory, runs, rows[KEPT])
+    metrics: dict[str, Any], paths: FamilyPaths, directory: str, runs: list[TrackedRun], rows: pd.DataFrame
+) -> CandidateLog:
+    vectors = paths.processed / "features.parquet"
+    return CandidateLog("corun", metrics["data"], vectors, paths.models / directory, runs, rows[KEPT])
 
 
-def _errors(knobs: Params[Corun]) -> Compare:
-    return by_errors(KEYS, knobs.section.promote, knobs.seed, "the same unseen co-runs")
+def _compare_errors(params: Params[Corun]) -> Compare:
+    return compare_by_errors(KEYS, params.section.promote, params.seed, "the same unseen co-runs")
 
 
 def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:
     """Return scores by milliseconds of samples."""
     return {
         f"{design}/{score}_by_milliseconds": {
-            round(1000 * seconds): value for seconds, value in zip(own["seconds"], own[score], strict=True)
+            round(1000 * seconds): value
+            for seconds, value in zip(design_rows["seconds"], design_rows[score], strict=True)
         }
-        for design, own in entries.groupby("design")
+        for design, design_rows in entries.groupby("design")
         for score in _BY_SECONDS
     }
 
 
-def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
+def _with_groups(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(group=rows["task"] + "\n" + rows["corunners"])
 
 
-def _folds(name: str, rows: pd.DataFrame, knobs: Params[Corun]) -> Iterator[TrackedRun]:
-    for (design, fold), own in rows.groupby(["design", "fold"], sort=True):
-        error = (own["predicted"] / own["measured"] - 1).abs()
-        scores = accuracy(error, knobs.section.evaluate.tolerance)
+def _fold_runs(name: str, rows: pd.DataFrame, params: Params[Corun]) -> Iterator[TrackedRun]:
+    for (design, fold), fold_rows in rows.groupby(["design", "fold"], sort=True):
+        error = (fold_rows["predicted"] / fold_rows["measured"] - 1).abs()
+        scores = accuracy_scores(error, params.section.evaluate.tolerance)
         tags = {"kind": "fold", "split": str(design)}
-        yield TrackedRun(f"{name} {design} f{fold:02}", scores, {"seed": knobs.seed}, tags)
+        yield TrackedRun(f"{name} {design} f{fold:02}", scores, {"seed": params.seed}, tags)
 
 
 STATIC, ONLINE = "co-runs from solo runs", "co-runs from first samples"
-_OOF, _ONLINE = (Places("corun").evaluated / name for name in (OOF, "online.parquet"))
+_OOF, _ONLINE = (FamilyPaths("corun").evaluated / name for name in (OOF, "online.parquet"))
 
 
-def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
+def _read_predictions(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
     tolerance, oof = metrics["tolerance"], pd.read_parquet(root / _OOF)
     design = main_design(tuple(metrics["splits"]))
-    rows = _named(oof[(oof["design"] == design) & oof["predicted"].notna()])
-    found = by_entry(STATIC, rows, metrics["champion"], tolerance, "model")
-    told = metrics["online"]
-    if told is None:
-        return found
+    rows = _name_cases(oof[(oof["design"] == design) & oof["predicted"].notna()])
+    predictions = by_entry(STATIC, rows, metrics["champion"], tolerance, "model")
+    online = metrics["online"]
+    if online is None:
+        return predictions
     seen = pd.read_parquet(root / _ONLINE)
-    at = seen[(seen["seconds"] == told["trained_at"]) & (seen["design"] == told["design"])]
-    return found + by_entry(ONLINE, _named(at), told["champion"], tolerance, "model")
+    at = seen[(seen["seconds"] == online["trained_at"]) & (seen["design"] == online["design"])]
+    return predictions + by_entry(ONLINE, _name_cases(at), online["champion"], tolerance, "model")
 
 
-def _named(rows: pd.DataFrame) -> pd.DataFrame:
+def _name_cases(rows: pd.DataFrame) -> pd.DataFrame:
     """Name the cases of each model; repetitions get a number."""
     pair = rows["task"] + f" {AND} " + rows["corunners"]
     times = rows.groupby([*KEYS, "model"], sort=False).cumcount() + 1
@@ -136,36 +147,36 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(case=cases, group=pair)
 
 
-def _kept(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
+def _read_registered(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
     what, _, entry = run.partition(" ")
     tolerance = load(Corun, root / "params.yaml").section.evaluate.tolerance
-    rows = _named(pd.read_parquet(directory / OOF).assign(model=entry))
+    rows = _name_cases(pd.read_parquet(directory / OOF).assign(model=entry))
     return OutOfFoldPredictions({"static": STATIC}.get(what, ONLINE), entry, rows, tolerance)
 
 
-def unseen() -> UnseenSupply:
+def out_of_fold_source() -> PredictionReaders:
     """Return the functions that read out-of-fold predictions."""
-    return UnseenSupply((_OOF.as_posix(), _ONLINE.as_posix()), _read, _kept)
+    return PredictionReaders((_OOF.as_posix(), _ONLINE.as_posix()), _read_predictions, _read_registered)
 
 
-PLACES = Places("corun")
+PLACES = FamilyPaths("corun")
 
 
-def candidates(knobs: Params[Corun], metrics: dict[str, Any], places: Places = PLACES) -> list[Candidate]:
+def promotion_candidates(
+    params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths = PLACES
+) -> list[Candidate]:
     """Return the best static model, and the best online one if samples were evaluated."""
-    section, online, best = knobs.section, metrics["online"], metrics["champion"]
+    section, online, best = params.section, metrics["online"], metrics["champion"]
     models = [(section.promote.name, best, best, static_means)]
     if online is not None:
         models.append((section.online.name, online["champion"], "online", online_means))
     return [
-        Candidate(
-            name, best, places.models / directory, places.metrics, partial(means, knobs, metrics, places)
-        )
+        Candidate(name, best, paths.models / directory, paths.metrics, partial(means, params, metrics, paths))
         for name, best, directory, means in models
     ]
 
 
 def promote_stage() -> None:
     """Register the best models, and make each champion unless it is worse than the current one."""
-    for candidate in candidates(load(Corun), written(PLACES.metrics, "evaluate")):
-        print(promoted(candidate))  # noqa: T201
+    for candidate in promotion_candidates(load(Corun), written(PLACES.metrics, "evaluate")):
+        print(promote_candidate(candidate))  # noqa: T201

@@ -38,15 +38,15 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     Other rows are in neither. Empty with fewer than two families per fold.
     """
     members = [names.split(AND) for names in table["families"]]
-    known = sorted({name for names in members for name in names})
-    if len(known) < 2 * folds:
+    families = sorted({name for names in members for name in names})
+    if len(families) < 2 * folds:
         return []
-    fold_of = dict(zip(known, np.random.default_rng(seed).permutation(len(known)) % folds, strict=True))
+    fold_of = dict(zip(families, np.random.default_rng(seed).permutation(len(families)) % folds, strict=True))
     in_fold = [{int(fold_of[name]) for name in names} for names in members]
     return [
         (
-            np.flatnonzero([fold not in found for found in in_fold]),
-            np.flatnonzero([found == {fold} for found in in_fold]),
+            np.flatnonzero([fold not in row_folds for row_folds in in_fold]),
+            np.flatnonzero([row_folds == {fold} for row_folds in in_fold]),
         )
         for fold in range(folds)
     ]
@@ -55,7 +55,7 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
 def _by_groups(*columns: str) -> Callable[[pd.DataFrame, int, int], Divided]:
     """Return a function that holds out rows with equal values in `columns` together."""
 
-    def divide(table: pd.DataFrame, folds: int, seed: int) -> Divided:
+    def hold_out_groups(table: pd.DataFrame, folds: int, seed: int) -> Divided:
         from sklearn.model_selection import GroupKFold
 
         groups = table.groupby(list(columns), sort=True).ngroup().to_numpy()
@@ -64,7 +64,7 @@ def _by_groups(*columns: str) -> Callable[[pd.DataFrame, int, int], Divided]:
             return []
         return list(GroupKFold(number, shuffle=True, random_state=seed).split(groups, groups=groups))
 
-    return divide
+    return hold_out_groups
 
 
 DESIGNS = {
@@ -100,7 +100,9 @@ class DesignPart:
         return "all" if self.fold < 0 else f"{self.design}/f{self.fold}"
 
 
-def possible(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> dict[str, Divided]:
+def possible_splits(
+    table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int
+) -> dict[str, Divided]:
     """Split by each wanted design that the table allows; raise InputError if it allows none.
 
     A design needs enough to hold out: two machines, or two families per fold.
@@ -108,19 +110,21 @@ def possible(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int
     divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
     if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine
         divided["pairs-on-machine"] = []
-    divided = {name: parts for name, parts in divided.items() if _filled(parts)}
+    divided = {name: parts for name, parts in divided.items() if _has_full_folds(parts)}
     if not divided:
         raise InputError(f"{len(table)} co-runs are too few for {folds} folds of any design")
     return divided
 
 
-def parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
+def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return the part of all rows, and the folds of every possible design."""
-    divided = possible(table, wanted, folds, seed)
+    divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
     everything = DesignPart(main, -1, np.arange(len(table)), np.arange(0))
     folded = [
-        DesignPart(name, fold, *rows) for name, found in divided.items() for fold, rows in enumerate(found)
+        DesignPart(name, fold, *rows)
+        for name, fold_splits in divided.items()
+        for fold, rows in enumerate(fold_splits)
     ]
     return [everything, *folded]
 
@@ -130,11 +134,11 @@ def main_design(designs: tuple[str, ...]) -> str:
     return "pairs" if "pairs" in designs else designs[0]
 
 
-def inner(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
+def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
     """Split training rows as the design does, or at random where they don't allow it."""
     divided = DESIGNS[design].divide(table, folds, seed)
-    return divided if _filled(divided) else at_random(table, folds, seed)
+    return divided if _has_full_folds(divided) else at_random(table, folds, seed)
 
 
-def _filled(divided: Divided) -> bool:
+def _has_full_folds(divided: Divided) -> bool:
     return bool(divided) and all(len(train) and len(test) for train, test in divided)

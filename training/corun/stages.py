@@ -22,35 +22,35 @@ from data.tables.documents import written
 from data.tables.files import write_json, write_tables
 from features.corun.rates import CORUN, MOST, OTHERS, OWN, PLACES
 from training.corun.estimators import fitting as impact_scores
-from training.corun.estimators.fitting import ImpactRecipe, ImpactTable, Learned, accuracy
+from training.corun.estimators.fitting import FittedImpact, ImpactRecipe, ImpactTable, accuracy_scores
 from training.corun.estimators.models import CATALOGUE, PREPARATIONS
 from training.corun.online import KEYS as ONLINE_KEYS
 from training.corun.online import (
-    AskedSamples,
     SampledRuns,
-    by_seconds,
-    fitted,
-    judged,
-    paired,
-    ratios,
-    second,
+    SampleFold,
+    accuracy_by_seconds,
+    event_ratios,
+    fit_online_models,
+    pair_runs,
+    predict_held_out,
+    second_stage_model,
 )
-from training.corun.splits import DESIGNS, DesignPart, inner, main_design, parts
+from training.corun.splits import DESIGNS, DesignPart, design_parts, inner_folds, main_design
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
-from training.estimators.catalogue import suggested
-from training.evaluation.figures import of_predictions
+from training.estimators.catalogue import suggest_params
+from training.evaluation.figures import dvc_prediction_figures
 from training.evaluation.metrics import DIGITS
 from training.evaluation.search import (
     Search,
     SearchOutcome,
     TrialRow,
     Tuned,
-    drawn,
     read_tuned,
     require_known,
     require_parts,
     slowest_first,
-    write_found,
+    tpe_sampler,
+    write_outcomes,
 )
 
 if TYPE_CHECKING:
@@ -75,26 +75,26 @@ class ImpactTask:
     how: TuneImpact
 
 
-def search(task: ImpactTask) -> SearchOutcome[Tuned]:
+def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Run the search of `task`; equal tasks give equal outcomes."""
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
-    if len(rows) > task.how.rows:
-        drawn_rows = np.random.default_rng(seed).choice(len(rows), task.how.rows, replace=False)
+    if len(rows) > task.how.max_rows:
+        drawn_rows = np.random.default_rng(seed).choice(len(rows), task.how.max_rows, replace=False)
         rows = rows.iloc[np.sort(drawn_rows)]
-    divided = inner(rows, task.part.design, task.how.folds, seed)
+    divided = inner_folds(rows, task.part.design, task.how.n_folds, seed)
     place = zlib.crc32(f"{part}/{name}".encode())
-    sampler = drawn(int(np.random.SeedSequence([seed, place]).generate_state(1)[0]), STARTUP)
+    sampler = tpe_sampler(int(np.random.SeedSequence([seed, place]).generate_state(1)[0]), STARTUP)
     tried: list[dict[str, Any]] = []
 
-    def error(trial: Trial) -> float:
-        tried.append(suggested(model.space, trial))
+    def trial_error(trial: Trial) -> float:
+        tried.append(suggest_params(model.space, trial))
         recipe = replace(task.recipe, params={**tried[-1], **model.in_search})
-        errors = [_error(recipe, rows.iloc[train], rows.iloc[test]) for train, test in divided]
+        errors = [_fold_errors(recipe, rows.iloc[train], rows.iloc[test]) for train, test in divided]
         return float(np.mean(np.concatenate(errors)))
 
-    first = model.first(len(task.recipe.rates))
-    study = Search("minimize", task.how.trials, [first], lambda _: sampler).run(error)
+    first = model.first_params(len(task.recipe.rates))
+    study = Search("minimize", task.how.n_trials, [first], lambda _: sampler).run(trial_error)
     trials = [
         TrialRow(part, name, t.number, t.state.name.lower(), t.value, json.dumps(params, sort_keys=True))
         for t, params in zip(study.trials, tried, strict=True)
@@ -102,14 +102,14 @@ def search(task: ImpactTask) -> SearchOutcome[Tuned]:
     return SearchOutcome(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
 
 
-def _error(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+def _fold_errors(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
     learned = recipe.fit(train)
     if CATALOGUE[recipe.model].kind == "regression":
-        return _errors(learned, test)
-    return 1.0 - learned.right(test, learned.predict(test), recipe.share).astype(np.float64)
+        return _relative_errors(learned, test)
+    return 1.0 - learned.is_correct(test, learned.predict(test), recipe.share).astype(np.float64)
 
 
-def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
+def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     """Return one search per part and model; classifications only where table 1 needs them.
 
     Raises InputError if params.yaml names an unknown model, or no design is possible.
@@ -117,7 +117,7 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     require_known(section.tune.models, CATALOGUE, "corun.tune")
     trained_on = [
         (part, table.frame.iloc[part.train].reset_index(drop=True))
-        for part in divisions(table, section, seed)
+        for part in divide_table(table, section, seed)
     ]
     return [
         ImpactTask(part, recipe_of(table, name, section, seed), rows, section.tune)
@@ -127,9 +127,9 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     ]
 
 
-def divisions(table: ImpactTable, section: Corun, seed: int) -> list[DesignPart]:
+def divide_table(table: ImpactTable, section: Corun, seed: int) -> list[DesignPart]:
     """Split the table by all designs; the part of all rows has fold -1."""
-    return parts(table.frame, section.evaluate.designs, section.evaluate.folds, seed)
+    return design_parts(table.frame, section.evaluate.designs, section.evaluate.n_folds, seed)
 
 
 def recipe_of(
@@ -137,62 +137,64 @@ def recipe_of(
 ) -> ImpactRecipe:
     """Return the recipe for a model with the parameters `chosen` for it."""
     share = section.evaluate.tolerance
-    return ImpactRecipe(model, chosen or {}, table.columns(model), share, seed, table.rates)
+    return ImpactRecipe(model, chosen or {}, table.model_features(model), share, seed, table.rate_features)
 
 
 def tune_stage() -> None:
     """Search parameters for every model in every part."""
-    knobs, table = load(Corun), ImpactTable.read(FEATURES)
-    tasks = searches(table, knobs.section, knobs.seed)
-    found = side_by_side(search, tasks, knobs.compute, "tune corun")
-    write_found(PLACES.tuned, found)
+    params, table = load(Corun), ImpactTable.read(FEATURES)
+    tasks = list_searches(table, params.section, params.seed)
+    outcomes = side_by_side(run_search, tasks, params.compute, "tune corun")
+    write_outcomes(PLACES.tuned, outcomes)
 
 
-def kept_tables() -> CorunTables:
+def read_valid_tables() -> CorunTables:
     """Read the valid rows of the ingested tables."""
     tables = CorunTables.read(PLACES.interim)
-    return CorunDecisions.read(PLACES.valid).kept(tables)
+    return CorunDecisions.read(PLACES.valid).select_kept(tables)
 
 
 def train_stage() -> None:
     """Fit every regression to all rows, and the online model to all samples; write them."""
-    knobs, table = load(Corun), ImpactTable.read(FEATURES)
+    params, table = load(Corun), ImpactTable.read(FEATURES)
     tuned, path = read_tuned(PLACES.tuned, Tuned)["all"], PLACES.evaluated / "oof.parquet"
     if not path.is_file():
         raise InputError("no such file; run evaluate first", file=path)
     oof = pd.read_parquet(path)
-    kept = kept_tables()
-    known = KnownTasks(kept.tasks, kept.hosts)
-    for name, found in tuned.items():
+    valid_tables = read_valid_tables()
+    known_tasks = KnownTasks(valid_tables.tasks, valid_tables.hosts)
+    for name, outcome in tuned.items():
         if CATALOGUE[name].kind != "regression":
             continue
-        recipe = recipe_of(table, name, knobs.section, knobs.seed, found.params)
+        recipe = recipe_of(table, name, params.section, params.seed, outcome.params)
         trained = recipe.fit(table.frame)
         card = ImpactCard(
             name,
             trained.columns,
-            found.params,
-            _half_widths(oof[oof["model"] == name], "design", knobs.section.evaluate.confidence),
+            outcome.params,
+            _half_widths(oof[oof["model"] == name], "design", params.section.evaluate.confidence),
             tuple(sorted(table.frame["machine"].unique())),
             tuple(sorted(table.frame["task"].unique())),
             table.digest,
-            knobs.seed,
-            knobs.section.evaluate.confidence,
+            params.seed,
+            params.section.evaluate.confidence,
         )
         TrainedImpact(trained.model, card).write(PLACES.models / name)
-        known.write(PLACES.models / name)
-    _train_online(table, kept.samples, knobs)
+        known_tasks.write(PLACES.models / name)
+    _train_online(table, valid_tables.samples, params)
 
 
-def _train_online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> None:
-    online, section = written(PLACES.metrics, "evaluate")["online"], knobs.section.online
+def _train_online(table: ImpactTable, samples: pd.DataFrame, params: Params[Corun]) -> None:
+    online, section = written(PLACES.metrics, "evaluate")["online"], params.section.online
     if online is None:
         return
-    sampled = SampledRuns.of(samples, section.trained_at)
-    (model,) = fitted(sampled, paired(sampled.runs, table.frame), [second(online["champion"], knobs.seed)])
+    sampled = SampledRuns.from_samples(samples, section.trained_at)
+    (model,) = fit_online_models(
+        sampled, pair_runs(sampled.runs, table.frame), [second_stage_model(online["champion"], params.seed)]
+    )
     oof = pd.read_parquet(PLACES.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
-    confidence = knobs.section.evaluate.confidence
+    confidence = params.section.evaluate.confidence
     at = rows[rows["seconds"] == section.trained_at]
     nothing = at.assign(predicted=at["measured"].median())
     card = OnlineCard(
@@ -204,7 +206,7 @@ def _train_online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun
         impact_scores.log_width(nothing, confidence),
         tuple(sorted(sampled.runs["machine"].unique())),
         table.digest,
-        knobs.seed,
+        params.seed,
         confidence,
     )
     TrainedOnline(model, card).write(PLACES.models / "online")
@@ -261,12 +263,12 @@ class ExplainedFold:
     train: pd.DataFrame
     test: pd.DataFrame
 
-    def errors(self) -> Floats:
+    def relative_errors(self) -> Floats:
         """Return the relative errors of the test rows."""
-        return _errors(self.recipe.fit(self.train), self.test)
+        return _relative_errors(self.recipe.fit(self.train), self.test)
 
 
-def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
+def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
     """Return the increase of the mean relative error of test rows when a feature is shuffled.
 
     Columns: ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first. At
@@ -276,7 +278,7 @@ def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
     model, rows = fold.recipe.fit(fold.train), fold.test
     if len(rows) > PERMUTED:
         rows = rows.iloc[np.sort(generator.choice(len(rows), PERMUTED, replace=False))]
-    before = _errors(model, rows).mean()
+    before = _relative_errors(model, rows).mean()
     repeated = pd.concat([rows] * SHUFFLES, ignore_index=True)
     rows_of_features = []
     for name in model.columns:
@@ -284,34 +286,38 @@ def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
         shuffled = repeated.assign(
             **{name: np.concatenate([generator.permutation(values) for _ in range(SHUFFLES)])}
         )
-        rises = _errors(model, shuffled).reshape(SHUFFLES, -1).mean(axis=1) - before
+        rises = _relative_errors(model, shuffled).reshape(SHUFFLES, -1).mean(axis=1) - before
         rows_of_features.append({"feature": name, "rise": float(rises.mean()), "spread": float(rises.std())})
     table = pd.DataFrame(rows_of_features)
     return table.sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
 
 
-def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, compute: Compute) -> pd.DataFrame:
+def accuracy_without_events(
+    folds: Sequence[ExplainedFold], predictions: pd.DataFrame, compute: Compute
+) -> pd.DataFrame:
     """Return the accuracy without each feature that seed 002 calls essential, pooled over the folds.
 
-    `unseen` has ``measured, predicted`` with all features. Columns: ``without`` (empty: with all),
+    `predictions` has ``measured, predicted`` with all features. Columns: ``without`` (empty: with all),
     ``measured`` (whether the rows have that event), ``within_tolerance, mape``.
     """
-    errors = np.abs(unseen["predicted"].to_numpy(np.float64) / unseen["measured"].to_numpy(np.float64) - 1)
+    errors = np.abs(
+        predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
+    )
     share, columns = folds[0].recipe.share, folds[0].recipe.columns
-    rows: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy(errors, share)}]
+    rows: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy_scores(errors, share)}]
     for event in ESSENTIAL:
         gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
-        kept = tuple(name for name in columns if name not in gone)
-        row: dict[str, Any] = {"without": event, "measured": len(kept) < len(columns)}
+        columns_left = tuple(name for name in columns if name not in gone)
+        row: dict[str, Any] = {"without": event, "measured": len(columns_left) < len(columns)}
         if row["measured"]:
-            without = [replace(fold, recipe=replace(fold.recipe, columns=kept)) for fold in folds]
-            of_folds = side_by_side(ExplainedFold.errors, without, compute, f"corun without {event}")
-            row |= accuracy(np.concatenate(of_folds), share)
+            without = [replace(fold, recipe=replace(fold.recipe, columns=columns_left)) for fold in folds]
+            of_folds = side_by_side(ExplainedFold.relative_errors, without, compute, f"corun without {event}")
+            row |= accuracy_scores(np.concatenate(of_folds), share)
         rows.append(row)
     return pd.DataFrame(rows, columns=["without", "measured", "within_tolerance", "mape"])
 
 
-def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
+def residual_plot_data(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
     """Return the data of the four residual plots of seed 002, figures 4 and 5.
 
     `predictions` has one model's rows of oof.parquet in one design, `features` the vectors of these rows,
@@ -347,7 +353,7 @@ def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
     )
 
 
-def _errors(model: Learned, rows: pd.DataFrame) -> Floats:
+def _relative_errors(model: FittedImpact, rows: pd.DataFrame) -> Floats:
     return np.asarray(np.abs(model.predict(rows) / rows["impact"].to_numpy(np.float64) - 1))
 
 
@@ -367,7 +373,7 @@ class ModelOfPart(ExplainedFold):
     preparation: str = ""
 
 
-def predicted(cell: ModelOfPart) -> pd.DataFrame:
+def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
     """Return a model's predictions for the test rows of `cell`, as rows of oof.parquet."""
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
@@ -379,64 +385,67 @@ def predicted(cell: ModelOfPart) -> pd.DataFrame:
         preparation=cell.preparation,
         measured=cell.test["impact"],
         predicted=impacts,
-        right=fitted.right(cell.test, impacts, cell.recipe.share),
+        right=fitted.is_correct(cell.test, impacts, cell.recipe.share),
     )
 
 
 def evaluate_stage() -> None:
     """Evaluate all models in every design, reproduce table 1, and explain the champion."""
-    knobs, table = load(Corun), ImpactTable.read(FEATURES)
-    cells = _cells(table, knobs)
+    params, table = load(Corun), ImpactTable.read(FEATURES)
+    cells = _make_cells(table, params)
     predictions = pd.concat(
-        side_by_side(predicted, cells, knobs.compute, "evaluate corun"), ignore_index=True
+        side_by_side(predict_cell, cells, params.compute, "evaluate corun"), ignore_index=True
     )
-    confidence = knobs.section.evaluate.confidence
+    confidence = params.section.evaluate.confidence
     intervals = [
         impact_scores.with_intervals(rows, confidence)
         for _, rows in predictions.groupby(["design", "model"], sort=True)
     ]
     oof = pd.concat(intervals, ignore_index=True)
-    table_1 = seed_table(cells, table.rates, knobs.compute)
+    table_1 = seed_table(cells, table.rate_features, params.compute)
     write_tables(PLACES.evaluated, {"oof": oof, "table1": table_1})
     entries = {
-        str(design): {str(name): impact_scores.summary(own) for name, own in rows.groupby("model", sort=True)}
+        str(design): {
+            str(name): impact_scores.summarise_predictions(selected)
+            for name, selected in rows.groupby("model", sort=True)
+        }
         for design, rows in oof.groupby("design", sort=True)
     }
     main = main_design(tuple(entries))
-    champion = impact_scores.ranked(entries[main])[0]
+    champion = impact_scores.rank_models(entries[main])[0]
     rows = oof[(oof["design"] == main) & (oof["model"] == champion)]
-    own = [cell for cell in cells if (cell.part.design, cell.recipe.model) == (main, champion)]
-    rates = table.frame[[*CORUN, *table.rates]]
+    selected = [cell for cell in cells if (cell.part.design, cell.recipe.model) == (main, champion)]
+    rates = table.frame[[*CORUN, *table.rate_features]]
     vectors = rows[CORUN].merge(rates, on=CORUN, how="left", validate="many_to_one")
     explained = {
-        "importance": permuted(own[0], knobs.seed),
-        "removed": removed(own, rows, knobs.compute),
-        "residuals": residuals(rows, vectors[list(table.rates)].to_numpy(np.float64)),
+        "importance": permutation_importance(selected[0], params.seed),
+        "removed": accuracy_without_events(selected, rows, params.compute),
+        "residuals": residual_plot_data(rows, vectors[list(table.rate_features)].to_numpy(np.float64)),
     }
     write_tables(PLACES.evaluated, explained)
-    kept = kept_tables()
-    metrics = _metrics(table, kept, knobs, entries)
+    valid_tables = read_valid_tables()
+    metrics = _static_metrics(table, valid_tables, params, entries)
     printed = table_1.round(6).astype({"seeds": object}).where(table_1.notna(), None).to_dict("records")
-    online = _online(table, kept.samples, knobs)
+    online = _evaluate_online(table, valid_tables.samples, params)
     content = {**metrics, "table_1": printed, "champion": champion, "online": online}
     write_json(PLACES.metrics, content)
-    asked = oof[oof["design"] == main].rename(columns={"model": "entry"}).assign(unit="impact")
-    of_predictions(content, main, "mape", asked).write(PLACES)
+    main_predictions = oof[oof["design"] == main].rename(columns={"model": "entry"}).assign(unit="impact")
+    dvc_prediction_figures(content, main, "mape", main_predictions).write(PLACES)
 
 
-def _cells(table: ImpactTable, knobs: Params[Corun]) -> list[ModelOfPart]:
+def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
     tuned, rows = read_tuned(PLACES.tuned, Tuned), table.frame
-    parts = [part for part in divisions(table, knobs.section, knobs.seed) if part.fold >= 0]
+    parts = [part for part in divide_table(table, params.section, params.seed) if part.fold >= 0]
     require_parts(PLACES.tuned, tuned, [part.name for part in parts])
     return [
         ModelOfPart(
-            recipe_of(table, name, knobs.section, knobs.seed, found.params),
+            recipe_of(table, name, params.section, params.seed, outcome.params),
             rows.iloc[part.train],
             rows.iloc[part.test],
             part,
         )
         for part in parts
-        for name, found in tuned[part.name].items()
+        for name, outcome in tuned[part.name].items()
     ]
 
 
@@ -447,15 +456,15 @@ def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Comput
     """
     prepared = []
     for cell in cells:
-        if cell.part.design == "random" and CATALOGUE[cell.recipe.model].prepared:
+        if cell.part.design == "random" and CATALOGUE[cell.recipe.model].is_prepared:
             for how in PREPARATIONS:
                 params = {**cell.recipe.params, "preparation": how}
                 recipe = replace(cell.recipe, params=params, columns=rates)
                 prepared.append(replace(cell, recipe=recipe, preparation=how))
-    found = side_by_side(predicted, prepared, compute, "table 1 of corun")
-    if not found:  # the random design was not requested
+    predictions = side_by_side(predict_cell, prepared, compute, "table 1 of corun")
+    if not predictions:  # the random design was not requested
         return pd.DataFrame(columns=list(TABLE_1_COLUMNS))
-    folds = pd.concat(found).groupby(["model", "preparation", "fold"], sort=True)["right"].mean()
+    folds = pd.concat(predictions).groupby(["model", "preparation", "fold"], sort=True)["right"].mean()
     ours = folds.groupby(level=[0, 1]).agg(accuracy="mean", spread=lambda values: values.std(ddof=0))
     table = ours.reset_index()
     # linear and logistic regression share a row
@@ -468,11 +477,11 @@ def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Comput
     return table.drop(columns="model").sort_values(["kind", "predictor", "preparation"], ignore_index=True)
 
 
-def _metrics(
-    table: ImpactTable, kept: CorunTables, knobs: Params[Corun], entries: dict[str, Any]
+def _static_metrics(
+    table: ImpactTable, valid_tables: CorunTables, params: Params[Corun], entries: dict[str, Any]
 ) -> dict[str, Any]:
-    section, rows = knobs.section, table.frame
-    solo = kept.tasks.set_index(["machine", "task"])["solo_seconds"]
+    section, rows = params.section, table.frame
+    solo = valid_tables.tasks.set_index(["machine", "task"])["solo_seconds"]
     return {
         "family": "corun",
         "data": {
@@ -482,44 +491,56 @@ def _metrics(
             "instances": len(rows),
             "measurements": int(rows["repetitions"].sum()),
             **{f"{name}s": int(rows[name].nunique()) for name in ("task", "machine", "device")},
-            "events": len(table.events),
+            "events": len(table.rate_events),
         },
-        "seed": knobs.seed,
+        "seed": params.seed,
         "tolerance": section.evaluate.tolerance,
         "confidence": section.evaluate.confidence,
-        "repeatability": impact_scores.repeatability(kept.pairs, solo, section.evaluate.tolerance),
+        "repeatability": impact_scores.repeatability_scores(
+            valid_tables.pairs, solo, section.evaluate.tolerance
+        ),
         "splits": {
-            design: {"scheme": DESIGNS[design].scheme, "folds": section.evaluate.folds, "entries": found}
-            for design, found in entries.items()
+            design: {
+                "scheme": DESIGNS[design].scheme,
+                "folds": section.evaluate.n_folds,
+                "entries": summaries,
+            }
+            for design, summaries in entries.items()
         },
     }
 
 
-def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> dict[str, Any] | None:
+def _evaluate_online(
+    table: ImpactTable, samples: pd.DataFrame, params: Params[Corun]
+) -> dict[str, Any] | None:
     """Write and summarise the online models' predictions of unseen co-runs; None without samples."""
-    section = knobs.section
-    asked = [
-        one
+    section = params.section
+    folds = [
+        fold
         for seconds in sorted({*section.online.seconds, section.online.trained_at})
         if len(samples)
-        for one in AskedSamples.of(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
+        for fold in SampleFold.iterate_folds(
+            samples, table.frame, seconds, section.evaluate.n_folds, params.seed
+        )
     ]
-    found = side_by_side(judged, asked, knobs.compute, "online models of corun")
-    if not found:
+    fold_predictions = side_by_side(predict_held_out, folds, params.compute, "online models of corun")
+    if not fold_predictions:
         columns = {"online": ONLINE_COLUMNS, "online_residuals": RESIDUAL_COLUMNS}
-        empty = {name: pd.DataFrame(columns=list(own)) for name, own in columns.items()}
+        empty = {name: pd.DataFrame(columns=list(selected)) for name, selected in columns.items()}
         write_tables(PLACES.evaluated, empty)
         return None
-    predictions = pd.concat(found, ignore_index=True)
-    summary = by_seconds(predictions, section.evaluate.tolerance).round(DIGITS)
+    predictions = pd.concat(fold_predictions, ignore_index=True)
+    summary = accuracy_by_seconds(predictions, section.evaluate.tolerance).round(DIGITS)
     main = "tasks" if "tasks" in set(summary["design"]) else "random"
     at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
     champion = at.sort_values(["mape", "model"])["model"].iloc[0]
     # for figure 4 of seed 002
-    own = predictions[["seconds", "design", "model"]].eq([section.online.trained_at, main, champion])
-    changes = ratios(samples, table.frame, section.online.trained_at)
-    rows = predictions[own.all(axis=1)].merge(changes, on=ONLINE_KEYS, how="left", validate="many_to_one")
-    left = residuals(rows, rows[changes.columns.drop(ONLINE_KEYS)].to_numpy(np.float64))
+    selected = predictions[["seconds", "design", "model"]].eq([section.online.trained_at, main, champion])
+    changes = event_ratios(samples, table.frame, section.online.trained_at)
+    rows = predictions[selected.all(axis=1)].merge(
+        changes, on=ONLINE_KEYS, how="left", validate="many_to_one"
+    )
+    left = residual_plot_data(rows, rows[changes.columns.drop(ONLINE_KEYS)].to_numpy(np.float64))
     write_tables(PLACES.evaluated, {"online": predictions, "online_residuals": left})
     return {
         "design": main,

@@ -17,11 +17,11 @@ from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from data.tables.files import replacing
-from data.tables.specs import Spec, Tables, as_number, typed
-from features.corun.rates import MOST, OTHERS, Placed, Solo, vectors
+from data.tables.specs import Spec, Tables, as_number, with_dtypes
+from features.corun.rates import MOST, OTHERS, Placed, Solo, corun_vectors
 from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.fitting import Learned
+from training.corun.estimators.fitting import FittedImpact
 from training.corun.online import OnlineModel, RatioSpread
 from training.estimators.answering import model_answering, require_finite
 from training.registry.stored import (
@@ -30,9 +30,9 @@ from training.registry.stored import (
     StoredCard,
     StoredModel,
     beside_model,
-    loaded,
+    load_model,
     require_width,
-    store,
+    store_model,
 )
 
 
@@ -41,8 +41,8 @@ class KnownTasks(Tables):
     """Solo runs and their machines, with the columns of `CorunTables`."""
 
     SPECS: ClassVar = {
-        "tasks": Spec(TASK_DTYPES, further=as_number),
-        "hosts": Spec(HOST_DTYPES, further=as_number),
+        "tasks": Spec(TASK_DTYPES, other_dtype=as_number),
+        "hosts": Spec(HOST_DTYPES, other_dtype=as_number),
     }
 
     tasks: pd.DataFrame
@@ -58,57 +58,59 @@ class KnownTasks(Tables):
         """Add solo runs of `others`; they replace known runs of the same task on the same machine."""
         theirs = pd.MultiIndex.from_frame(others.tasks[["machine", "task"]])
         ours = self.tasks[~pd.MultiIndex.from_frame(self.tasks[["machine", "task"]]).isin(theirs)]
-        joined = KnownTasks.joined([KnownTasks(ours, self.hosts), KnownTasks(others.tasks, others.hosts)])
+        joined = KnownTasks.join_tables(
+            [KnownTasks(ours, self.hosts), KnownTasks(others.tasks, others.hosts)]
+        )
         return replace(joined, hosts=joined.hosts.drop_duplicates("machine"))
 
     @property
-    def events(self) -> list[str]:
+    def counted_events(self) -> list[str]:
         """The events that were counted."""
         return [column for column in self.tasks.columns if column not in TASK_DTYPES]
 
     @cached_property
-    def solo(self) -> Solo:
+    def solo_medians(self) -> Solo:
         """Medians over repetitions, the input of feature vectors."""
-        pairs, samples = typed(None, PAIR_DTYPES), typed(None, SAMPLE_DTYPES)
-        return Solo.of(CorunTables(self.tasks, pairs, samples, self.hosts))
+        pairs, samples = with_dtypes(None, PAIR_DTYPES), with_dtypes(None, SAMPLE_DTYPES)
+        return Solo.from_tables(CorunTables(self.tasks, pairs, samples, self.hosts))
 
     @cached_property
-    def on(self) -> dict[str, frozenset[str]]:
+    def tasks_by_machine(self) -> dict[str, frozenset[str]]:
         """The tasks that ran alone on each machine."""
         return {
             str(machine): frozenset(names)
             for machine, names in self.tasks.groupby("machine", sort=True)["task"].unique().items()
         }
 
-    def seconds(self, machine: str, task: str) -> float:
+    def solo_seconds(self, machine: str, task: str) -> float:
         """Return the median solo time; NaN where the task never ran there."""
-        return float(np.exp(self.solo.log_seconds([machine], [task])[0]))
+        return float(np.exp(self.solo_medians.log_seconds([machine], [task])[0]))
 
-    def usual(self, machine: str, beside: int, columns: tuple[str, ...]) -> Floats:
+    def usual_features(self, machine: str, n_corunners: int, columns: tuple[str, ...]) -> Floats:
         """Return the medians of `columns` over the tasks of a machine, with `n_corunners` co-runners each."""
-        key = machine, beside, columns
-        if key not in self._usual:
-            tasks = sorted(self.on[machine])
-            others = [(task,) * beside for task in [*tasks[1:], tasks[0]]]
-            rows = self.rows(Placed(tasks, others, [machine] * len(tasks)), columns)
-            self._usual[key] = rows[list(columns)].median().to_numpy(np.float64)
-        return self._usual[key]
+        key = machine, n_corunners, columns
+        if key not in self._usual_cache:
+            tasks = sorted(self.tasks_by_machine[machine])
+            others = [(task,) * n_corunners for task in [*tasks[1:], tasks[0]]]
+            rows = self.corun_features(Placed(tasks, others, [machine] * len(tasks)), columns)
+            self._usual_cache[key] = rows[list(columns)].median().to_numpy(np.float64)
+        return self._usual_cache[key]
 
     @cached_property
-    def _usual(self) -> dict[tuple[str, int, tuple[str, ...]], Floats]:
+    def _usual_cache(self) -> dict[tuple[str, int, tuple[str, ...]], Floats]:
         return {}
 
-    def rows(self, placed: Placed, columns: tuple[str, ...]) -> pd.DataFrame:
+    def corun_features(self, placed: Placed, columns: tuple[str, ...]) -> pd.DataFrame:
         """Return the vectors of co-runs as models take them: ``task, corunners, machine`` and `columns`.
 
         A feature of an event that was not counted is NaN.
         """
-        made = vectors(self.solo, placed)
+        made = corun_vectors(self.solo_medians, placed)
         # with a single co-runner, its rate is the largest
         single = {name: f"{OTHERS}{name.removeprefix(MOST)}" for name in columns if name.startswith(MOST)}
         largest = {name: made[other] for name, other in single.items() if name not in made and other in made}
-        known = pd.concat([made, pd.DataFrame(largest, index=made.index)], axis="columns")
-        return pd.concat([placed.named, known.reindex(columns=list(columns))], axis="columns")
+        all_features = pd.concat([made, pd.DataFrame(largest, index=made.index)], axis="columns")
+        return pd.concat([placed.as_columns, all_features.reindex(columns=list(columns))], axis="columns")
 
 
 Floats = NDArray[np.float64]
@@ -149,12 +151,12 @@ class ImpactCard(StoredCard):
         A design that the training data did not allow has the widest of all; ``machines`` has twice that.
         """
         widest = max(self.half_widths.values())
-        known = self.half_widths.get("pairs", widest)
+        width = self.half_widths.get("pairs", widest)
         if not set(tasks) <= set(self.tasks):
-            known = max(known, self.half_widths.get("tasks", widest))
+            width = max(width, self.half_widths.get("tasks", widest))
         if machine not in self.machines:
-            known = max(known, self.half_widths.get("machines", 2 * widest))
-        return known
+            width = max(width, self.half_widths.get("machines", 2 * widest))
+        return width
 
 
 @dataclass(frozen=True)
@@ -165,14 +167,14 @@ class TrainedImpact(StoredModel[ImpactCard]):
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json``, and ``model.npz`` for a `ContentionRegressor`."""
-        stored = store(directory, self.model, self.card)
+        stored = store_model(directory, self.model, self.card)
         if isinstance(self.model, ContentionRegressor):
-            impact_arrays.write(directory / impact_arrays.FILE, self.model, stored)
+            impact_arrays.write_impact_arrays(directory / impact_arrays.FILE, self.model, stored)
 
     @classmethod
     def read_quick(cls, directory: Path) -> TrainedImpact:
         """Read ``model.npz`` if it exists, else the model as `read` does; the fastest for a few co-runs."""
-        quick = impact_arrays.read(directory / impact_arrays.FILE, directory / MODEL)
+        quick = impact_arrays.read_impact_arrays(directory / impact_arrays.FILE, directory / MODEL)
         if quick is None:
             return cls.read(directory)
         card = ImpactCard.read(directory)
@@ -185,12 +187,12 @@ class TrainedImpact(StoredModel[ImpactCard]):
         `rows` has ``task, corunners`` (joined by ``+``)``, machine`` and the features of the card.
         """
         with model_answering(self.card.model):
-            impact = Learned(self.model, self.card.features).predict(rows)
-        beside = [names.split("+") for names in rows["corunners"]]
+            impact = FittedImpact(self.model, self.card.features).predict(rows)
+        corunners = [names.split("+") for names in rows["corunners"]]
         widths = np.array(
             [
                 self.card.half_width(machine, [task, *names])
-                for machine, task, names in zip(rows["machine"], rows["task"], beside, strict=True)
+                for machine, task, names in zip(rows["machine"], rows["task"], corunners, strict=True)
             ]
         )
         with np.errstate(over="ignore", invalid="ignore"):
@@ -245,9 +247,16 @@ class OnlineCard(StoredCard):
         holds machines out.
         """
         judged = {float(name): width for name, width in self.half_widths.items()}
-        shorter = max((one for one in judged if one <= seconds + 1e-9), default=min(judged))
+        shorter = max(
+            (sample_seconds for sample_seconds in judged if sample_seconds <= seconds + 1e-9),
+            default=min(judged),
+        )
         # fewer seconds never make an interval narrower
-        width = max(width for one, width in judged.items() if shorter <= one <= max(self.seconds, shorter))
+        width = max(
+            width
+            for sample_seconds, width in judged.items()
+            if shorter <= sample_seconds <= max(self.seconds, shorter)
+        )
         width += missing * max(self.blind_half_width - width, 0.0)
         return width if machine is None or machine in self.machines else 2 * width
 
@@ -261,17 +270,19 @@ class TrainedOnline:
 
     def write(self, directory: Path) -> None:
         """Write stage two as ``model.skops``, stage one in ``card.json``, its ratios as ``changes.npz``."""
-        store(directory, self.model.second, self.card)
+        store_model(directory, self.model.second, self.card)
         with replacing(directory / CHANGES) as path:
             np.savez(path, **asdict(self.model.changes))
 
     @classmethod
     def read(cls, directory: Path) -> TrainedOnline:
         """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
-        card, second = OnlineCard.read(directory), loaded(directory)
+        card, second = OnlineCard.read(directory), load_model(directory)
         path = beside_model(directory, CHANGES)
-        found = arrays.read(path, _CHANGES)
-        if len(found["mean"]) != len(card.events):
-            message = f"{len(found['mean'])} events; expected {len(card.events)} as in {CARD}"
+        ratio_moments = arrays.read_arrays(path, _CHANGES)
+        if len(ratio_moments["mean"]) != len(card.events):
+            message = f"{len(ratio_moments['mean'])} events; expected {len(card.events)} as in {CARD}"
             raise InputError(message, file=path, place='array "mean"')
-        return cls(OnlineModel(card.events, np.array(card.coefficients), second, RatioSpread(**found)), card)
+        return cls(
+            OnlineModel(card.events, np.array(card.coefficients), second, RatioSpread(**ratio_moments)), card
+        )

@@ -49,7 +49,7 @@ def require_finite(model: str, answer: str, *numbers: ArrayLike) -> None:
             raise ModelError(f"the model ({model}) {problem}; {_REMEDY}")
 
 
-def raised(probability: Floats, evidence: Floats, sure: float) -> Floats:
+def raise_by_evidence(probability: Floats, evidence: Floats, sure: float) -> Floats:
     """Return probabilities of ``fail``, raised towards 1 where the step exceeds `sure` standard errors.
 
     `evidence`, shape (n_rows,), is the signed square root of the step in standard errors; negative is worse.
@@ -65,7 +65,7 @@ class Answering(Protocol):
     def unit(self) -> Unit:
         """The unit of its contributions."""
 
-    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+    def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return the probability of ``fail``, and the contribution of each feature (positive: towards fail).
 
         The result of a row does not depend on the other rows.
@@ -79,19 +79,19 @@ class Answering(Protocol):
 
         Returns
         -------
-        probability : ndarray of shape (n_rows,)
+        predict_probability : ndarray of shape (n_rows,)
         contributions : ndarray of shape (n_rows, n_features)
         """
 
-    def probability(self, columns: Floats) -> Floats:
-        """Return only the probability of `answers`, which takes less time."""
+    def predict_probability(self, columns: Floats) -> Floats:
+        """Return only the probability of `predict_and_explain`, which takes less time."""
 
-    def assured(self, calibrated: Floats, columns: Floats) -> Floats:
-        """Raise `calibrated` probabilities where the evidence leaves no doubt; see `raised`."""
+    def raise_calibrated(self, calibrated: Floats, columns: Floats) -> Floats:
+        """Raise `calibrated` probabilities where the evidence leaves no doubt; see `raise_by_evidence`."""
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedPipeline:
     """A scikit-learn pipeline that predicts by itself, with any classifier.
 
     Contribution: how much the probability falls when that one feature is replaced by its reference.
@@ -101,28 +101,28 @@ class Fitted:
 
     unit: ClassVar[Unit] = "probability"
 
-    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+    def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return probabilities and contributions; see `Answering`."""
-        full = self.probability(columns)
+        full = self.predict_probability(columns)
         contributions = np.empty_like(columns)
         for feature in range(columns.shape[1]):
             without = columns.copy()
             without[:, feature] = reference[feature]
-            contributions[:, feature] = full - self.probability(without)
+            contributions[:, feature] = full - self.predict_probability(without)
         return full, contributions
 
-    def probability(self, columns: Floats) -> Floats:
+    def predict_probability(self, columns: Floats) -> Floats:
         """Return only the probability."""
         return np.asarray(self.pipeline.predict_proba(columns)[:, 1], np.float64)
 
-    def assured(self, calibrated: Floats, columns: Floats) -> Floats:
+    def raise_calibrated(self, calibrated: Floats, columns: Floats) -> Floats:
         """Return `calibrated` unchanged, because the pipeline has already raised it."""
         del columns
         return calibrated
 
 
 @dataclass(frozen=True)
-class Guide:
+class MonotoneConstraints:
     """The constraints that an estimator must keep in its columns."""
 
     directions: tuple[int, ...]  # -1: a larger value makes ``fail`` less probable; 1: more; 0: unconstrained
@@ -150,7 +150,7 @@ class Preparation:
     mean: Floats
     scale: Floats
     evidence: NDArray[np.intp]  # shape (): The column of the evidence, or -1
-    sure: Floats  # shape (): see `raised`
+    sure: Floats  # shape (): see `raise_by_evidence`
 
     unit: ClassVar[Unit] = "probability"
 
@@ -162,7 +162,7 @@ class Preparation:
             raise ValueError(f"evidence={self.evidence} is not one of the {len(self.fill)} features")
 
     @classmethod
-    def of(cls, pipeline: Any) -> tuple[Preparation, Any] | None:
+    def from_pipeline(cls, pipeline: Any) -> tuple[Preparation, Any] | None:
         """Split a fitted pipeline into its preparation and its classifier; None if it has other steps."""
         *before, classifier = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
         kinds = [type(step).__name__ for step in before]
@@ -177,41 +177,47 @@ class Preparation:
         scaled = before[1].mean_, before[1].scale_
         return cls(*filling, *scaled, np.array(column), np.array(sure or 0.0)), inner
 
-    def prepared(self, columns: Floats) -> Floats:
+    def prepare_columns(self, columns: Floats) -> Floats:
         """Return the input of the classifier, shape (n_rows, n_features)."""
         return np.asarray(
-            (filled(columns, self.fill, self.slope, int(self.evidence)) - self.mean) / self.scale
+            (fill_gaps(columns, self.fill, self.slope, int(self.evidence)) - self.mean) / self.scale
         )
 
-    def risen(self, probability: Floats, prepared: Floats) -> Floats:
+    def raise_prepared(self, probability: Floats, prepared: Floats) -> Floats:
         """Raise a classifier's probability where the evidence leaves no doubt."""
         if self.evidence < 0:
             return probability
-        return raised(probability, prepared[:, self.evidence], float(self.sure))
+        return raise_by_evidence(probability, prepared[:, self.evidence], float(self.sure))
 
-    def assured(self, calibrated: Floats, columns: Floats) -> Floats:
+    def raise_calibrated(self, calibrated: Floats, columns: Floats) -> Floats:
         """Raise `calibrated` probabilities where the evidence leaves no doubt."""
-        return calibrated if self.evidence < 0 else self.risen(calibrated, self.prepared(columns))
+        return (
+            calibrated
+            if self.evidence < 0
+            else self.raise_prepared(calibrated, self.prepare_columns(columns))
+        )
 
-    def probability(self, columns: Floats) -> Floats:
+    def predict_probability(self, columns: Floats) -> Floats:
         """Return the probability of ``fail``, shape (n_rows,)."""
-        prepared = self.prepared(columns)
-        return self.risen(self.plain(prepared), prepared)
+        prepared = self.prepare_columns(columns)
+        return self.raise_prepared(self.classifier_probability(prepared), prepared)
 
-    def plain(self, prepared: Floats) -> Floats:
+    def classifier_probability(self, prepared: Floats) -> Floats:
         """Return the classifier's unraised probability of ``fail`` for prepared rows, shape (n_rows,)."""
         raise NotImplementedError
 
-    def told(self, probability: Floats, contributions: Floats, prepared: Floats) -> tuple[Floats, Floats]:
-        """Raise a probability as `risen` does; add the increase to the contribution of the evidence."""
-        risen = self.risen(probability, prepared)
+    def raise_with_contributions(
+        self, probability: Floats, contributions: Floats, prepared: Floats
+    ) -> tuple[Floats, Floats]:
+        """Raise a probability as `raise_prepared`, and add the increase to the evidence's contribution."""
+        risen = self.raise_prepared(probability, prepared)
         if self.evidence >= 0:
-            scale = _odds if self.unit == "log-odds" else np.asarray
+            scale = _log_odds if self.unit == "log-odds" else np.asarray
             contributions[:, self.evidence] += scale(risen) - scale(probability)
         return risen, contributions
 
 
-def filled(x: Floats, fill: Floats, slope: Floats, evidence: int) -> Floats:
+def fill_gaps(x: Floats, fill: Floats, slope: Floats, evidence: int) -> Floats:
     """Fill gaps with ``fill + slope * evidence``; `evidence` is the index of a column, or -1."""
     gaps = np.isnan(x)
     if not gaps.any():
@@ -222,7 +228,7 @@ def filled(x: Floats, fill: Floats, slope: Floats, evidence: int) -> Floats:
     return np.where(gaps, fill + slope * anchor[..., None], x)
 
 
-def _odds(probability: Floats) -> Floats:
+def _log_odds(probability: Floats) -> Floats:
     inside = np.clip(probability, 1e-15, 1 - 1e-15)
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
@@ -232,17 +238,17 @@ class CalibrationMap:
     """A strictly increasing map of probabilities that keeps 0, 1 and all rankings."""
 
     kind: CalibrationKind  # how it was learned
-    #: raw, told: its knots, model probabilities and calibrated ones; linear between them.
+    #: raw, calibrated: its knots, model probabilities and calibrated ones; linear between them.
     raw: tuple[FiniteFloat, ...]
-    told: tuple[FiniteFloat, ...]
+    calibrated: tuple[FiniteFloat, ...]
 
     def __post_init__(self) -> None:
         """Raise ValueError unless the knots increase strictly from 0 to 1."""
-        if len(self.raw) != len(self.told) or not {*self.raw[:1], *self.told[:1]} == {0.0}:
+        if len(self.raw) != len(self.calibrated) or not {*self.raw[:1], *self.calibrated[:1]} == {0.0}:
             raise ValueError("calibration: expected as many knots on both sides, from 0 on")
-        if self.raw[-1] != 1 or self.told[-1] != 1 or np.diff([self.raw, self.told]).min() <= 0:
+        if self.raw[-1] != 1 or self.calibrated[-1] != 1 or np.diff([self.raw, self.calibrated]).min() <= 0:
             raise ValueError("calibration: expected knots that increase up to 1")
 
-    def of(self, probability: ArrayLike) -> Floats:
+    def map_probability(self, probability: ArrayLike) -> Floats:
         """Return the calibrated values of raw probabilities, of any shape."""
-        return np.asarray(np.interp(np.asarray(probability), self.raw, self.told), np.float64)
+        return np.asarray(np.interp(np.asarray(probability), self.raw, self.calibrated), np.float64)

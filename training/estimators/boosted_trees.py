@@ -58,7 +58,7 @@ class Attributions:
     table: Floats
 
     @classmethod
-    def of(cls, booster: Any) -> Self | None:
+    def from_booster(cls, booster: Any) -> Self | None:
         """Tabulate the attributions of XGBoost's trees.
 
         None for other boosters, and if a part is too large.
@@ -68,7 +68,7 @@ class Attributions:
             return None
         nodes, leaves = list[list[_Node]](), list[_Leaf]()
         for tree in model["model"]["trees"]:
-            for inner, below in _parts(tree):
+            for inner, below in _tree_parts(tree):
                 if len(inner) > _NODES:
                     return None
                 leaves += [leaf._replace(part=len(nodes)) for leaf in below]
@@ -79,9 +79,9 @@ class Attributions:
             np.array(values, kind).reshape(-1, _NODES)
             for values, kind in zip(of_each, (np.intp, np.float32, bool), strict=True)
         )
-        return cls(features, thresholds, gaps, *_table(leaves))
+        return cls(features, thresholds, gaps, *_attribution_table(leaves))
 
-    def contributions(self, rows: Single) -> Floats:
+    def compute_contributions(self, rows: Single) -> Floats:
         """Return the attribution of every feature, in log-odds, shape (n_rows, n_features)."""
         result = np.empty(rows.shape)
         for start in range(0, len(rows), _ROWS):
@@ -117,9 +117,9 @@ class Attributions:
         return result.T
 
 
-def _parts(tree: dict[str, Any]) -> Iterator[tuple[list[_Node], list[_Leaf]]]:
+def _tree_parts(tree: dict[str, Any]) -> Iterator[tuple[list[_Node], list[_Leaf]]]:
     """Yield the nodes and the leaves of every part of a tree."""
-    depth = _depth(tree, 0)
+    depth = _tree_depth(tree, 0)
 
     def grow_parts(node: int, above: list[tuple[int, bool]]) -> Iterator[tuple[list[int], list[Any]]]:
         """Yield the inner nodes of every part, and the paths to its leaves."""
@@ -142,15 +142,17 @@ def _parts(tree: dict[str, Any]) -> Iterator[tuple[list[_Node], list[_Leaf]]]:
             (tree["split_indices"][node], tree["split_conditions"][node], bool(tree["default_left"][node]))
             for node in inner
         ]
-        yield tests, [_leaf(tree, leaf, above, place) for leaf, above in paths]
+        yield tests, [_leaf_of_path(tree, leaf, above, place) for leaf, above in paths]
 
 
-def _depth(tree: dict[str, Any], node: int) -> int:
+def _tree_depth(tree: dict[str, Any], node: int) -> int:
     children = tree["left_children"][node], tree["right_children"][node]
-    return 0 if children[0] < 0 else 1 + max(_depth(tree, child) for child in children)
+    return 0 if children[0] < 0 else 1 + max(_tree_depth(tree, child) for child in children)
 
 
-def _leaf(tree: dict[str, Any], leaf: int, above: list[tuple[int, bool]], place: dict[int, int]) -> _Leaf:
+def _leaf_of_path(
+    tree: dict[str, Any], leaf: int, above: list[tuple[int, bool]], place: dict[int, int]
+) -> _Leaf:
     tests: dict[int, tuple[list[tuple[int, bool]], float]] = {}
     path = [*(node for node, _ in above), leaf]
     for (node, left), below in zip(above, path[1:], strict=True):
@@ -161,7 +163,7 @@ def _leaf(tree: dict[str, Any], leaf: int, above: list[tuple[int, bool]], place:
     return _Leaf(0, tree["split_conditions"][leaf], tests)
 
 
-def _table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
+def _attribution_table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
     """Return the entries of all leaves: their parts, their features, and the attributions."""
     players = max((len(leaf.asks) for leaf in leaves), default=0)
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").T.astype(bool)
@@ -172,7 +174,7 @@ def _table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
             passes[player, at] = np.all([bits[node] == left for node, left in nodes], axis=0)
             shares[player, at], owners[player, at] = share, feature
     values = np.array([leaf.value for leaf in leaves])[:, None]
-    shapley = np.array([values * _shapley(passes, shares, player) for player in range(players)])
+    shapley = np.array([values * _shapley_value(passes, shares, player) for player in range(players)])
     parts = np.broadcast_to([leaf.part for leaf in leaves], owners.shape)
     occupied = owners >= 0
     keys, entry = np.unique(np.column_stack((parts[occupied], owners[occupied])), axis=0, return_inverse=True)
@@ -181,7 +183,7 @@ def _table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
     return keys[:, 0], keys[:, 1], table
 
 
-def _shapley(passes: Floats, shares: Floats, player: int) -> Floats:
+def _shapley_value(passes: Floats, shares: Floats, player: int) -> Floats:
     """Return the Shapley value of a player; players outside a coalition count with their share."""
     others = [other for other in range(len(passes)) if other != player]
     total = np.zeros(passes.shape[1:])
@@ -200,33 +202,35 @@ class Boosted(Preparation):
 
     unit: ClassVar[Unit] = "log-odds"
 
-    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+    def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return probabilities and exact contributions, equal to XGBoost's; see `Answering`."""
         del reference
-        prepared = self.prepared(columns)
-        return self.told(self.plain(prepared), self._contributions(prepared), prepared)
+        prepared = self.prepare_columns(columns)
+        return self.raise_with_contributions(
+            self.classifier_probability(prepared), self._shapley_contributions(prepared), prepared
+        )
 
-    def plain(self, prepared: Floats) -> Floats:
+    def classifier_probability(self, prepared: Floats) -> Floats:
         """Return the probability by all trees."""
         # a DMatrix takes longer to build
         return np.asarray(self.booster.inplace_predict(prepared), np.float64)
 
-    def _contributions(self, prepared: Floats) -> Floats:
-        if self._attributions is not None:
-            return self._attributions.contributions(prepared.astype(np.float32))
+    def _shapley_contributions(self, prepared: Floats) -> Floats:
+        if self._tabulated_attributions is not None:
+            return self._tabulated_attributions.compute_contributions(prepared.astype(np.float32))
         import xgboost
 
         matrix = xgboost.DMatrix(prepared, nthread=1)
         return np.asarray(self.booster.predict(matrix, pred_contribs=True)[:, :-1], np.float64)
 
     @cached_property
-    def _attributions(self) -> Attributions | None:
-        return Attributions.of(self.booster)
+    def _tabulated_attributions(self) -> Attributions | None:
+        return Attributions.from_booster(self.booster)
 
 
-def boosted(pipeline: Any) -> Boosted | None:
+def compile_boosted(pipeline: Any) -> Boosted | None:
     """Compile a fitted pipeline; None if its classifier is not XGBoost's."""
-    compiled = Preparation.of(pipeline)
+    compiled = Preparation.from_pipeline(pipeline)
     if compiled is None or not hasattr(compiled[1], "get_booster"):
         return None
     prepared, classifier = compiled

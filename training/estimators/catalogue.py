@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.estimators.answering import Guide
+from training.estimators.answering import MonotoneConstraints
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -31,9 +31,9 @@ class Real:
     low: float
     high: float
     log: bool = False
-    where: Where | None = None
+    condition: Where | None = None
 
-    def suggest(self, trial: Trial, name: str) -> Any:
+    def suggest_value(self, trial: Trial, name: str) -> Any:
         """Return a value that `trial` suggests."""
         return trial.suggest_float(name, self.low, self.high, log=self.log)
 
@@ -45,7 +45,7 @@ class Whole(Real):
     low: int
     high: int
 
-    def suggest(self, trial: Trial, name: str) -> Any:
+    def suggest_value(self, trial: Trial, name: str) -> Any:
         """Return a value that `trial` suggests."""
         return trial.suggest_int(name, self.low, self.high, log=self.log)
 
@@ -55,9 +55,9 @@ class OneOf:
     """One of these values."""
 
     values: tuple[Any, ...]
-    where: Where | None = None
+    condition: Where | None = None
 
-    def suggest(self, trial: Trial, name: str) -> Any:
+    def suggest_value(self, trial: Trial, name: str) -> Any:
         """Return a value that `trial` suggests."""
         return trial.suggest_categorical(name, list(self.values))
 
@@ -66,14 +66,14 @@ class OneOf:
 Space = Mapping[str, Real | OneOf | Any]
 
 
-def suggested(space: Space, trial: Trial) -> dict[str, Any]:
+def suggest_params(space: Space, trial: Trial) -> dict[str, Any]:
     """Return parameters in `space` that `trial` suggests."""
     params: dict[str, Any] = {}
     for name, values in space.items():
         if not isinstance(values, Real | OneOf):
             params[name] = values
-        elif values.where is None or params[values.where.name] in values.where.values:
-            params[name] = values.suggest(trial, name)
+        elif values.condition is None or params[values.condition.name] in values.condition.values:
+            params[name] = values.suggest_value(trial, name)
     return params
 
 
@@ -108,7 +108,7 @@ class Model:
     in_search: dict[str, Any] = field(default_factory=dict)
 
 
-def neighbours(
+def build_neighbours(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
     """Build nearest neighbours; one-sided ones if there are directions."""
@@ -123,7 +123,9 @@ def neighbours(
     return KNeighborsClassifier(n_neighbors=params["k"], p=params["p"], algorithm="brute", **more)
 
 
-def logistic(params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any) -> Any:
+def build_logistic(
+    params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
+) -> Any:
     """Build a logistic regression; one with constrained signs if there are directions."""
     from sklearn.linear_model import LogisticRegression
 
@@ -162,17 +164,17 @@ def random_forest(params: Params, seed: int, balance: Balance, directions: Direc
     from sklearn.ensemble import RandomForestClassifier
 
     options = {"class_weight": balance, "max_samples": params.get("samples"), "monotonic_cst": directions}
-    return RandomForestClassifier(**forest(params, seed), **options)
+    return RandomForestClassifier(**forest_params(params, seed), **options)
 
 
 def extra_trees(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Build extremely randomised trees."""
     from sklearn.ensemble import ExtraTreesClassifier
 
-    return ExtraTreesClassifier(**forest(params, seed), class_weight=balance, monotonic_cst=directions)
+    return ExtraTreesClassifier(**forest_params(params, seed), class_weight=balance, monotonic_cst=directions)
 
 
-def forest(params: Params, seed: int) -> dict[str, Any]:
+def forest_params(params: Params, seed: int) -> dict[str, Any]:
     """Return the parameters that scikit-learn's forests share."""
     return {
         "n_estimators": params["trees"],
@@ -183,12 +185,12 @@ def forest(params: Params, seed: int) -> dict[str, Any]:
     }
 
 
-def xgboost(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
+def build_xgboost(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Build XGBoost for two classes."""
     from xgboost import XGBClassifier
 
     return XGBClassifier(
-        **boosted(params, seed),
+        **boosting_params(params, seed),
         learning_rate=params["rate_of_learning"],
         monotone_constraints=directions,
         subsample=params["subsample"],
@@ -196,7 +198,7 @@ def xgboost(params: Params, seed: int, balance: Balance, directions: Directions 
     )
 
 
-def boosted(params: Params, seed: int) -> dict[str, Any]:
+def boosting_params(params: Params, seed: int) -> dict[str, Any]:
     """Return the parameters that all uses of XGBoost share."""
     return {
         "n_estimators": params["trees"],
@@ -222,15 +224,15 @@ CATALOGUE: dict[str, Model] = {
     for model in (
         Model(
             "knn-uniform", "k-NN (uniform)", {"k": 3, "p": 2, "sampler": "none"},
-            partial(neighbours, weights="uniform"), _NEAREST, weighted=False,
+            partial(build_neighbours, weights="uniform"), _NEAREST, weighted=False,
         ),
         Model(
             "knn-distance", "k-NN (distance)", {"k": 6, "p": 2, "sampler": "none"},
-            partial(neighbours, weights="distance"), _NEAREST, weighted=False,
+            partial(build_neighbours, weights="distance"), _NEAREST, weighted=False,
         ),
         Model(
             "logistic", "Logistic regression", {"c": 1.0, **_BALANCED},
-            partial(logistic, max_iter=1000), {"c": Real(1e-3, 30.0, log=True)},
+            partial(build_logistic, max_iter=1000), {"c": Real(1e-3, 30.0, log=True)},
         ),
         Model(
             "decision-tree", "Decision tree", {"leaf": 16, "criterion": "gini", **_EQUAL}, decision_tree,
@@ -242,7 +244,7 @@ CATALOGUE: dict[str, Model] = {
         ),
         Model("extra-trees", "Extra trees", _FOREST, extra_trees, _GROWN, in_search=_FEWER_TREES),
         Model(
-            "xgboost", "XGBoost", {**_BOOSTED, "subsample": 1.0, "columns": 1.0, **_BALANCED}, xgboost,
+            "xgboost", "XGBoost", {**_BOOSTED, "subsample": 1.0, "columns": 1.0, **_BALANCED}, build_xgboost,
             {
                 "trees": Whole(30, 150),
                 "depth": Whole(1, 5),
@@ -259,7 +261,7 @@ CATALOGUE: dict[str, Model] = {
 #: trees (P. Geurts, D. Ernst, L. Wehenkel, Extremely randomized trees, Machine Learning 63, 2006, section 4:
 #: the lowest variance), means over greedily grown trees, few coefficients, and methods that follow single
 #: rows.
-STEADIEST = (
+TIE_BREAK_ORDER = (
     "extra-trees",
     "random-forest",
     "logistic",
@@ -275,11 +277,11 @@ SMOTE_NEIGHBOURS = 5
 _SAMPLERS = ("under", "over", "smote")
 _RESAMPLING = {
     "sampler": OneOf(("none", *_SAMPLERS)),
-    "rate": Real(0.1, 1.0, where=Where("sampler", _SAMPLERS)),
+    "rate": Real(0.1, 1.0, condition=Where("sampler", _SAMPLERS)),
 }
 _WEIGHTING = {
     "weights": OneOf(("equal", "balanced")),
-    "cost_ratio": Real(0.25, 4.0, log=True, where=Where("weights", ("balanced",))),
+    "cost_ratio": Real(0.25, 4.0, log=True, condition=Where("weights", ("balanced",))),
 }
 
 
@@ -295,12 +297,12 @@ class ClassCounts:
     failed: int
 
     @classmethod
-    def of(cls, y: NDArray[np.int64]) -> ClassCounts:
+    def from_labels(cls, y: NDArray[np.int64]) -> ClassCounts:
         """Count the zeros (passed) and ones (failed) of `y`."""
         failed = int(y.sum())
         return cls(len(y) - failed, failed)
 
-    def resampled(self, sampler: str, rate: float) -> ClassCounts:
+    def after_resampling(self, sampler: str, rate: float) -> ClassCounts:
         """Return the counts after resampling to `rate`; raise InfeasibleError if that is impossible."""
         small, large = sorted((self.passed, self.failed))
         if sampler == "smote" and small <= SMOTE_NEIGHBOURS:
@@ -310,7 +312,7 @@ class ClassCounts:
             raise InfeasibleError(f"rate={rate:.3f} is not above the present rate {small / large:.3f}")
         return ClassCounts(*reversed(wanted)) if self.failed <= self.passed else ClassCounts(*wanted)
 
-    def weights(self, cost_ratio: float) -> ClassWeights:
+    def balancing_weights(self, cost_ratio: float) -> ClassWeights:
         """Return weights that balance the classes, times `cost_ratio` for fails."""
         total = self.passed + self.failed
         return {0: total / (2 * self.passed), 1: cost_ratio * total / (2 * self.failed)}
@@ -322,12 +324,16 @@ def space_of(model: Model) -> Space:
 
 
 def strict_pipeline(
-    model: Model, params: Params, y: NDArray[np.int64], seed: int, guide: Guide | None = None
+    model: Model,
+    params: Params,
+    y: NDArray[np.int64],
+    seed: int,
+    constraints: MonotoneConstraints | None = None,
 ) -> Any:
     """Build the unfitted pipeline for labels `y`, shape (n_rows,), 1 is fail.
 
-    `params` are values in `space_of`; `guide` has constraints on the columns, if any. Raises InfeasibleError
-    if the sampler cannot reach its rate with these labels.
+    `params` are values in `space_of`; `constraints` has constraints on the columns, if any. Raises
+    InfeasibleError if the sampler cannot reach its rate with these labels.
     """
     from imblearn.pipeline import Pipeline
     from sklearn.impute import SimpleImputer
@@ -335,37 +341,46 @@ def strict_pipeline(
 
     from training.estimators.preparation import EvidenceClassifier, EvidenceScaler, GapFiller
 
-    counts, steps = ClassCounts.of(y), []
+    counts, steps = ClassCounts.from_labels(y), []
     if params["sampler"] != "none":
-        resampled = counts.resampled(params["sampler"], params["rate"])
-        steps = [("sample", _sampler(params["sampler"], counts, resampled, seed))]
+        resampled = counts.after_resampling(params["sampler"], params["rate"])
+        steps = [("sample", _build_sampler(params["sampler"], counts, resampled, seed))]
         counts = resampled
     if params.get("k", 1) > counts.passed + counts.failed:
         raise InfeasibleError(f"k={params['k']} exceeds the number of comparisons")
     balanced = params.get("weights") == "balanced"
-    weights = counts.weights(params["cost_ratio"]) if balanced else None
-    if guide is None:
+    weights = counts.balancing_weights(params["cost_ratio"]) if balanced else None
+    if constraints is None:
         impute, scale = SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
         classify = model.build(params, seed, weights)
     else:
-        impute, scale = GapFiller(guide.directions, guide.evidence), EvidenceScaler(guide.evidence)
-        classify = model.build(params, seed, weights, guide.directions)
-        classify = classify if guide.evidence is None else EvidenceClassifier(classify, guide.evidence)
+        impute, scale = (
+            GapFiller(constraints.directions, constraints.evidence),
+            EvidenceScaler(constraints.evidence),
+        )
+        classify = model.build(params, seed, weights, constraints.directions)
+        classify = (
+            classify if constraints.evidence is None else EvidenceClassifier(classify, constraints.evidence)
+        )
     return Pipeline([("impute", impute), ("scale", scale), *steps, ("classify", classify)])
 
 
-def pipeline(
-    model: Model, params: Params, y: NDArray[np.int64], seed: int, guide: Guide | None = None
+def build_pipeline(
+    model: Model,
+    params: Params,
+    y: NDArray[np.int64],
+    seed: int,
+    constraints: MonotoneConstraints | None = None,
 ) -> Any:
     """Build a `strict_pipeline`; if infeasible, one without sampler and with at most len(y) neighbours."""
     try:
-        return strict_pipeline(model, params, y, seed, guide)
+        return strict_pipeline(model, params, y, seed, constraints)
     except InfeasibleError:
         nearest = {"k": min(params["k"], len(y))} if "k" in params else {}
-        return strict_pipeline(model, {**params, **nearest, "sampler": "none"}, y, seed, guide)
+        return strict_pipeline(model, {**params, **nearest, "sampler": "none"}, y, seed, constraints)
 
 
-def answering(fitted: Any) -> Any:
+def without_sampler(fitted: Any) -> Any:
     """Return a fitted pipeline without its sampler, for prediction."""
     from sklearn.pipeline import Pipeline
 
@@ -377,7 +392,7 @@ def fail_probability(fitted: Any, x: NDArray[np.float64]) -> NDArray[np.float64]
     return np.asarray(fitted.predict_proba(x)[:, 1], np.float64)
 
 
-def _sampler(name: str, counts: ClassCounts, wanted: ClassCounts, seed: int) -> Any:
+def _build_sampler(name: str, counts: ClassCounts, wanted: ClassCounts, seed: int) -> Any:
     from imblearn.over_sampling import SMOTE, RandomOverSampler
     from imblearn.under_sampling import RandomUnderSampler
     from sklearn.neighbors import NearestNeighbors

@@ -50,7 +50,7 @@ class Tree(NamedTuple):
     value: Floats
 
     @classmethod
-    def of(cls, tree: Any, value: Floats, first: int = 0) -> Tree:
+    def from_sklearn(cls, tree: Any, value: Floats, first: int = 0) -> Tree:
         """Convert scikit-learn's arrays; `first` is the column of the tree's first feature."""
         return cls(
             np.where(tree.children_left == LEAF, LEAF, tree.feature + first),
@@ -60,7 +60,7 @@ class Tree(NamedTuple):
         )
 
 
-def chained(trees: Sequence[Tree]) -> dict[str, Any]:
+def join_trees(trees: Sequence[Tree]) -> dict[str, Any]:
     """Return ``roots, feature, threshold, children, value`` of a `Forest` of these trees."""
     sizes = np.array([len(tree.feature) for tree in trees])
     roots = np.cumsum(sizes) - sizes
@@ -96,25 +96,25 @@ class Forest:
     children: Whole  # shape (n_nodes, 2): The child for values above the threshold, and for the others
     value: Floats  # shape (n_nodes,): In a leaf, its prediction
 
-    def check(self, features: int) -> None:
+    def check_nodes(self, features: int) -> None:
         """Raise ValueError unless a walk with `features` columns stays inside the arrays and ends."""
         nodes = len(self.feature)
-        _refuse(
+        _raise_if_wrong(
             "roots", self.roots, (self.roots < 0) | (self.roots >= nodes), f"is not one of the {nodes} nodes"
         )
         outside = (self.feature < LEAF) | (self.feature >= features)
-        _refuse("feature", self.feature, outside, f"is not one of the {features} features")
+        _raise_if_wrong("feature", self.feature, outside, f"is not one of the {features} features")
         inner = (self.feature != LEAF)[:, None]
-        _refuse(
+        _raise_if_wrong(
             "children", self.children, inner & (self.children >= nodes), f"is not one of the {nodes} nodes"
         )
         before = inner & (self.children <= np.arange(nodes)[:, None])
-        _refuse("children", self.children, before, "is not after its parent")
+        _raise_if_wrong("children", self.children, before, "is not after its parent")
 
-    def summed(self, rows: Single) -> Floats:
+    def sum_leaf_values(self, rows: Single) -> Floats:
         """Return the sum of the leaf values that each row reaches, shape (n_rows,)."""
         total = np.full(len(rows), self.of_leaf[self.roots].sum())
-        for step in self.steps(rows):
+        for step in self.walk_levels(rows):
             part = total[step.part]
             part += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=part.size)
         return total
@@ -124,7 +124,7 @@ class Forest:
         """The value of each leaf; 0 for other nodes."""
         return np.where(self.feature == LEAF, self.value, 0.0)
 
-    def steps(self, rows: Single) -> Iterator[Level]:
+    def walk_levels(self, rows: Single) -> Iterator[Level]:
         """Yield, level by level, the walk of all rows through all trees."""
         children = self.children.reshape(-1)
         for start in range(0, len(rows), _ROWS):
@@ -136,19 +136,19 @@ class Forest:
             while len(moving := (features != LEAF).nonzero()[0]):
                 owners, nodes, features = owners.take(moving), nodes.take(moving), features.take(moving)
                 values = block.take(owners * block.shape[1] + features)
-                nodes = children.take(2 * nodes + self.below(values, nodes))
+                nodes = children.take(2 * nodes + self.below_threshold(values, nodes))
                 yield Level(part, owners, features, nodes)
                 features = self.feature.take(nodes)
 
-    def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
+    def below_threshold(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
         """Return which values are not above the threshold of their node."""
         return values <= self.threshold.take(nodes)
 
 
-def _refuse(name: str, values: NDArray[Any], wrong: NDArray[np.bool_], why: str) -> None:
+def _raise_if_wrong(name: str, values: NDArray[Any], wrong: NDArray[np.bool_], problem: str) -> None:
     if wrong.any():
         place = np.argwhere(wrong)[0]
-        raise ValueError(f"{name}{place.tolist()}={values[tuple(place)]} {why}")
+        raise ValueError(f"{name}{place.tolist()}={values[tuple(place)]} {problem}")
 
 
 #: The file next to ``model.skops``.
@@ -166,13 +166,13 @@ class Linear(Preparation):
 
     unit: ClassVar[Unit] = "log-odds"
 
-    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+    def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return probabilities and contributions: coefficient x deviation from the reference."""
-        prepared = self.prepared(columns)
-        contributions = (prepared - self.prepared(reference)) * self.coefficients
-        return self.told(self.plain(prepared), contributions, prepared)
+        prepared = self.prepare_columns(columns)
+        contributions = (prepared - self.prepare_columns(reference)) * self.coefficients
+        return self.raise_with_contributions(self.classifier_probability(prepared), contributions, prepared)
 
-    def plain(self, prepared: Floats) -> Floats:
+    def classifier_probability(self, prepared: Floats) -> Floats:
         """Return the probability by the logistic function."""
         # the last digit of a matrix product would depend on the number of rows
         log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
@@ -189,7 +189,7 @@ class Trees(Forest, Preparation):
     def __post_init__(self) -> None:
         """Raise ValueError if the trees lead out of the arrays or a value is not a share."""
         super().__post_init__()
-        self.check(len(self.fill))
+        self.check_nodes(len(self.fill))
         if (self.value < 0).any() or (self.value > 1).any():
             raise ValueError("value: expected shares from 0 to 1")
 
@@ -198,7 +198,7 @@ class Trees(Forest, Preparation):
         """The probability before any feature is used: the mean of the roots."""
         return float(self.value[self.roots].mean())
 
-    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+    def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return the mean of the leaves that a row reaches, and the change by each feature; see `Answering`.
 
         Every split moves the expected probability from that of its node to that of the child; the difference
@@ -208,22 +208,22 @@ class Trees(Forest, Preparation):
         del reference
         answer = np.full(len(columns), self.of_leaf[self.roots].sum())
         moved = np.zeros(columns.shape)
-        prepared = self.prepared(columns)
+        prepared = self.prepare_columns(columns)
         # scikit-learn compares values of single precision with thresholds of double precision
-        for step in self.steps(prepared.astype(np.float32)):
+        for step in self.walk_levels(prepared.astype(np.float32)):
             total, part = answer[step.part], moved[step.part]
             cells = step.owners * columns.shape[1] + step.features
             total += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=total.size)
-            rises = np.bincount(cells, self._rise.take(step.children), minlength=part.size)
+            rises = np.bincount(cells, self._rise_from_parent.take(step.children), minlength=part.size)
             part += rises.reshape(part.shape)
-        return self.told(answer / len(self.roots), moved / len(self.roots), prepared)
+        return self.raise_with_contributions(answer / len(self.roots), moved / len(self.roots), prepared)
 
-    def plain(self, prepared: Floats) -> Floats:
+    def classifier_probability(self, prepared: Floats) -> Floats:
         """Return the mean of the leaves that each row reaches."""
-        return self.summed(prepared.astype(np.float32)) / len(self.roots)
+        return self.sum_leaf_values(prepared.astype(np.float32)) / len(self.roots)
 
     @cached_property
-    def _rise(self) -> Floats:
+    def _rise_from_parent(self) -> Floats:
         """How much the value of every node exceeds that of its parent."""
         rise, inner = np.zeros(len(self.value)), (self.feature != LEAF).nonzero()[0]
         children = self.children[inner]
@@ -243,7 +243,7 @@ class NearVotes:
     p: NDArray[np.int64]
     weighted: NDArray[np.int64]
 
-    def share(self, x: Floats) -> Floats:
+    def fail_share(self, x: Floats) -> Floats:
         """Return the share of ``fail`` in the densities of both classes, shape (n_rows,)."""
         from scipy.special import expit
 
@@ -255,19 +255,22 @@ class NearVotes:
         for start in range(0, len(rows), _NEAR_ROWS):
             part = slice(start, start + _NEAR_ROWS)
             # a pass is far where the row is worse, a fail where the row is better
-            odds[part] = self._odds(self._far(passes, rows[part], 1), self._far(fails, rows[part], -1))
+            odds[part] = self._density_log_odds(
+                self._one_sided_distance(passes, rows[part], 1),
+                self._one_sided_distance(fails, rows[part], -1),
+            )
         return np.asarray(expit(odds))
 
-    def _far(self, points: Single, rows: Single, sign: int) -> Single:
+    def _one_sided_distance(self, points: Single, rows: Single, sign: int) -> Single:
         """Return the one-sided distance of each row from each point, shape (n_rows, n_points)."""
         total = np.zeros((len(rows), points.shape[1]), np.float32)
-        for axis, places in enumerate(points):
-            difference = sign * (places - rows[:, axis, None])
+        for axis, positions in enumerate(points):
+            difference = sign * (positions - rows[:, axis, None])
             np.maximum(difference, 0.0, out=difference)
             total += difference * difference if self.p != 1 else difference
         return np.sqrt(total, out=total) if self.p != 1 else total
 
-    def _odds(self, passes: Single, fails: Single) -> Floats:
+    def _density_log_odds(self, passes: Single, fails: Single) -> Floats:
         """Return the log-odds of the density of fails against that of passes, by the `k` nearest of each.
 
         The density of a class is its inverse distance to the power of the number of axes (Loftsgaarden,
@@ -286,29 +289,29 @@ class NearVotes:
 class Neighbours(NearVotes, Preparation):
     """One-sided nearest neighbours; see `training.estimators.monotone.OneSidedNeighbours`."""
 
-    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+    def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return probabilities and contributions; see `Answering`.
 
         The difference from the reference's probability is divided among the columns that deviate from the
         reference in the direction of the difference, in proportion to their deviation.
         """
-        prepared, ordinary = self.prepared(columns), self.prepared(reference[None])
-        share = self.share(np.concatenate([prepared, ordinary]))
+        prepared, ordinary = self.prepare_columns(columns), self.prepare_columns(reference[None])
+        share = self.fail_share(np.concatenate([prepared, ordinary]))
         more = share[:-1] - share[-1]
         deviations = (ordinary - prepared) * self.axes.sum(axis=1) * np.where(more < 0, -1.0, 1.0)[:, None]
         np.maximum(deviations, 0.0, out=deviations)
         whole = deviations.sum(axis=1, keepdims=True)
         np.divide(deviations, whole, out=deviations, where=whole > 0)
         deviations *= more[:, None]
-        return self.told(share[:-1], deviations, prepared)
+        return self.raise_with_contributions(share[:-1], deviations, prepared)
 
-    def plain(self, prepared: Floats) -> Floats:
+    def classifier_probability(self, prepared: Floats) -> Floats:
         """Return the share of ``fail`` by the nearest points."""
-        return self.share(prepared)
+        return self.fail_share(prepared)
 
 
-Frozen = Linear | Trees | Neighbours
-_KINDS: dict[str, type[Frozen]] = {"linear": Linear, "trees": Trees, "neighbours": Neighbours}
+CompiledPipeline = Linear | Trees | Neighbours
+_KINDS: dict[str, type[CompiledPipeline]] = {"linear": Linear, "trees": Trees, "neighbours": Neighbours}
 _FEATURES = ArraySpec("f", ("features",))
 _SPECS = {
     "linear": {**PREPARATION, "coefficients": _FEATURES, "intercept": ArraySpec("f", ())},
@@ -328,9 +331,9 @@ _LINEAR = {"LogisticRegression", "SignedLogistic"}
 _OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClassifier"}
 
 
-def freeze(pipeline: Any) -> Frozen | None:
+def compile_pipeline(pipeline: Any) -> CompiledPipeline | None:
     """Compile a fitted pipeline of `training.estimators.catalogue` to arrays; None if not possible."""
-    parts = Preparation.of(pipeline)
+    parts = Preparation.from_pipeline(pipeline)
     if parts is None:
         return None
     prepared, classifier = parts
@@ -341,21 +344,21 @@ def freeze(pipeline: Any) -> Frozen | None:
         trees = [tree.tree_ for tree in getattr(classifier, "estimators_", [classifier])]
         weights = [tree.value[:, 0, :] for tree in trees]
         shares = [weight[:, 1] / weight.sum(axis=1) for weight in weights]
-        return Trees(**preparation, **chained([*map(Tree.of, trees, shares)]))
+        return Trees(**preparation, **join_trees([*map(Tree.from_sklearn, trees, shares)]))
     if kind == "OneSidedNeighbours":
         return Neighbours(**preparation, **vars(classifier.votes))
     return None
 
 
-def write(path: Path, frozen: Frozen, model: Path) -> None:
-    """Write `frozen` to `path`, with the SHA-256 of the file `model` that it belongs to."""
-    kind = next(name for name, kind_type in _KINDS.items() if isinstance(frozen, kind_type))
-    write_arrays(path, VERSION, model, {"kind": np.array(kind), **by_name(frozen)})
+def write(path: Path, compiled: CompiledPipeline, model: Path) -> None:
+    """Write `compiled` to `path`, with the SHA-256 of the file `model` that it belongs to."""
+    kind = next(name for name, kind_type in _KINDS.items() if isinstance(compiled, kind_type))
+    write_arrays(path, VERSION, model, {"kind": np.array(kind), **by_name(compiled)})
 
 
-def by_name(frozen: Preparation | Forest) -> dict[str, NDArray[Any]]:
-    """Return the arrays of `frozen`, by name."""
-    return {field.name: np.asarray(getattr(frozen, field.name)) for field in fields(frozen)}
+def by_name(compiled: Preparation | Forest) -> dict[str, NDArray[Any]]:
+    """Return the arrays of `compiled`, by name."""
+    return {field.name: np.asarray(getattr(compiled, field.name)) for field in fields(compiled)}
 
 
 def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, Any]) -> None:
@@ -364,27 +367,27 @@ def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, An
         np.savez(temporary, version=version, model_digest=digest_of(model), **content)
 
 
-def read(path: Path, model: Path) -> Frozen | None:
+def read(path: Path, model: Path) -> CompiledPipeline | None:
     """Read a file of `write`, without pickle.
 
     None if the file does not exist, has another version or does not belong to the file `model`. InputError if
     `model` does not exist, or the file has other content; it names the array.
     """
-    if not path.is_file() or not belongs(path, VERSION, model):
+    if not path.is_file() or not belongs_to_model(path, VERSION, model):
         return None
-    kind = arrays.read(path, {"kind": ArraySpec("U", ())})["kind"].item()
+    kind = arrays.read_arrays(path, {"kind": ArraySpec("U", ())})["kind"].item()
     if kind not in _KINDS:
         raise InputError(f'is "{kind}"; expected {" or ".join(_KINDS)}', file=path, place='array "kind"')
     try:
-        return _KINDS[kind](**arrays.read(path, _SPECS[kind]))
+        return _KINDS[kind](**arrays.read_arrays(path, _SPECS[kind]))
     except ValueError as exc:
         raise InputError(str(exc), file=path) from exc
 
 
-def belongs(path: Path, version: int, model: Path) -> bool:
+def belongs_to_model(path: Path, version: int, model: Path) -> bool:
     """Return whether a file of arrays has this version and belongs to the file `model`.
 
     InputError if `model` does not exist, or the file has no version or digest.
     """
-    owner = arrays.read(path, OWNER)
+    owner = arrays.read_arrays(path, OWNER)
     return (owner["version"].item(), owner["model_digest"].item()) == (version, digest_of(model))

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from training.estimators.answering import Floats
 from training.estimators.compiled_pipeline import NearVotes
-from training.estimators.preparation import ProbabilityClassifier, labelled, unlabelled
+from training.estimators.preparation import ProbabilityClassifier, check_rows, check_training_rows
 
 _MOST_STEPS = 500
 #: Bounds of a coefficient for L-BFGS-B, by its direction.
@@ -37,10 +37,10 @@ class SignedLogistic(ProbabilityClassifier):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
         """Minimise the penalised loss under the sign constraints (L-BFGS-B: Byrd et al. 1995)."""
-        rows = labelled(self, X, y, sample_weight)
+        rows = check_training_rows(self, X, y, sample_weight)
         self.classes_ = rows.classes
         costs = self.class_weight or {}
-        weights = rows.weighed() * np.array([costs.get(label, 1.0) for label in rows.classes])[rows.y]
+        weights = rows.weights_or_ones() * np.array([costs.get(label, 1.0) for label in rows.classes])[rows.y]
         x, sign = np.column_stack([rows.x, np.ones(len(rows.x))]), 2.0 * rows.y - 1
 
         def penalised_loss(beta: Floats) -> tuple[float, Floats]:
@@ -58,7 +58,7 @@ class SignedLogistic(ProbabilityClassifier):
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the probability of both classes, shape (n_rows, 2)."""
-        odds = unlabelled(self, X) @ self.coef_[0] + self.intercept_[0]
+        odds = check_rows(self, X) @ self.coef_[0] + self.intercept_[0]
         return np.exp(-np.logaddexp(0.0, np.column_stack([odds, -odds])))
 
 
@@ -107,7 +107,7 @@ class OneSidedNeighbours(ProbabilityClassifier):
     p : int
         Power of the Minkowski distance.
     directions : tuple of int
-        By column; see `training.estimators.answering.Guide`.
+        By column; see `training.estimators.answering.MonotoneConstraints`.
     weights : {"uniform", "distance"}
         Mean of the `k` distances: arithmetic, or harmonic, so that the nearest count most.
     seed : int
@@ -133,7 +133,7 @@ class OneSidedNeighbours(ProbabilityClassifier):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Learn the axes, and store the rows."""
-        rows = labelled(self, X, y, None)
+        rows = check_training_rows(self, X, y, None)
         self.classes_ = rows.classes
         self.axes_ = axes_of(rows.x, self.directions)
         draw = np.random.default_rng(self.seed)
@@ -148,12 +148,12 @@ class OneSidedNeighbours(ProbabilityClassifier):
         return self
 
     @property
-    def votes(self) -> NearVotes:
+    def near_votes(self) -> NearVotes:
         """The stored points, which predict."""
         numbers = (np.array(number, np.int64) for number in (self.k, self.p, self.weights == "distance"))
         return NearVotes(self.axes_, self.points_, self.fails_.astype(np.int64), *numbers)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
         """Return the probability of both classes, shape (n_rows, 2)."""
-        share = self.votes.share(unlabelled(self, X))
+        share = self.near_votes.fail_share(check_rows(self, X))
         return np.column_stack([1 - share, share])

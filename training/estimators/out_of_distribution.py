@@ -57,7 +57,7 @@ class OutOfDistributionScore:
 
 
 @dataclass(frozen=True)
-class Familiar:
+class TrainingDistribution:
     """The distribution of the training rows."""
 
     #: centre, scale: shape (n_features,): A deviation d = (value - centre) / scale is squashed to 3 asinh(d /
@@ -77,17 +77,19 @@ class Familiar:
     limit: Floats  # shape (): Rows farther away are out of distribution
 
     @classmethod
-    def of(cls, rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Self:
+    def from_rows(cls, rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Self:
         """Learn from training rows, shape (n_rows, n_features); whole groups are held out for the limit."""
-        held_out = [cls._described(rows[~test]).distance(rows[test]) for test in folds(groups)]
+        held_out = [
+            cls._describe_rows(rows[~test]).training_distance(rows[test]) for test in fold_flags(groups)
+        ]
         distances = np.sort(np.concatenate([*held_out, np.zeros(0)]))
         # the distance that at most a share `level` of such rows exceeds; of few rows, the largest
         rank = int(np.ceil((len(distances) + 1) * (1 - level)))
         limit = float(distances[min(rank, len(distances)) - 1]) if len(distances) else np.inf
-        return cls._described(rows, limit)
+        return cls._describe_rows(rows, limit)
 
     @classmethod
-    def _described(cls, rows: Floats, limit: float = np.inf) -> Self:
+    def _describe_rows(cls, rows: Floats, limit: float = np.inf) -> Self:
         finite = np.isfinite(rows)
         present = finite.any(axis=0)
         ends = np.zeros((5, rows.shape[1]))
@@ -95,71 +97,75 @@ class Familiar:
             ends[:, feature] = np.quantile(rows[finite[:, feature], feature], [0.01, 0.05, 0.5, 0.95, 0.99])
         centre, width = ends[2], (ends[3] - ends[1]) / _WIDTH
         scale = np.where(width > 0, width, _NEVER * np.maximum(np.abs(centre), 1.0))
-        squashed = np.where(finite, _squashed((np.where(finite, rows, 0.0) - centre) / scale), 0.0)
+        squashed = np.where(finite, _squash_values((np.where(finite, rows, 0.0) - centre) / scale), 0.0)
         mean = squashed.sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
-        precision = np.where(np.outer(present, present), _precision(squashed, finite, mean), 0.0)
-        return cls(centre, scale, mean, precision, _patterns(~finite), ends[0], ends[4], np.array(limit))
+        precision = np.where(np.outer(present, present), _shrunken_precision(squashed, finite, mean), 0.0)
+        return cls(
+            centre, scale, mean, precision, _maximal_patterns(~finite), ends[0], ends[4], np.array(limit)
+        )
 
-    def squashed(
-        self, rows: Floats, places: Sequence[int] | NDArray[np.intp] | slice = slice(None)
+    def squashed_deviations(
+        self, rows: Floats, columns: Sequence[int] | NDArray[np.intp] | slice = slice(None)
     ) -> Floats:
         """Return the deviations of squashed features from their means; 0 where a value is unknown.
 
-        `places` are the indices of the features in `rows`, shape (..., n_places); default: all.
+        `columns` are the indices of the features in `rows`, shape (..., n_places); default: all.
         """
         with np.errstate(invalid="ignore"):
-            deviations = _squashed((rows - self.centre[places]) / self.scale[places]) - self.mean[places]
+            deviations = (
+                _squash_values((rows - self.centre[columns]) / self.scale[columns]) - self.mean[columns]
+            )
         return np.where(np.isnan(rows), 0.0, deviations)
 
-    def distance(self, rows: Floats) -> Floats:
+    def training_distance(self, rows: Floats) -> Floats:
         """Return the root mean square distance of each row's known features from the training rows."""
-        return self._far(rows, _alike(np.isnan(rows)))
+        return self._pattern_distances(rows, _rows_by_pattern(np.isnan(rows)))
 
-    def strange(self, rows: Floats) -> Bools:
+    def is_out_of_distribution(self, rows: Floats) -> Bools:
         """Return which rows are beyond the limit, or have an unseen set of gaps, shape (n_rows,)."""
-        alike = _alike(np.isnan(rows))
-        flags = self._far(rows, alike) > self.limit
+        alike = _rows_by_pattern(np.isnan(rows))
+        flags = self._pattern_distances(rows, alike) > self.limit
         for pattern, rows_of_pattern in alike:
-            flags[rows_of_pattern] |= self._unseen(pattern).any()
+            flags[rows_of_pattern] |= self._gaps_beyond_patterns(pattern).any()
         return np.asarray(flags)
 
-    def _far(self, rows: Floats, alike: Sequence[Alike]) -> Floats:
-        deviations, distances = self.squashed(rows), np.zeros(len(rows))
+    def _pattern_distances(self, rows: Floats, alike: Sequence[Alike]) -> Floats:
+        deviations, distances = self.squashed_deviations(rows), np.zeros(len(rows))
         for missing, rows_of_pattern in alike:
-            among, n_known = deviations[rows_of_pattern], (self._present & ~missing).sum()
+            among, n_known = deviations[rows_of_pattern], (self._present_features & ~missing).sum()
             squares = (among @ self._precision_without(missing) * among).sum(axis=1)
             distances[rows_of_pattern] = np.sqrt(np.maximum(squares, 0.0) / max(n_known, 1))
         return distances
 
-    def unseen(self, row: Floats) -> list[int]:
+    def new_gaps(self, row: Floats) -> list[int]:
         """Return the indices of a row's missing features that exceed the closest training pattern."""
-        return np.flatnonzero(self._unseen(np.isnan(row))).tolist()
+        return np.flatnonzero(self._gaps_beyond_patterns(np.isnan(row))).tolist()
 
-    def strangest(self, row: Floats) -> int:
+    def most_unusual_feature(self, row: Floats) -> int:
         """Return the index of the most unusual feature of a row, shape (n_features,).
 
-        The first feature of `unseen`, if there is any. Else, of the features outside their usual range (of
+        The first feature of `new_gaps`, if there is any. Else, of the features outside their usual range (of
         all, if none is), the one whose replacement by the value that the others predict would reduce the
         distance most.
         """
         missing = np.isnan(row)
-        if (unseen := self._unseen(missing)).any():
-            return int(np.argmax(unseen))
+        if (unusual_gaps := self._gaps_beyond_patterns(missing)).any():
+            return int(np.argmax(unusual_gaps))
         precision = self._precision_without(missing)
-        pull, diagonal = precision @ self.squashed(row[None])[0], np.diagonal(precision)
+        pull, diagonal = precision @ self.squashed_deviations(row[None])[0], np.diagonal(precision)
         gain = np.where(diagonal > 0, pull**2 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
         with np.errstate(invalid="ignore"):
             outside = (row < self.low) | (row > self.high)
         return int(np.argmax(gain * outside if (gain * outside).any() else gain))
 
-    def _unseen(self, missing: Bools) -> Bools:
+    def _gaps_beyond_patterns(self, missing: Bools) -> Bools:
         """Return the missing features beyond the training pattern that covers most of them."""
         beyond = missing & ~self.patterns
         return np.asarray(beyond[beyond.sum(axis=1).argmin()])
 
     def _precision_without(self, missing: Bools) -> Floats:
         """Return the inverse covariance of the known features (Schur complement), 0 for the missing ones."""
-        absent = missing & self._present
+        absent = missing & self._present_features
         if not absent.any():
             return self.precision
         across = self.precision[absent]
@@ -167,11 +173,11 @@ class Familiar:
         return np.where(missing | missing[:, None], 0.0, reduced)
 
     @cached_property
-    def _present(self) -> Bools:
+    def _present_features(self) -> Bools:
         return np.asarray(np.diagonal(self.precision) > 0)
 
 
-def _precision(squashed: Floats, finite: Bools, mean: Floats) -> Floats:
+def _shrunken_precision(squashed: Floats, finite: Bools, mean: Floats) -> Floats:
     """Return the inverse of the shrunken covariance; each entry comes from rows with both features."""
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -187,14 +193,14 @@ def _precision(squashed: Floats, finite: Bools, mean: Floats) -> Floats:
     return np.asarray((vectors / np.maximum(values, least)) @ vectors.T)
 
 
-def _patterns(missing: Bools) -> Bools:
+def _maximal_patterns(missing: Bools) -> Bools:
     """Return the distinct rows that no other row contains."""
     different = np.unique(missing, axis=0)
     contained = [(different | ~row).all(axis=1).sum() > len(("itself",)) for row in different]
     return np.asarray(different[~np.array(contained)])
 
 
-def _alike(missing: Bools) -> Sequence[Alike]:
+def _rows_by_pattern(missing: Bools) -> Sequence[Alike]:
     """Return every pattern of missing features, and the rows that have it."""
     if not missing.any():
         return [(np.zeros(missing.shape[1], bool), slice(None))]
@@ -206,11 +212,11 @@ def _alike(missing: Bools) -> Sequence[Alike]:
     return [(missing[members[0]], members) for members in np.split(order, starts)]
 
 
-def _squashed(deviations: Floats) -> Floats:
+def _squash_values(deviations: Floats) -> Floats:
     return np.asarray(_LINEAR * np.arcsinh(deviations / _LINEAR))
 
 
-def folds(groups: NDArray[np.str_]) -> list[Bools]:
+def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
     """Return flags of the test rows of each fold that has test rows and more than one training row.
 
     The folds consist of whole groups, in the order of their names.
@@ -220,7 +226,12 @@ def folds(groups: NDArray[np.str_]) -> list[Bools]:
     return [test for test in flags if test.any() and (~test).sum() > 1]
 
 
-def warned(rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> OutOfDistributionScore:
+def score_held_out_rows(
+    rows: Floats, groups: NDArray[np.str_], level: float = LEVEL
+) -> OutOfDistributionScore:
     """Measure the share of held-out rows that are called out of distribution, given the other groups."""
-    flags = [Familiar.of(rows[~test], groups[~test], level).strange(rows[test]) for test in folds(groups)]
+    flags = [
+        TrainingDistribution.from_rows(rows[~test], groups[~test], level).is_out_of_distribution(rows[test])
+        for test in fold_flags(groups)
+    ]
     return OutOfDistributionScore(level, float(np.concatenate(flags).mean()) if flags else 0.0)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
-from training.estimators.answering import Floats, filled, raised
+from training.estimators.answering import Floats, fill_gaps, raise_by_evidence
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Labelled:
     y: NDArray[np.intp]  # shape (n_rows,): Places in `classes`
     weights: Floats | None  # shape (n_rows,) or None: Above zero; None where all weigh one
 
-    def weighed(self) -> Floats:
+    def weights_or_ones(self) -> Floats:
         """Return the weights, ones where none were given."""
         return np.ones(len(self.y)) if self.weights is None else self.weights
 
 
-def labelled(
+def check_training_rows(
     estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> Labelled:
     """Check the arguments of ``fit``, and set the features' names and number on `estimator`."""
@@ -51,16 +51,16 @@ def labelled(
         if not weights.all():
             positive = weights > 0
             rows, target, weights = rows[positive], target[positive], weights[positive]
-    classes, places = np.unique(target, return_inverse=True)
+    classes, class_numbers = np.unique(target, return_inverse=True)
     if len(classes) == 1:
         name = type(estimator).__name__
         raise ValueError(
             f"{name} needs at least 2 classes, but the rows with weight hold 1 class: {classes[0]}"
         )
-    return Labelled(rows, classes, places, weights)
+    return Labelled(rows, classes, class_numbers, weights)
 
 
-def unlabelled(estimator: BaseEstimator, x: ArrayLike) -> Floats:
+def check_rows(estimator: BaseEstimator, x: ArrayLike) -> Floats:
     """Check the rows that a fitted `estimator` is to predict."""
     rows = validate_data(estimator, x, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     _refuse_gaps(estimator, rows)
@@ -92,7 +92,7 @@ class GapFiller(TransformerMixin, BaseEstimator):
     """Fill gaps with the median; in a column with a direction, with its usual value given the evidence.
 
     A gap becomes ``fill_ + slope_ * evidence``; a worse step never makes it better. `evidence` is the column
-    of the evidence; see `training.estimators.answering.Guide`.
+    of the evidence; see `training.estimators.answering.MonotoneConstraints`.
     """
 
     def __init__(self, directions: tuple[int, ...], evidence: int | None = None) -> None:
@@ -122,7 +122,7 @@ class GapFiller(TransformerMixin, BaseEstimator):
     def transform(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Fill the gaps of `X`, shape (n_rows, n_features)."""
         x = np.asarray(X, np.float64)
-        return filled(x, self.fill_, self.slope_, -1 if self.evidence is None else self.evidence)
+        return fill_gaps(x, self.fill_, self.slope_, -1 if self.evidence is None else self.evidence)
 
 
 class EvidenceScaler(StandardScaler):
@@ -153,7 +153,7 @@ class EvidenceClassifier(ProbabilityClassifier):
 
     The probability of ``pass`` approaches zero where the step, in standard errors, is so large that
     practically all training rows with such a step failed. `column` is that of the evidence, which must not be
-    standardised; see `training.estimators.answering.Guide`.
+    standardised; see `training.estimators.answering.MonotoneConstraints`.
     """
 
     def __init__(self, classifier: Any, column: int) -> None:
@@ -176,5 +176,5 @@ class EvidenceClassifier(ProbabilityClassifier):
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the probability of both classes, shape (n_rows, 2)."""
         x = np.asarray(X, np.float64)
-        fail = raised(self.classifier_.predict_proba(x)[:, 1], x[:, self.column], self.sure_)
+        fail = raise_by_evidence(self.classifier_.predict_proba(x)[:, 1], x[:, self.column], self.sure_)
         return np.column_stack([1 - fail, fail])

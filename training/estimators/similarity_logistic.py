@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from training.estimators.preparation import labelled, unlabelled
+from training.estimators.preparation import check_rows, check_training_rows
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class Pairs:
     scale: Floats
 
     @classmethod
-    def of(
+    def from_sides(
         cls, baseline: Floats, target: Floats, dissimilar: NDArray[np.bool_], cost: Floats, penalty: float
     ) -> Self:
         """Standardise `baseline` and `target`, both of shape (n_pairs, n_features)."""
@@ -64,7 +64,7 @@ class Pairs:
         ridge[:width] = penalty / scale**2
         return cls(rows, dissimilar, twice, ridge, mean, scale)
 
-    def some(self, limit: int) -> Pairs:
+    def evenly_spaced(self, limit: int) -> Pairs:
         """Return at most `limit` evenly spaced pairs; their share of the weight reduces the penalty."""
         n = len(self.dissimilar)
         if n <= limit:
@@ -80,7 +80,7 @@ class Pairs:
             ridge=ridge,
         )
 
-    def unscaled(self, weights: Floats) -> tuple[Floats, float]:
+    def unscale_weights(self, weights: Floats) -> tuple[Floats, float]:
         """Return coefficients and intercept in the features' original units, with the sign of `coef_`."""
         width = len(self.mean)
         n = len(self.dissimilar)
@@ -91,28 +91,28 @@ class Pairs:
         intercept = turned[width:].sum() - coefficients @ self.mean
         return coefficients, float(intercept)
 
-    def likelihood(self, weights: Floats, scores: Floats) -> float:
+    def log_likelihood(self, weights: Floats, scores: Floats) -> float:
         """Return the penalised log-likelihood of the labels."""
         u, v = np.split(scores, 2)
         log_probability = np.logaddexp(0.0, u + v) - np.logaddexp(0.0, u) - np.logaddexp(0.0, v)
         return float(self.cost[: len(u)] @ log_probability - self.ridge @ weights**2 / 2)
 
-    def hidden(self, scores: Floats) -> Floats:
+    def hidden_probability(self, scores: Floats) -> Floats:
         """Return the probability of the hidden classes given the labels (the E step)."""
         u, v = np.split(scores, 2)
         return np.tile(expit(u + v), 2)
 
     def gradient(self, weights: Floats, scores: Floats, hidden: Floats) -> Floats:
-        """Return the gradient of the expected likelihood; the likelihood's if `hidden` is current."""
+        """Return the gradient of the expected likelihood (of the likelihood for current `hidden_probability`)."""
         rest = self.cost * (hidden - expit(scores))
         return np.asarray(rest @ self.rows - self.ridge * weights)
 
-    def expected(self, weights: Floats, scores: Floats, hidden: Floats) -> float:
+    def expected_likelihood(self, weights: Floats, scores: Floats, hidden: Floats) -> float:
         """Return the penalised expected log-likelihood, which the M step maximises."""
         terms = hidden * scores - np.logaddexp(0.0, scores)
         return float(self.cost @ terms - self.ridge @ weights**2 / 2)
 
-    def curvature(self, scores: Floats) -> Floats:
+    def negative_hessian(self, scores: Floats) -> Floats:
         """Return the negative Hessian of the expected likelihood."""
         share = expit(scores)
         # a product of a matrix with its transpose takes half the time of a general product
@@ -152,41 +152,43 @@ class Curvature:
 
     def __init__(self, pairs: Pairs, scores: Floats) -> None:
         self.pairs = pairs
-        self.refresh(scores)
+        self.factorise_at(scores)
 
-    def refresh(self, scores: Floats) -> None:
+    def factorise_at(self, scores: Floats) -> None:
         """Factorise the Hessian at `scores`."""
-        matrix = self.pairs.curvature(scores)
+        matrix = self.pairs.negative_hessian(scores)
         # without a penalty, a constant feature has no curvature
         matrix[np.diag_indices_from(matrix)] += 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
         self.factor = cho_factor(matrix)
 
-    def step(self, gradient: Floats) -> Floats:
+    def newton_step(self, gradient: Floats) -> Floats:
         """Return the Newton step."""
         return np.asarray(cho_solve(self.factor, gradient))
 
 
-def maximise(pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature) -> tuple[Floats, Floats]:
+def em_iteration(
+    pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature
+) -> tuple[Floats, Floats]:
     """Run one E step, and the M step starting at `weights`; return the new weights and their scores."""
-    hidden = pairs.hidden(scores)
-    value = pairs.expected(weights, scores, hidden)
+    hidden = pairs.hidden_probability(scores)
+    value = pairs.expected_likelihood(weights, scores, hidden)
     last, enough = np.inf, 0.0
     for turn in range(_INNER):
         gradient = pairs.gradient(weights, scores, hidden)
-        step = curvature.step(gradient)
+        step = curvature.newton_step(gradient)
         gain = float(gradient @ step)
         if turn == 0:
             enough = max(gain * PRECISE, abs(value) * _ROUNDING)
         if gain <= enough:
             break
         if gain > last / 4:
-            curvature.refresh(scores)
-            step = curvature.step(gradient)
+            curvature.factorise_at(scores)
+            step = curvature.newton_step(gradient)
         last = gain
         for _ in range(_HALVINGS):
             ahead = weights + step
             ahead_scores = pairs.rows @ ahead
-            ahead_value = pairs.expected(ahead, ahead_scores, hidden)
+            ahead_value = pairs.expected_likelihood(ahead, ahead_scores, hidden)
             if ahead_value >= value:
                 break
             step /= 2
@@ -200,18 +202,18 @@ def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: 
     """Maximise the likelihood by accelerated EM."""
     state = Climb(start)
     scores = pairs.rows @ start
-    value = pairs.likelihood(start, scores)
+    value = pairs.log_likelihood(start, scores)
     state.history.append(value)
     curvature = Curvature(pairs, scores)
     past: list[tuple[Floats, Floats]] = []
     bound = tol * float(pairs.cost.sum()) / 2
     for state.iterations in range(1, max_iter + 1):
-        reached, reached_scores = maximise(pairs, state.weights, scores, curvature)
-        reached_value = pairs.likelihood(reached, reached_scores)
+        reached, reached_scores = em_iteration(pairs, state.weights, scores, curvature)
+        reached_value = pairs.log_likelihood(reached, reached_scores)
         past = [*past[-_MEMORY:], (state.weights, reached - state.weights)]
-        ahead = _extrapolated(past)
+        ahead = _extrapolate_steps(past)
         ahead_scores = pairs.rows @ ahead
-        ahead_value = pairs.likelihood(ahead, ahead_scores)
+        ahead_value = pairs.log_likelihood(ahead, ahead_scores)
         if ahead_value > reached_value:
             reached, reached_scores, reached_value = ahead, ahead_scores, ahead_value
         if reached_value <= value:
@@ -220,13 +222,13 @@ def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: 
             break
         state.weights, scores, value = reached, reached_scores, reached_value
         state.history.append(value)
-        if np.abs(pairs.gradient(reached, scores, pairs.hidden(scores))).max() <= bound:
+        if np.abs(pairs.gradient(reached, scores, pairs.hidden_probability(scores))).max() <= bound:
             state.converged = True
             break
     return state
 
 
-def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
+def _extrapolate_steps(past: list[tuple[Floats, Floats]]) -> Floats:
     """Return the point at which the steps would vanish if they changed linearly (Anderson acceleration)."""
     points = np.array([point for point, _ in past])
     steps = np.array([step for _, step in past])
@@ -235,21 +237,21 @@ def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
     return np.asarray(points[-1] + steps[-1] - shares @ (np.diff(points, axis=0) + changes))
 
 
-def direct(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
+def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     """Maximise the likelihood by L-BFGS, in coordinates with about equal curvature."""
     total = float(pairs.cost.sum()) / 2
     scores = pairs.rows @ start
-    state = Climb(start, [pairs.likelihood(start, scores)])
-    matrix = pairs.curvature(scores) / total
+    state = Climb(start, [pairs.log_likelihood(start, scores)])
+    matrix = pairs.negative_hessian(scores) / total
     matrix[np.diag_indices_from(matrix)] += 1e-10
     root = cholesky(matrix)
 
     def value_and_gradient(point: Floats) -> tuple[float, Floats]:
         weights = solve_triangular(root, point)
         scores = pairs.rows @ weights
-        gradient = pairs.gradient(weights, scores, pairs.hidden(scores))
+        gradient = pairs.gradient(weights, scores, pairs.hidden_probability(scores))
         turned = solve_triangular(root, gradient, trans="T")
-        return -pairs.likelihood(weights, scores) / total, -turned / total
+        return -pairs.log_likelihood(weights, scores) / total, -turned / total
 
     def record_likelihood(intermediate_result: Any) -> None:
         state.history.append(-float(intermediate_result.fun) * total)
@@ -274,14 +276,14 @@ def start_of(pairs: Pairs, max_starts: int) -> Floats:
 
     A few EM iterations are run from `max_starts` directions and sizes; the best result is returned.
     """
-    pairs = pairs.some(SOUGHT)
+    pairs = pairs.evenly_spaced(SOUGHT)
     starts = [
-        sized for direction in _directions(pairs) if (sized := _best_size(pairs, direction)) is not None
+        sized for direction in _start_directions(pairs) if (sized := _best_size(pairs, direction)) is not None
     ]
     if not starts:
         return np.zeros(pairs.rows.shape[1])
     if max_starts < len(starts):
-        starts.sort(key=lambda start: -pairs.likelihood(start, pairs.rows @ start))
+        starts.sort(key=lambda start: -pairs.log_likelihood(start, pairs.rows @ start))
         starts = starts[:max_starts]
     if max_starts == 1:
         return starts[0]
@@ -298,12 +300,12 @@ def _best_size(pairs: Pairs, direction: Floats) -> Floats | None:
     if not size > 0:
         return None
     factor = max(
-        _SIZES, key=lambda wanted: pairs.likelihood(direction * wanted / size, scores * wanted / size)
+        _SIZES, key=lambda wanted: pairs.log_likelihood(direction * wanted / size, scores * wanted / size)
     )
     return direction * (factor / size)
 
 
-def _directions(pairs: Pairs) -> Iterator[Floats]:
+def _start_directions(pairs: Pairs) -> Iterator[Floats]:
     n, width = len(pairs.dissimilar), pairs.rows.shape[1]
     weighed = pairs.rows * np.sqrt(pairs.cost)[:, None]
     spread = weighed.T @ weighed / pairs.cost.sum() + 1e-8 * np.eye(width)
@@ -412,7 +414,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
             raise ValueError(f"SimilarityLogistic: ridge={self.ridge!r} is below 0")
         if self.starts < 1:
             raise ValueError(f"SimilarityLogistic: starts={self.starts!r} is below 1")
-        rows = labelled(self, X, y, sample_weight)
+        rows = check_training_rows(self, X, y, sample_weight)
         if (kind := type_of_target(y)) != "binary":
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         self.classes_ = rows.classes
@@ -427,9 +429,9 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         costs = compute_class_weight(
             self.class_weight, classes=rows.classes, y=rows.classes[rows.y], sample_weight=rows.weights
         )
-        cost = rows.weighed() * costs[rows.y]
-        pairs = Pairs.of(*self._sides(rows.x), rows.y == 1, cost, float(self.ridge))
-        maximise_likelihood = expectation_maximisation if self.solver == "em" else direct
+        cost = rows.weights_or_ones() * costs[rows.y]
+        pairs = Pairs.from_sides(*self._split_sides(rows.x), rows.y == 1, cost, float(self.ridge))
+        maximise_likelihood = expectation_maximisation if self.solver == "em" else direct_maximisation
         climb = maximise_likelihood(pairs, start_of(pairs, self.starts), self.tol, self.max_iter)
         if not climb.converged:
             warnings.warn(
@@ -439,15 +441,15 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
             )
         self.n_iter_ = max(1, climb.iterations)
         self.log_likelihoods_ = np.array(climb.history)
-        weights, intercept = pairs.unscaled(climb.weights)
+        weights, intercept = pairs.unscale_weights(climb.weights)
         self.coef_, self.intercept_ = weights[None], np.array([intercept])
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the log-odds of dissimilarity, shape (n_pairs,)."""
         check_is_fitted(self)
-        x = unlabelled(self, X)
-        baseline, target = (side @ self.coef_[0] + self.intercept_[0] for side in self._sides(x))
+        x = check_rows(self, X)
+        baseline, target = (side @ self.coef_[0] + self.intercept_[0] for side in self._split_sides(x))
         return np.asarray(np.logaddexp(baseline, target) - np.logaddexp(0.0, baseline + target))
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
@@ -461,6 +463,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
-    def _sides(self, x: Floats) -> tuple[Floats, Floats]:
+    def _split_sides(self, x: Floats) -> tuple[Floats, Floats]:
         baseline, target, shared = np.split(x, [self.n_own_, 2 * self.n_own_], axis=1)
         return np.hstack([baseline, shared]), np.hstack([target, shared])

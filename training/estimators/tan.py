@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from training.estimators.preparation import Labelled, labelled, unlabelled
+from training.estimators.preparation import Labelled, check_rows, check_training_rows
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
@@ -37,19 +37,19 @@ def frequency_cuts(rows: Labelled, levels: int) -> Floats:
     feature has fewer levels. The level of a value is the number of cuts below it.
     """
     weights = None if rows.weights is None else rows.weights[:, None]
-    total = float(rows.weighed().sum())
+    total = float(rows.weights_or_ones().sum())
     cuts = np.full((rows.x.shape[1], levels - 1), np.inf)
-    places = _even(np.arange(1.0, len(rows.x)), total, levels)
+    positions = _equal_weight_bounds(np.arange(1.0, len(rows.x)), total, levels)
     step = max(1, _AT_ONCE // len(rows.x))
     for start in range(0, len(cuts), step):
         part = slice(start, start + step)
         values = np.sort(rows.x[:, part], axis=0)
         # features whose values all differ, as most do, are cut at the same places
         alike = (values[1:] != values[:-1]).all(axis=0) & (weights is None)
-        cuts[part, : len(places)][alike] = _middle(values[places], values[places + 1]).T[alike]
+        cuts[part, : len(positions)][alike] = _cut_between(values[positions], values[positions + 1]).T[alike]
         for feature in start + np.flatnonzero(~alike):
-            bounds, below = _bounds(rows.x[:, feature], weights)
-            chosen = _even(below[:, 0], total, levels)
+            bounds, below = _candidate_bounds(rows.x[:, feature], weights)
+            chosen = _equal_weight_bounds(below[:, 0], total, levels)
             cuts[feature, : len(chosen)] = bounds[chosen]
     return cuts
 
@@ -65,49 +65,49 @@ def class_cuts(rows: Labelled) -> Floats:
     """
     n_classes = len(rows.classes)
     weights = np.zeros((len(rows.y), n_classes))
-    weights[np.arange(len(rows.y)), rows.y] = rows.weighed()
+    weights[np.arange(len(rows.y)), rows.y] = rows.weights_or_ones()
     totals = weights.sum(axis=0)
     grid = np.full((rows.x.shape[1], _CELLS - 1), np.inf)
     counts = np.zeros((len(grid), _CELLS, n_classes))
     for place, column in enumerate(rows.x.T):
-        bounds, below = _bounds(column, weights)
-        chosen = _even((below / totals).sum(axis=1), float(n_classes), _CELLS)
+        bounds, below = _candidate_bounds(column, weights)
+        chosen = _equal_weight_bounds((below / totals).sum(axis=1), float(n_classes), _CELLS)
         grid[place, : len(chosen)] = bounds[chosen]
         counts[place, : len(chosen) + 1] = np.diff(below[chosen], axis=0, prepend=0.0, append=totals[None])
     is_cut = np.concatenate(
-        [_modl(part) for part in np.array_split(counts, range(_FEATURES, len(counts), _FEATURES))]
+        [_modl_cuts(part) for part in np.array_split(counts, range(_FEATURES, len(counts), _FEATURES))]
     )
     cuts = np.sort(np.where(is_cut, grid, np.inf), axis=1)
     return np.ascontiguousarray(cuts[:, : int(is_cut.sum(axis=1).max())])
 
 
-def codes(x: Floats, cuts: Floats) -> Codes:
+def encode_levels(x: Floats, cuts: Floats) -> Codes:
     """Return the level of every value, counted from zero, shape (n_rows, n_features)."""
     result = np.zeros(x.shape, np.uint8)
-    for block in _blocks(x.shape, _AT_ONCE):
+    for block in _row_blocks(x.shape, _AT_ONCE):
         part, levels = x[block], result[block]
         for cut in cuts.T:
             levels += part > cut
     return result
 
 
-def _bounds(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+def _candidate_bounds(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     """Return a cut between neighbouring distinct values, and the weight of each kind below each cut."""
     order = None if weights is None else np.argsort(column, kind="stable")
     values = np.sort(column) if order is None else column[order]
     last = np.flatnonzero(values[1:] != values[:-1])
     below = last[:, None] + 1.0 if weights is None else np.cumsum(weights[order], axis=0)[last]
-    return _middle(values[last], values[last + 1]), np.asarray(below, np.float64)
+    return _cut_between(values[last], values[last + 1]), np.asarray(below, np.float64)
 
 
-def _middle(low: Floats, high: Floats) -> Floats:
+def _cut_between(low: Floats, high: Floats) -> Floats:
     low, high = low.astype(np.float64), high.astype(np.float64)
     middle = low / 2 + high / 2
     # the middle of two neighbours among floating-point numbers may be the upper one
     return np.where((low <= middle) & (middle < high), middle, low)
 
 
-def _even(below: Floats, total: float, levels: int) -> NDArray[np.intp]:
+def _equal_weight_bounds(below: Floats, total: float, levels: int) -> NDArray[np.intp]:
     """Return the indices of the bounds nearest to `levels` of equal weight; all, if there are fewer."""
     if len(below) < levels:
         return np.arange(len(below))
@@ -116,14 +116,14 @@ def _even(below: Floats, total: float, levels: int) -> NDArray[np.intp]:
     return np.unique(right - (wanted - below[right - 1] <= below[right] - wanted))
 
 
-def _modl(counts: Floats) -> NDArray[np.bool_]:
+def _modl_cuts(counts: Floats) -> NDArray[np.bool_]:
     """Return which bounds of the cells are cuts, shape (n_features, n_cells - 1)."""
     n_features, n_cells, n_classes = counts.shape
     below = np.zeros((n_features, n_cells + 1, n_classes))
     np.cumsum(counts, axis=1, out=below[:, 1:])
     inside = np.maximum(below[:, None, :, :] - below[:, :, None, :], 0.0)
     total = inside.sum(axis=-1)
-    interval = _ways(total, n_classes) + gammaln(total + 1) - gammaln(inside + 1).sum(axis=-1)
+    interval = _log_ways_to_split(total, n_classes) + gammaln(total + 1) - gammaln(inside + 1).sum(axis=-1)
     interval[:, np.tril_indices(n_cells + 1)[0], np.tril_indices(n_cells + 1)[1]] = np.inf
     best, origins = interval[:, 0], []
     n = total[:, 0, -1]
@@ -132,7 +132,7 @@ def _modl(counts: Floats) -> NDArray[np.bool_]:
         reached = best[:, :, None] + interval
         origins.append(reached.argmin(axis=1))
         best = reached.min(axis=1)
-        costs.append(best[:, -1] + _ways(n, levels))
+        costs.append(best[:, -1] + _log_ways_to_split(n, levels))
     levels = np.argmin(costs, axis=0) + 1
     chosen = np.zeros((n_features, n_cells + 1), bool)
     at, feature = np.full(n_features, n_cells), np.arange(n_features)
@@ -143,7 +143,7 @@ def _modl(counts: Floats) -> NDArray[np.bool_]:
     return chosen[:, 1:-1]
 
 
-def _ways(n: Floats, parts: int) -> Floats:
+def _log_ways_to_split(n: Floats, parts: int) -> Floats:
     """Return the logarithm of the number of ways to split `n` into `parts`, zeros allowed."""
     return np.asarray(gammaln(n + parts) - gammaln(n + 1) - gammaln(parts))
 
@@ -204,13 +204,13 @@ class TAN(ClassifierMixin, BaseEstimator):
             raise ValueError(f'TAN: levels={self.levels!r} is not "classes" or a whole number from 2 to 256')
         if not self.smoothing > 0:
             raise ValueError(f"TAN: smoothing={self.smoothing!r} is not above 0")
-        rows = labelled(self, X, y, sample_weight)
+        rows = check_training_rows(self, X, y, sample_weight)
         self.classes_ = rows.classes
         self.cuts_ = class_cuts(rows) if self.levels == "classes" else frequency_cuts(rows, int(self.levels))
-        coded = codes(rows.x, self.cuts_)
-        self.parents_ = _tree(_dependence(coded, _level_counts(self.cuts_), rows))
-        shape = _Shape.of(self.cuts_, self.parents_)
-        counts = _counts(coded, shape, rows) + float(self.smoothing)
+        coded = encode_levels(rows.x, self.cuts_)
+        self.parents_ = _spanning_tree_parents(_mutual_information(coded, _level_counts(self.cuts_), rows))
+        shape = _Shape.from_cuts(self.cuts_, self.parents_)
+        counts = _cell_counts(coded, shape, rows) + float(self.smoothing)
         # for every cell, the sum over the cells with the same level of the parent
         sizes = np.repeat(shape.levels, shape.outer)
         sums = np.repeat(np.add.reduceat(counts, np.cumsum(sizes) - sizes, axis=1), sizes, axis=1)
@@ -237,11 +237,11 @@ class TAN(ClassifierMixin, BaseEstimator):
 
     def _log_joint(self, X: ArrayLike) -> Floats:  # noqa: N803
         check_is_fitted(self)
-        x = unlabelled(self, X)
-        shape = _Shape.of(self.cuts_, self.parents_)
+        x = check_rows(self, X)
+        shape = _Shape.from_cuts(self.cuts_, self.parents_)
         joint = np.empty((len(x), len(self.classes_)))
-        for part in _blocks(x.shape, _AT_ONCE):
-            cells = shape.cells(codes(x[part], self.cuts_))
+        for part in _row_blocks(x.shape, _AT_ONCE):
+            cells = shape.table_cells(encode_levels(x[part], self.cuts_))
             for place, table in enumerate(self.log_tables_):
                 joint[part, place] = table[cells].sum(axis=1)
         return joint + self.log_prior_
@@ -259,12 +259,12 @@ class _Shape:
     starts: Whole  # shape (n_features + 1,): Where a feature's cells begin; the last is the number of all
 
     @classmethod
-    def of(cls, cuts: Floats, parents: Whole) -> Self:
+    def from_cuts(cls, cuts: Floats, parents: Whole) -> Self:
         levels = _level_counts(cuts)
         outer = np.where(parents < 0, 1, levels[parents])
         return cls(parents, levels, outer, np.concatenate([[0], np.cumsum(levels * outer)]))
 
-    def cells(self, coded: Codes) -> Whole:
+    def table_cells(self, coded: Codes) -> Whole:
         """Return the cell of every value, shape (n_rows, n_features)."""
         cells = coded[:, self.parents] * np.where(self.parents < 0, 0, self.levels)
         cells += coded
@@ -272,11 +272,11 @@ class _Shape:
         return np.asarray(cells)
 
 
-def _counts(coded: Codes, shape: _Shape, rows: Labelled) -> Floats:
+def _cell_counts(coded: Codes, shape: _Shape, rows: Labelled) -> Floats:
     n_cells, n_classes = int(shape.starts[-1]), len(rows.classes)
     counts = np.zeros(n_classes * n_cells)
-    for part in _blocks(coded.shape, _AT_ONCE):
-        cells = shape.cells(coded[part])
+    for part in _row_blocks(coded.shape, _AT_ONCE):
+        cells = shape.table_cells(coded[part])
         cells += (rows.y[part] * n_cells)[:, None]
         weights = None if rows.weights is None else np.repeat(rows.weights[part], coded.shape[1])
         counts += np.bincount(cells.ravel(), weights, counts.size)
@@ -287,18 +287,18 @@ def _level_counts(cuts: Floats) -> Whole:
     return np.asarray(np.isfinite(cuts).sum(axis=1) + 1)
 
 
-def _blocks(shape: tuple[int, ...], numbers: int) -> list[slice]:
+def _row_blocks(shape: tuple[int, ...], numbers: int) -> list[slice]:
     step = max(1, numbers // max(1, shape[1]))
     return [slice(start, start + step) for start in range(0, shape[0], step)]
 
 
-def _dependence(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
+def _mutual_information(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
     """Return the mutual information of every two features given the class, in nats."""
     result = np.zeros((len(levels), len(levels)))
-    completed, first = _completion(levels), np.cumsum(levels) - levels
+    completed, first = _completion_matrix(levels), np.cumsum(levels) - levels
     for place in range(len(rows.classes)):
         mine = np.flatnonzero(rows.y == place)
-        product = completed @ _products(coded, levels, mine, rows.weights)
+        product = completed @ _count_cooccurrences(coded, levels, mine, rows.weights)
         counts = completed @ product.T
         np.maximum(counts, 0.0, out=counts)
         total = counts[: levels[0], : levels[0]].sum()
@@ -307,10 +307,10 @@ def _dependence(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
         pairs = np.add.reduceat(np.add.reduceat(counts, first, axis=0), first, axis=1)
         single = np.diag(pairs)
         result += pairs - single[:, None] - single + total * np.log(total)
-    return result / rows.weighed().sum()
+    return result / rows.weights_or_ones().sum()
 
 
-def _products(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
+def _count_cooccurrences(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
     """Count in the rows `mine` how often two levels occur together, without each feature's first level."""
     feature = np.repeat(np.arange(len(levels)), levels - 1)
     level = np.concatenate([np.arange(1, n) for n in levels]).astype(np.uint8)
@@ -318,7 +318,7 @@ def _products(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) 
     # counts are whole and below 2**24 in a block, so that single precision holds them exactly
     kind = np.float32 if weights is None else np.float64
     product = np.zeros((width, width))
-    for part in _blocks((len(mine), width), _ONE_HOT):
+    for part in _row_blocks((len(mine), width), _ONE_HOT):
         block = mine[part]
         hot = np.ones((len(block), width), kind)
         np.equal(coded[block][:, feature], level, out=hot[:, 1:], casting="unsafe")
@@ -326,7 +326,7 @@ def _products(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) 
     return product
 
 
-def _completion(levels: Whole) -> Any:
+def _completion_matrix(levels: Whole) -> Any:
     """Return the matrix that adds first levels to counts: they are the total less the other levels."""
     from scipy.sparse import csr_array
 
@@ -338,7 +338,7 @@ def _completion(levels: Whole) -> Any:
     return csr_array((values, (rows, columns)), shape=(int(levels.sum()), len(others) + 1))
 
 
-def _tree(dependence: Floats) -> Whole:
+def _spanning_tree_parents(dependence: Floats) -> Whole:
     """Return each feature's parent in the maximum spanning tree; -1 for the first feature, its root."""
     from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 

@@ -35,7 +35,7 @@ def log_odds(probability: Floats) -> Floats:
     return np.asarray(np.log(inside / (1 - inside)))
 
 
-def calibrated(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str_]) -> CalibrationMap:
+def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str_]) -> CalibrationMap:
     """Learn a calibration map from out-of-fold probabilities.
 
     Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned `FOLDS` times without some
@@ -51,13 +51,13 @@ def calibrated(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str
         kind: [learn(y[fold != test], odds[fold != test]) for test in usable]
         for kind, learn in _KINDS.items()
     }
-    plain = _loss(y, odds)
+    plain = _row_losses(y, odds)
     best: CalibrationKind = "none"
     gained = 0.0
     for kind, learned in maps.items():
         loss = plain.copy()
         for test, line in zip(usable, learned, strict=True):
-            loss[fold == test] = _loss(y[fold == test], line(odds[fold == test]))
+            loss[fold == test] = _row_losses(y[fold == test], line(odds[fold == test]))
         gain = np.bincount(place, weights=plain - loss)
         if gain.sum() > max(gained, np.sqrt((gain**2).sum())):
             best, gained = kind, float(gain.sum())
@@ -72,42 +72,42 @@ def calibrated(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str
     return CalibrationMap(best, raw, (0.0, *mapped[inner].tolist(), 1.0))
 
 
-def _loss(y: NDArray[np.int64], odds: Floats) -> Floats:
+def _row_losses(y: NDArray[np.int64], odds: Floats) -> Floats:
     """Return the log loss of every row."""
     return np.asarray(np.logaddexp(0, np.where(y == 1, -odds, odds)))
 
 
-def sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
+def learn_sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
     """Return Platt's map of log-odds, learned from out-of-fold predictions; it always rises."""
-    slope, shift = _fitted(y, odds[:, None])
+    slope, shift = _fit_line(y, odds[:, None])
     return lambda odds_in: slope * odds_in + shift
 
 
-def _beta(y: NDArray[np.int64], odds: Floats) -> Line:
-    low, high, shift = _fitted(y, _sides(odds))
-    return lambda odds_in: _sides(odds_in) @ np.array([low, high]) + shift
+def _learn_beta(y: NDArray[np.int64], odds: Floats) -> Line:
+    low, high, shift = _fit_line(y, _log_probabilities(odds))
+    return lambda odds_in: _log_probabilities(odds_in) @ np.array([low, high]) + shift
 
 
-def _sides(odds: Floats) -> Floats:
+def _log_probabilities(odds: Floats) -> Floats:
     """Return ln p and -ln(1 - p), which add up to the log-odds."""
     return np.stack([-np.logaddexp(0, -odds), np.logaddexp(0, odds)], axis=1)
 
 
-def _isotonic(y: NDArray[np.int64], odds: Floats) -> Line:
+def _learn_isotonic(y: NDArray[np.int64], odds: Floats) -> Line:
     from sklearn.isotonic import IsotonicRegression
 
-    steps, smooth = IsotonicRegression(out_of_bounds="clip").fit(odds, y), sigmoid(y, odds)
+    steps, smooth = IsotonicRegression(out_of_bounds="clip").fit(odds, y), learn_sigmoid(y, odds)
     return lambda odds_in: log_odds(STEPS * steps.predict(odds_in) + (1 - STEPS) * expit(smooth(odds_in)))
 
 
 _KINDS: dict[CalibrationKind, Callable[[NDArray[np.int64], Floats], Line]] = {
-    "sigmoid": sigmoid,
-    "beta": _beta,
-    "isotonic": _isotonic,
+    "sigmoid": learn_sigmoid,
+    "beta": _learn_beta,
+    "isotonic": _learn_isotonic,
 }
 
 
-def _fitted(y: NDArray[np.int64], columns: Floats) -> Floats:
+def _fit_line(y: NDArray[np.int64], columns: Floats) -> Floats:
     """Return the slopes, above 0, and the shift of the likeliest line; slopes are shrunk towards 1."""
     from scipy.optimize import minimize
 
@@ -116,7 +116,7 @@ def _fitted(y: NDArray[np.int64], columns: Floats) -> Floats:
 
     def penalised_loss(line: Floats) -> tuple[float, Floats]:
         odds, off = wide @ line, (line - 1) * away
-        loss = float(_loss(y, odds).sum() + HELD * (off**2).sum() / 2)
+        loss = float(_row_losses(y, odds).sum() + HELD * (off**2).sum() / 2)
         return loss, np.asarray(wide.T @ (expit(odds) - y) + HELD * off)
 
     bounds = [(0.05, None)] * columns.shape[1] + [(None, None)]

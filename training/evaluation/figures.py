@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import replacing, write_json
-from training.evaluation.metrics import confusion, half_width, precision_by_recall
+from training.evaluation.metrics import confusion_counts, half_width, precision_by_recall
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"recall": RECALLS, "precision": precision[reached]})
 
 
-def reliability(verdicts: pd.DataFrame) -> pd.DataFrame:
+def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return mean ``probability``, ``share_of_fails`` and ``cases`` of each bin that has any."""
     number = np.minimum((verdicts["probability"] * RANGES).astype("int64"), RANGES - 1)
     ranges = verdicts.assign(failed=verdicts["status"] == "fail").groupby(number)
@@ -46,21 +46,21 @@ def reliability(verdicts: pd.DataFrame) -> pd.DataFrame:
     return ranges.agg(**means, cases=("failed", "size")).reset_index(drop=True)
 
 
-def counts(verdicts: pd.DataFrame) -> pd.DataFrame:
+def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return the confusion matrix: ``label``, ``verdict``, ``cases``, and their ``share`` of the label's."""
-    matrix = pd.DataFrame(confusion(*_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
+    matrix = pd.DataFrame(confusion_counts(*_fail_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
     rows = matrix.rename_axis("label").melt(var_name="verdict", value_name="cases", ignore_index=False)
     share = rows["cases"] / rows.groupby(level=0)["cases"].transform("sum")
     return rows.assign(share=share).reset_index()
 
 
-def predicted(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return ``measured`` and ``predicted`` of all cases, or of `MOST_POINTS` evenly spaced ones."""
+def predicted_points(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return ``measured`` and ``predicted_points`` of all cases, or of `MOST_POINTS` evenly spaced ones."""
     chosen = np.linspace(0, len(predictions) - 1, min(len(predictions), MOST_POINTS)).astype("int64")
     return predictions[["measured", "predicted"]].sort_values("measured", kind="stable").iloc[chosen]
 
 
-def coverage(predictions: pd.DataFrame) -> pd.DataFrame:
+def interval_coverage(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return the empirical coverage of intervals: ``wanted``, ``covered`` and the number of ``cases``."""
     inside = list[NDArray[np.bool_]]()
     for _, rows in predictions.groupby("unit"):
@@ -76,11 +76,11 @@ def coverage(predictions: pd.DataFrame) -> pd.DataFrame:
 #: Scores of verdicts in summary.json, by their names there.
 JUDGED = {
     "balanced_accuracy": "balanced_accuracy",
-    "missed": "false_negative_rate",
-    "false_alarms": "false_positive_rate",
+    "false_negative_rate": "false_negative_rate",
+    "false_positive_rate": "false_positive_rate",
 }
 #: Scores of predicted numbers in summary.json, by their names there.
-PREDICTED = {"within": "within_tolerance", "mape": "mape"}
+PREDICTED = {"within_tolerance": "within_tolerance", "mape": "mape"}
 #: Decimals of the scores.
 DIGITS = 4
 #: Number of models in plots, apart from the champion.
@@ -88,44 +88,54 @@ BESIDE = 2
 
 
 @dataclass(frozen=True)
-class Exhibit:
+class DvcFigures:
     """The input of ``dvc metrics show`` and ``dvc plots show``."""
 
     #: ``champion`` and some of its scores over all held-out cases: flat, as each becomes a column.
     summary: dict[str, str | float]
     plots: dict[str, pd.DataFrame]  # tables by name, each with a column ``entry`` first
 
-    def write(self, places: Places) -> None:
+    def write(self, paths: FamilyPaths) -> None:
         """Write summary.json, and a CSV file per plot."""
         for name, table in self.plots.items():
-            with replacing(places.evaluated / f"{name}.csv") as path:
+            with replacing(paths.evaluated / f"{name}.csv") as path:
                 table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
-        write_json(places.summary, self.summary)
+        write_json(paths.summary, self.summary)
 
 
-def of_verdicts(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) -> Exhibit:
+def dvc_verdict_figures(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) -> DvcFigures:
     """Return the figures of a family whose models give verdicts.
 
     `metrics` is the content of metrics.json, `split` the split that the champion was chosen by, `verdicts`
     rows of oof.parquet.
     """
-    tables = {"precision_recall": precision_recall, "reliability": reliability, "confusion": counts}
+    tables = {
+        "precision_recall": precision_recall,
+        "reliability": reliability_bins,
+        "confusion": confusion_rows,
+    }
     rows = verdicts[verdicts["split"] == split]
-    return _exhibit(metrics, split, JUDGED, tables, rows, lambda entry: -entry["balanced_accuracy"]["pooled"])
+    return _dvc_figures(
+        metrics, split, JUDGED, tables, rows, lambda entry: -entry["balanced_accuracy"]["pooled"]
+    )
 
 
-def of_predictions(metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame) -> Exhibit:
+def dvc_prediction_figures(
+    metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame
+) -> DvcFigures:
     """Return the figures of a family whose models predict numbers.
 
     `metrics` is the content of metrics.json, `split` the split, and `by` the error, that the champion was
     chosen by. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; cases of one unit
     can be compared.
     """
-    tables = {"predicted": predicted, "coverage": coverage}
-    return _exhibit(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])
+    tables = {"predicted": predicted_points, "coverage": interval_coverage}
+    return _dvc_figures(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])
 
 
-def leading(metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str, Any]], float]) -> list[str]:
+def leading_entries(
+    metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str, Any]], float]
+) -> list[str]:
     """Return the champion of metrics.json and the best others of its kind, the lowest `rank` first."""
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
     alike = {name for name, entry in entries.items() if entry["kind"] == entries[champion]["kind"]}
@@ -133,38 +143,40 @@ def leading(metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str,
     return [champion, *others[:BESIDE]]
 
 
-def _exhibit(  # noqa: PLR0917 - two callers in this module
+def _dvc_figures(  # noqa: PLR0917 - two callers in this module
     metrics: Mapping[str, Any],
     split: str,
     scores: Mapping[str, str],
     tables: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]],
     rows: pd.DataFrame,
     rank: Callable[[Mapping[str, Any]], float],
-) -> Exhibit:
-    """Return the champion's known scores, and plots of the entries that `leading` returns."""
+) -> DvcFigures:
+    """Return the champion's known scores, and plots of the entries that `leading_entries` returns."""
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
     pooled = {name: entries[champion][score]["pooled"] for name, score in scores.items()}
     summary = {name: round(value, DIGITS) for name, value in pooled.items() if value is not None}
-    parts = {entry: rows[rows["entry"] == entry] for entry in leading(metrics, split, rank)}
+    parts = {entry: rows[rows["entry"] == entry] for entry in leading_entries(metrics, split, rank)}
     plots = {
         name: pd.concat({entry: table(part) for entry, part in parts.items()}, names=["entry"])
         .reset_index("entry")
         .reset_index(drop=True)
         for name, table in tables.items()
     }
-    return Exhibit({"champion": champion, **summary}, plots)
+    return DvcFigures({"champion": champion, **summary}, plots)
 
 
-def show(metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: str = "comparisons") -> None:
+def print_results(
+    metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: str = "comparisons"
+) -> None:
     """Print the table of one split, and the outcome of the promotion."""
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 110)
-    console.print(opponents(metrics, split, cases))
+    console.print(scores_table(metrics, split, cases))
     console.print(outcome, highlight=False, markup=False)
 
 
-def opponents(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
+def scores_table(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
     """Return the table of one split from the content of metrics.json, the best entry first."""
     from rich.table import Table
 
@@ -211,9 +223,9 @@ def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
 
 
 def _draw_confusion(verdicts: pd.DataFrame, title: str) -> Figure:
-    figure = _figure()
+    figure = _empty_figure()
     axes = figure.subplots()
-    counts = confusion(*_flags(verdicts))
+    counts = confusion_counts(*_fail_flags(verdicts))
     axes.imshow(counts, cmap="Greys", vmax=2 * counts.max())
     for (row, column), count in zip(((0, 0), (0, 1), (1, 0), (1, 1)), counts.ravel(), strict=True):
         axes.text(column, row, str(count), ha="center", va="center", fontsize=16)
@@ -225,11 +237,11 @@ def _draw_confusion(verdicts: pd.DataFrame, title: str) -> Figure:
 
 def _draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
     """Draw the folds' mean precision over recall, and the point of the chosen thresholds."""
-    figure = _figure()
+    figure = _empty_figure()
     axes = figure.subplots()
-    failed, judged = _flags(verdicts)
+    failed, judged = _fail_flags(verdicts)
     axes.step(*precision_by_recall(verdicts), where="pre", color="black")
-    (_, alarms), (_, caught) = confusion(failed, judged)
+    (_, alarms), (_, caught) = confusion_counts(failed, judged)
     axes.plot(caught / failed.sum(), caught / max(caught + alarms, 1), "o", color="black", markersize=9)
     axes.set(
         title=title,
@@ -244,9 +256,9 @@ def _draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
     """Draw the share of fails over the predicted probability, in tenths of the cases."""
     from sklearn.calibration import calibration_curve
 
-    figure = _figure()
+    figure = _empty_figure()
     axes = figure.subplots()
-    failed, _ = _flags(verdicts)
+    failed, _ = _fail_flags(verdicts)
     share, mean = calibration_curve(failed, verdicts["probability"], n_bins=_TENTHS, strategy="quantile")
     axes.plot([0, 1], [0, 1], "--", color="grey", label="perfect calibration")
     axes.plot(mean, share, "o-", color="black", label=f"tenths of {len(failed):,} verdicts")
@@ -260,7 +272,7 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
 
     `tolerance` is a share of the measured value.
     """
-    figure = _figure()
+    figure = _empty_figure()
     axes = figure.subplots()
     ends = np.array([rows["measured"].min(), rows["measured"].max()])
     axes.plot(rows["measured"], rows["predicted"], ".", color="black", alpha=0.4)
@@ -274,12 +286,12 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
     return {"predicted-measured.png": figure}
 
 
-def _flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _fail_flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which labels, and which verdicts, are fail."""
     return (verdicts["status"] == "fail").to_numpy(bool), (verdicts["verdict"] == "fail").to_numpy(bool)
 
 
-def _figure() -> Figure:
+def _empty_figure() -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4.5))

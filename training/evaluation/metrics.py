@@ -47,7 +47,7 @@ METRICS = tuple(Scores.__dataclass_fields__)
 RANKED = "average_precision"
 
 
-def scores(
+def score_verdicts(
     failed: NDArray[np.bool_], judged: NDArray[np.bool_], probability: NDArray[np.float64] | None
 ) -> Scores:
     """Score verdicts: `failed` are the labels, `judged` the verdicts, `probability` is that of fail.
@@ -74,34 +74,34 @@ def scores(
     )
 
 
-def scores_of(verdicts: pd.DataFrame) -> Scores:
+def score_rows(verdicts: pd.DataFrame) -> Scores:
     """Score the rows of one entry of oof.parquet."""
     ranked = verdicts["probability"].notna().all()
     probability = verdicts["probability"].to_numpy(np.float64) if ranked else None
-    return scores(
+    return score_verdicts(
         (verdicts["status"] == "fail").to_numpy(bool),
         (verdicts["verdict"] == "fail").to_numpy(bool),
         probability,
     )
 
 
-def summary(verdicts: pd.DataFrame) -> dict[str, Any]:
-    """Return ``kind`` and, per metric, the `spread` of one entry in one split.
+def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
+    """Return ``kind`` and, per metric, the `summarise_folds` of one entry in one split.
 
     Average precision is not pooled, because the probabilities of the folds' models are on different scales.
     """
-    folds = [scores_of(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
-    pooled = scores_of(verdicts)
+    folds = [score_rows(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
+    pooled = score_rows(verdicts)
     content: dict[str, Any] = {"kind": str(verdicts["kind"].iloc[0])}
     for metric in METRICS:
         values = [getattr(fold, metric) for fold in folds]
         complete = None not in values
         whole = getattr(pooled, metric) if complete and metric != RANKED else None
-        content[metric] = spread(values if complete else [], whole)
+        content[metric] = summarise_folds(values if complete else [], whole)
     return content
 
 
-def spread(folds: Sequence[float] | Floats, pooled: float | None) -> dict[str, float | None]:
+def summarise_folds(folds: Sequence[float] | Floats, pooled: float | None) -> dict[str, float | None]:
     """Return the ``mean`` and ``std`` over `folds` and the ``pooled`` value, as in metrics.json.
 
     A value that cannot be computed, or has no fold, is None.
@@ -125,13 +125,13 @@ def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
     is the mean of the folds' average precision.
     """
     folds = (rows for _, rows in verdicts.groupby(["repeat", "fold"]))
-    steps = [_steps(rows) for rows in folds if (rows["status"] == "fail").any()]
+    steps = [_precision_steps(rows) for rows in folds if (rows["status"] == "fail").any()]
     recall = np.unique(np.concatenate([reached for reached, _ in steps]))
     at_recall = [precision[np.searchsorted(reached, recall)] for reached, precision in steps]
     return recall, np.mean(at_recall, axis=0)
 
 
-def _steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
+def _precision_steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
     """Return the recalls above 0 of one fold, ascending, and the precision where each is first reached."""
     from sklearn.metrics import precision_recall_curve
 
@@ -142,13 +142,16 @@ def _steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
     return reached[above], precision[-2::-1][first[above]]
 
 
-def entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
+def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
     """Summarise all entries of oof.parquet in one split."""
     rows = verdicts[verdicts["split"] == split]
-    return {str(entry): summary(rows_of_entry) for entry, rows_of_entry in rows.groupby("entry", sort=True)}
+    return {
+        str(entry): summarise_entry(rows_of_entry)
+        for entry, rows_of_entry in rows.groupby("entry", sort=True)
+    }
 
 
-def ranked(summaries: dict[str, Any]) -> list[str]:
+def rank_models(summaries: dict[str, Any]) -> list[str]:
     """Sort models by pooled balanced accuracy, the highest first, then mean average precision, then name."""
     models = {name: content for name, content in summaries.items() if content["kind"] == "model"}
     return sorted(
@@ -161,7 +164,7 @@ def ranked(summaries: dict[str, Any]) -> list[str]:
     )
 
 
-def confusion(failed: NDArray[np.bool_], judged: NDArray[np.bool_]) -> NDArray[np.int64]:
+def confusion_counts(failed: NDArray[np.bool_], judged: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count verdicts: rows are the labels pass and fail, columns the verdicts pass and fail."""
     return np.array(
         [[((failed == row) & (judged == column)).sum() for column in (False, True)] for row in (False, True)]

@@ -26,7 +26,7 @@ class Difference:
     confidence: float
 
     @property
-    def worse(self) -> bool:
+    def is_worse(self) -> bool:
         """Whether the whole interval is below zero."""
         return self.high < 0
 
@@ -37,7 +37,7 @@ def paired_difference(
     present: Flags,
     groups: NDArray[np.str_],
     *,
-    resamples: int,
+    n_bootstrap: int,
     confidence: float,
     seed: int,
 ) -> Difference:
@@ -49,12 +49,12 @@ def paired_difference(
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
-    sums, draws = _drawn(columns, groups, resamples, seed)
+    sums, draws = _draw_groups(columns, groups, n_bootstrap, seed)
     usable = draws[(draws[:, 0] > 0) & (draws[:, 2] > 0)]
-    return _found(float(_difference(sums)), _difference(usable), confidence)
+    return _with_interval(float(_accuracy_difference(sums)), _accuracy_difference(usable), confidence)
 
 
-def _difference(sums: Floats) -> Floats:
+def _accuracy_difference(sums: Floats) -> Floats:
     """Return the difference; last axis: fails, more fails caught, passes, more passes spared."""
     return np.asarray((sums[..., 1] / sums[..., 0] + sums[..., 3] / sums[..., 2]) / 2, np.float64)
 
@@ -64,7 +64,7 @@ def paired_gain(
     present: Floats,
     groups: NDArray[np.str_],
     *,
-    resamples: int,
+    n_bootstrap: int,
     confidence: float,
     seed: int,
 ) -> Difference:
@@ -74,20 +74,22 @@ def paired_gain(
     drawn.
     """
     columns = np.stack([present - candidate, np.ones(len(present))])
-    _, draws = _drawn(columns, groups, resamples, seed)
-    return _found(float((present - candidate).mean()), draws[:, 0] / draws[:, 1], confidence)
+    _, draws = _draw_groups(columns, groups, n_bootstrap, seed)
+    return _with_interval(float((present - candidate).mean()), draws[:, 0] / draws[:, 1], confidence)
 
 
-def _drawn(columns: Floats, groups: NDArray[np.str_], resamples: int, seed: int) -> tuple[Floats, Floats]:
+def _draw_groups(
+    columns: Floats, groups: NDArray[np.str_], n_bootstrap: int, seed: int
+) -> tuple[Floats, Floats]:
     """Return each column's sum over all rows, and over the rows of groups drawn with replacement."""
     _, group = np.unique(groups, return_inverse=True)
     totals = np.stack([np.bincount(group, weights=column) for column in columns], axis=1)
     size = len(totals)
-    draws = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=resamples)
+    draws = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=n_bootstrap)
     return totals.sum(axis=0), np.asarray(draws @ totals, np.float64)
 
 
-def _found(observed: float, drawn: Floats, confidence: float) -> Difference:
+def _with_interval(observed: float, drawn: Floats, confidence: float) -> Difference:
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, (tail, 1 - tail))
     return Difference(observed, float(low), float(high), confidence)
@@ -119,10 +121,10 @@ def by_entry(
 
 
 @dataclass(frozen=True)
-class Drawing:
+class BootstrapSettings:
     """Parameters of the bootstrap of whole groups."""
 
-    resamples: int = 2000
+    n_bootstrap: int = 2000
     confidence: float = 0.95
     seed: int = 0
 
@@ -138,7 +140,7 @@ class ScoreChange:
     lower_is_better: bool
 
     @property
-    def found(self) -> str:
+    def direction(self) -> str:
         """Whether the score is better, worse, equal, or not distinguishable as the interval contains zero."""
         low, high = self.difference.low, self.difference.high
         if low == high == 0:
@@ -170,7 +172,7 @@ class FlippedCase:
 
 
 @dataclass(frozen=True)
-class Paired:
+class EntryComparison:
     """Two entries compared on their common cases."""
 
     what: str  # the subject of the predictions
@@ -185,19 +187,21 @@ class Paired:
     #: Common cases in another fold, so that training differed; None where folds are not known.
     other_folds: int | None = None
     scores: tuple[ScoreChange, ...] = ()
-    flips: tuple[FlippedCase, ...] = field(default=(), repr=False)  # those that became wrong first
+    flipped: tuple[FlippedCase, ...] = field(default=(), repr=False)  # those that became wrong first
 
     @property
-    def same(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether all verdicts and scores are equal."""
-        return not self.flips and all(change.found == "the same" for change in self.scores)
+        return not self.flipped and all(change.direction == "the same" for change in self.scores)
 
 
-def paired(before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: Drawing) -> Paired:
+def compare_entries(
+    before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: BootstrapSettings
+) -> EntryComparison:
     """Compare two entries on their common cases."""
     numbers = after.tolerance is not None
     truth = "measured" if numbers else "status"
-    rows = _joined(before.rows, after.rows).dropna(subset=[truth])
+    rows = _join_cases(before.rows, after.rows).dropna(subset=[truth])
     for side in ("_before", ""):
         if numbers:
             error = (rows[f"predicted{side}"] / rows["measured"] - 1).abs().astype("float64")
@@ -209,7 +213,7 @@ def paired(before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: Drawi
                 verdict,
                 (verdict == "fail") != (rows["status"] == "fail"),
             )
-    return Paired(
+    return EntryComparison(
         after.what,
         before.entry,
         after.entry,
@@ -217,13 +221,13 @@ def paired(before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: Drawi
         len(before.rows) - len(rows),
         len(after.rows) - len(rows),
         tuple(rows["case"][rows[f"{truth}_before"] != rows[truth]]),
-        _regrouped(rows),
-        tuple(_scores(rows, numbers, how)) if len(rows) else (),
-        tuple(_flips(rows, "predicted" if numbers else "probability", truth)),
+        _count_regrouped(rows),
+        tuple(_score_changes(rows, numbers, how)) if len(rows) else (),
+        tuple(_flipped_cases(rows, "predicted" if numbers else "probability", truth)),
     )
 
 
-def _joined(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+def _join_cases(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Return the common cases; columns of `before` get the suffix ``_before``."""
     columns = ["case", *(sorted({*_KNOWN, *before, *after} - {"case"}))]
     sides = [side.reindex(columns=columns) for side in (before, after)]
@@ -235,7 +239,7 @@ def _joined(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _regrouped(rows: pd.DataFrame) -> int | None:
+def _count_regrouped(rows: pd.DataFrame) -> int | None:
     """Count the cases that are not in the fold that has most cases of their former fold."""
     both_folds = rows.dropna(subset=["fold_before", "fold"])
     if both_folds.empty:
@@ -244,10 +248,10 @@ def _regrouped(rows: pd.DataFrame) -> int | None:
     return int(len(both_folds) - shares.max(axis="columns").sum())
 
 
-def _scores(rows: pd.DataFrame, numbers: bool, how: Drawing) -> Iterator[ScoreChange]:
+def _score_changes(rows: pd.DataFrame, numbers: bool, how: BootstrapSettings) -> Iterator[ScoreChange]:
     if numbers:
-        yield _mean("mean error", "error", rows, how)
-        yield _mean("outside the tolerance", "wrong", rows, how)
+        yield _mean_change("mean error", "error", rows, how)
+        yield _mean_change("outside the tolerance", "wrong", rows, how)
         return
     failed = (rows["status"] == "fail").to_numpy(bool)
     if failed.any() and not failed.all():
@@ -258,17 +262,17 @@ def _scores(rows: pd.DataFrame, numbers: bool, how: Drawing) -> Iterator[ScoreCh
         yield ScoreChange("balanced accuracy", before, after, difference, False)
     for name, flags in (("missed", failed), ("false alarms", ~failed)):
         if flags.any():
-            yield _mean(name, "wrong", rows[flags], how)
+            yield _mean_change(name, "wrong", rows[flags], how)
 
 
-def _mean(name: str, column: str, rows: pd.DataFrame, how: Drawing) -> ScoreChange:
+def _mean_change(name: str, column: str, rows: pd.DataFrame, how: BootstrapSettings) -> ScoreChange:
     """Compare the means of a column of numbers or flags that are better if lower."""
     old, new = (rows[side].to_numpy(np.float64) for side in (f"{column}_before", column))
     gain = paired_gain(old, new, rows["group"].to_numpy(np.str_), **asdict(how))
     return ScoreChange(name, float(old.mean()), float(new.mean()), gain, True)
 
 
-def _flips(rows: pd.DataFrame, value: str, truth: str) -> Iterator[FlippedCase]:
+def _flipped_cases(rows: pd.DataFrame, value: str, truth: str) -> Iterator[FlippedCase]:
     flipped = rows[rows["said_before"] != rows["said"]].to_dict("records")
     for row in sorted(flipped, key=lambda row: (not row["wrong"], str(row["case"]))):
         label = row[truth] if isinstance(row[truth], str) else f"{row[truth]:.4g}"

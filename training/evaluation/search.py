@@ -38,19 +38,19 @@ class TrialLog:
     storage: str | None = None  # the address of the database; None: the trials are in `file`
 
     @property
-    def name(self) -> str:
+    def study_name(self) -> str:
         """The name of the search in a database, which others may share."""
         return "/".join(self.file.with_suffix("").parts[-4:])
 
     @contextmanager
-    def opened(self, direction: Direction) -> Iterator[Study]:
+    def open_study(self, direction: Direction) -> Iterator[Study]:
         """Open or create the study; a file that ends in the middle of a line is started again.
 
         InputError if the database does not answer.
         """
         if self.storage is not None:
-            with _database(self.storage) as storage:
-                yield _study(storage, self.name, direction)
+            with _connect_storage(self.storage) as storage:
+                yield _open_study(storage, self.study_name, direction)
             return
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
@@ -61,10 +61,10 @@ class TrialLog:
         except (ValueError, KeyError):
             self.file.unlink()
             storage = JournalStorage(JournalFileBackend(str(self.file)))
-        yield _study(storage, "search", direction)
+        yield _open_study(storage, "search", direction)
 
 
-def _finished(study: Study) -> list[FrozenTrial]:
+def _finished_trials(study: Study) -> list[FrozenTrial]:
     """Return the trials before the first missing number; a trial may be stored twice, by two processes."""
     from optuna.trial import TrialState
 
@@ -75,14 +75,14 @@ def _finished(study: Study) -> list[FrozenTrial]:
     return [by_number[number] for number in takewhile(by_number.__contains__, count())]
 
 
-def begin(storage: str | None) -> None:
+def prepare_storage(storage: str | None) -> None:
     """Create the tables of a database, if one is used, before several processes do; errors as `opened`."""
     if storage is not None:
-        with _database(storage):
+        with _connect_storage(storage):
             pass
 
 
-def _study(storage: BaseStorage, name: str, direction: Direction) -> Study:
+def _open_study(storage: BaseStorage, name: str, direction: Direction) -> Study:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -90,7 +90,7 @@ def _study(storage: BaseStorage, name: str, direction: Direction) -> Study:
 
 
 @contextmanager
-def _database(storage: str) -> Iterator[Any]:
+def _connect_storage(storage: str) -> Iterator[Any]:
     """Connect; errors are reported in one line, without the password."""
     from optuna.exceptions import StorageInternalError
     from optuna.storages import RDBStorage
@@ -117,8 +117,8 @@ def _database(storage: str) -> Iterator[Any]:
         finally:
             database.remove_session()
     except (SQLAlchemyError, StorageInternalError) as exc:
-        why = str(getattr(exc, "orig", None) or exc).splitlines()[0]
-        raise InputError(f"cannot store trials ({why})", place=place) from exc
+        reason = str(getattr(exc, "orig", None) or exc).splitlines()[0]
+        raise InputError(f"cannot store trials ({reason})", place=place) from exc
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,10 @@ class SearchOutcome(Generic[T]):
     tuned: T
     trials: list[TrialRow]
     #: Shape (n_training_rows,) or None: The inner out-of-fold predictions of the training rows.
-    held: NDArray[np.float64] | None = field(default=None, compare=False)
+    out_of_fold: NDArray[np.float64] | None = field(default=None, compare=False)
 
 
-def write_found(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
+def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
     """Write tuned.json and trials.parquet to `directory`."""
     tuned: dict[str, dict[str, object]] = {}
     for result in results:
@@ -221,8 +221,8 @@ class Search:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         # only finished trials are logged: every line of the log waits for the disk
         study = optuna.create_study(direction=self.direction, pruner=self.pruner)
-        with nullcontext() if self.log is None else self.log.opened(self.direction) as log:
-            done = [] if log is None else _finished(log)
+        with nullcontext() if self.log is None else self.log.open_study(self.direction) as log:
+            done = [] if log is None else _finished_trials(log)
             study.add_trials(done)
             for params in self.first[len(done) :]:
                 study.enqueue_trial(dict(params))
@@ -237,7 +237,7 @@ class Search:
         return study
 
 
-def drawn(seed: int, startup: int) -> BaseSampler:
+def tpe_sampler(seed: int, startup: int) -> BaseSampler:
     """Return a sampler whose first `startup` trials are random; the others learn from them."""
     from optuna.samplers import TPESampler
 

@@ -35,16 +35,18 @@ _SAME = 1e-12
 
 
 @dataclass(frozen=True)
-class Promised:
+class GuaranteedRate:
     """A guaranteed error rate, and the threshold that keeps it."""
 
     share: FiniteFloat
     cut: FiniteFloat | None  # a probability; None if there are too few cases for a guarantee
     #: The mean error rate on the held-out groups of the random splits.
     measured: FiniteFloat | None = None
-    held: FiniteFloat | None = None  # the share of the random splits with an error rate of at most `share`
+    empirical_coverage: FiniteFloat | None = (
+        None  # the share of the random splits with an error rate of at most `share`
+    )
 
-    def turned(self) -> Promised:
+    def for_opposite_class(self) -> GuaranteedRate:
         """Return the guarantee for the opposite probability: cases below the threshold are at or above it."""
         # the threshold itself was not below
         return replace(self, cut=None if self.cut is None else float(np.nextafter(1 - self.cut, 2)))
@@ -58,52 +60,56 @@ class RiskGuarantee:
     #: fails, groups: number of fails that the guarantees are based on, and of their groups.
     fails: int
     groups: int
-    missed: tuple[Promised, ...]  # ``pass`` below the threshold: at most that share of the fails is missed
+    false_negatives: tuple[
+        GuaranteedRate, ...
+    ]  # ``pass`` below the threshold: at most that share of the fails is missed
     #: ``fail`` from the threshold on: at most that share of the passes raises an alarm.
-    false_alarms: tuple[Promised, ...]
+    false_positives: tuple[GuaranteedRate, ...]
     #: The meaning of the confidence, in words.
     guarantee: str = "learn-then-test with rehearsals on whole groups"
 
-    def needed(self, share: float) -> int:
+    def needed_fails(self, share: float) -> int:
         """Return the least number of fails, all of different groups, to guarantee the rate `share`."""
-        return needed(share, self.confidence)
+        return needed_cases(share, self.confidence)
 
 
-def needed(share: float, confidence: float) -> int:
+def needed_cases(share: float, confidence: float) -> int:
     """Return the number of independent cases needed to guarantee that at most `share` is wrong."""
     return math.ceil(math.log(1 - confidence) / math.log(1 - share))
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredCases:
     """Cases of a protected class and others, with out-of-fold probabilities."""
 
     #: Shape (n,): The calibrated probability that a case is of the protected class, which must not be below
     #: the threshold.
-    told: Floats
-    precious: NDArray[np.bool_]  # shape (n,): Whether it is of the protected class
+    probability: Floats
+    is_protected: NDArray[np.bool_]  # shape (n,): Whether it is of the protected class
     groups: NDArray[np.str_]  # shape (n,): Cases of one group resemble each other
 
 
-def kept(scored: Scored, shares: Sequence[float], confidence: float, seed: int) -> list[Promised]:
+def guarantee_rates(
+    scored: ScoredCases, shares: Sequence[float], confidence: float, seed: int
+) -> list[GuaranteedRate]:
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
     It is the highest candidate such that it and all lower ones pass all tests; `confidence` is the level of
     each guarantee, `seed` that of the random splits.
     """
-    order = np.argsort(scored.told, kind="stable")
-    cases = Scored(scored.told[order], scored.precious[order], scored.groups[order])
-    scores = cases.told[cases.precious]
+    order = np.argsort(scored.probability, kind="stable")
+    cases = ScoredCases(scored.probability[order], scored.is_protected[order], scored.groups[order])
+    scores = cases.probability[cases.is_protected]
     expected = np.outer(shares, TRIED)
-    cuts = cuts_at(cases.told, cases.told.cumsum(), expected)
-    wrong = _rehearsed(cases, expected, seed)
+    cuts = thresholds_at(cases.probability, cases.probability.cumsum(), expected)
+    wrong = _rates_in_splits(cases, expected, seed)
     return [
-        _kept(scores, cuts[number], wrong[:, number], share, confidence)
+        _choose_threshold(scores, cuts[number], wrong[:, number], share, confidence)
         for number, share in enumerate(shares)
     ]
 
 
-def cuts_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
+def thresholds_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
     """Return the highest thresholds with at most the `expected` shares of protected cases below them.
 
     `rising`, shape (n,), are probabilities in ascending order; `mass`, shape (n,), is the expected number of
@@ -113,39 +119,43 @@ def cuts_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
     return np.asarray(rising[np.minimum(place, len(rising) - 1)])
 
 
-def _rehearsed(cases: Scored, expected: Floats, seed: int) -> Floats:
+def _rates_in_splits(cases: ScoredCases, expected: Floats, seed: int) -> Floats:
     """Return shares of held-out protected cases below thresholds, (n_rehearsals, n_shares, n_tried)."""
     group = np.unique(cases.groups, return_inverse=True)[1]
     draws = np.random.default_rng(seed).random((REHEARSALS, group.max(initial=-1) + 1)) < CHOOSING
     rates = []
     for chosen in draws[:, group]:
-        others = cases.told[cases.precious & ~chosen]
-        if len(others) and (cases.precious & chosen).any():
-            cuts = cuts_at(cases.told, np.where(chosen, cases.told, 0.0).cumsum(), expected)
+        others = cases.probability[cases.is_protected & ~chosen]
+        if len(others) and (cases.is_protected & chosen).any():
+            cuts = thresholds_at(
+                cases.probability, np.where(chosen, cases.probability, 0.0).cumsum(), expected
+            )
             rates.append(np.searchsorted(others, cuts) / len(others))
     return np.array(rates).reshape(-1, *expected.shape)
 
 
-def _kept(scores: Floats, cuts: Floats, wrong: Floats, share: float, confidence: float) -> Promised:
+def _choose_threshold(
+    scores: Floats, cuts: Floats, wrong: Floats, share: float, confidence: float
+) -> GuaranteedRate:
     """Choose among thresholds in ascending order, with error rates `wrong` in random splits."""
     from scipy.stats import poisson
 
-    if len(scores) < needed(share, confidence) or not len(wrong):
-        return Promised(share, None)
+    if len(scores) < needed_cases(share, confidence) or not len(wrong):
+        return GuaranteedRate(share, None)
     sure = confidence + SPARED * (1 - confidence)
     share_held = (wrong <= share + _SAME).mean(axis=0)
-    agreed = _controlled(scores, cuts, share, confidence) & (share_held >= sure)
+    agreed = _passes_risk_control(scores, cuts, share, confidence) & (share_held >= sure)
     below = np.maximum(share * TRIED, np.searchsorted(scores, cuts) / len(scores))
     future = len(scores) * (1 - CHOOSING) / CHOOSING
     # the number of future cases below scatters, too
     agreed &= poisson.cdf(math.floor(share * future + _SAME), below * future) >= sure
     last = (len(cuts) if agreed.all() else int(agreed.argmin())) - 1
     if last < 0:
-        return Promised(share, None)
-    return Promised(share, float(cuts[last]), float(wrong[:, last].mean()), float(share_held[last]))
+        return GuaranteedRate(share, None)
+    return GuaranteedRate(share, float(cuts[last]), float(wrong[:, last].mean()), float(share_held[last]))
 
 
-def _controlled(scores: Floats, cuts: Floats, share: float, confidence: float) -> NDArray[np.bool_]:
+def _passes_risk_control(scores: Floats, cuts: Floats, share: float, confidence: float) -> NDArray[np.bool_]:
     """Return which thresholds pass learn-then-test."""
     from mapie.risk_control import BinaryClassificationController
 
@@ -165,7 +175,7 @@ def _controlled(scores: Floats, cuts: Floats, share: float, confidence: float) -
     return np.asarray(cuts <= passed.max()) if len(passed) else np.zeros(len(cuts), bool)
 
 
-Kind = Literal["missed", "false_alarms"]
+Kind = Literal["max_false_negative_rate", "max_false_positive_rate"]
 #: A review costs at least this share of a false alarm, which takes a review, too, and a search.
 CHEAPEST = 0.05
 
@@ -177,7 +187,7 @@ class DecisionThresholds:
     low: FiniteFloat
     high: FiniteFloat
 
-    def answers(self, probability: Floats) -> NDArray[np.str_]:
+    def decide_verdicts(self, probability: Floats) -> NDArray[np.str_]:
         """Return the verdicts; NaN becomes ``invalid``."""
         verdict = np.where(
             probability >= self.high, "fail", np.where(probability >= self.low, "unsure", "pass")
@@ -189,27 +199,27 @@ class DecisionThresholds:
 class VerdictCosts:
     """Costs of a missed regression, of a false alarm and of a review, in any unit."""
 
-    miss: FiniteFloat
-    false_alarm: FiniteFloat
-    look: FiniteFloat
+    false_negative: FiniteFloat
+    false_positive: FiniteFloat
+    review: FiniteFloat
 
-    def cuts(self) -> DecisionThresholds:
+    def cheapest_thresholds(self) -> DecisionThresholds:
         """Return the calibrated probabilities between which a review costs least (Chow 1970)."""
-        low, high = self.look / self.miss, 1 - self.look / self.false_alarm
+        low, high = self.review / self.false_negative, 1 - self.review / self.false_positive
         if low < high:
             return DecisionThresholds(low, high)
-        equal = self.false_alarm / (self.miss + self.false_alarm)
+        equal = self.false_positive / (self.false_negative + self.false_positive)
         return DecisionThresholds(equal, equal)
 
 
 @dataclass(frozen=True)
-class Usual:
+class OrdinaryCases:
     """Out-of-fold predictions of ordinary cases."""
 
-    told: Floats  # shape (n_cases,): Calibrated probabilities; 0 where no review is wanted
+    probability: Floats  # shape (n_cases,): Calibrated probabilities; 0 where no review is wanted
     groups: NDArray[np.str_]  # shape (n_cases,): Cases of one group resemble each other
 
-    def price(self, saved: Floats, share: float, confidence: float) -> float:
+    def review_price(self, saved: Floats, share: float, confidence: float) -> float:
         """Return the lowest price of a review at which at most `share` of future cases is worth one.
 
         `saved`, shape (n_cases,), are the savings by a review of each case; `confidence` is the probability
@@ -246,50 +256,60 @@ class Limits:
 class DecisionPolicy:
     """The requested limits that determine the thresholds of ``unsure`` and ``fail``."""
 
-    #: missed, false_alarms: the share of the fails that may be missed, and of the passes that may raise an
-    #: alarm; None: the threshold decides.
-    missed: FiniteFloat | None = None
-    false_alarms: FiniteFloat | None = None
-    #: Largest share of the cases that may be ``unsure``, in place of `missed`; see `looking`.
-    looks: FiniteFloat | None = None
+    #: max_false_negative_rate, max_false_positive_rate: the share of the fails that may be missed, and of the
+    #: passes that may raise an alarm; None: the threshold decides.
+    max_false_negative_rate: FiniteFloat | None = None
+    max_false_positive_rate: FiniteFloat | None = None
+    #: Largest share of the cases that may be ``unsure``, in place of
+    #: `max_false_negative_rate`.
+    max_review_rate: FiniteFloat | None = None
     costs: VerdictCosts | None = None  # in place of all three
 
     @property
-    def beneath(self) -> bool:
+    def allows_unsure_below(self) -> bool:
         """Whether changes below the minimum effect size may be ``unsure``: if misses are limited."""
-        return self.missed is not None
+        return self.max_false_negative_rate is not None
 
 
-def cuts_for(
-    guarantee: RiskGuarantee | None, threshold: float, policy: DecisionPolicy, usual: Usual | None = None
+def thresholds_for(
+    guarantee: RiskGuarantee | None,
+    threshold: float,
+    policy: DecisionPolicy,
+    usual: OrdinaryCases | None = None,
 ) -> DecisionThresholds:
     """Return the thresholds for the policy `policy`; from `threshold` on, ``fail`` is the better guess.
 
     A rate that cannot be guaranteed is kept by never giving ``pass``, or never ``fail``. Where both
     guarantees allow a single threshold, nothing is ``unsure``. `usual` is needed for a limit on reviews
-    (`looks`). Raises InputError if the guarantee does not have a requested rate.
+    (`max_review_rate`). Raises InputError if the guarantee does not have a requested rate.
     """
     if policy.costs is not None:
-        return policy.costs.cuts()
+        return policy.costs.cheapest_thresholds()
     high, never = threshold, float(np.nextafter(1, 2))
-    if policy.false_alarms is not None:
-        cut = _level(guarantee, "false_alarms", policy.false_alarms).cut
+    if policy.max_false_positive_rate is not None:
+        cut = _guaranteed_rate(guarantee, "max_false_positive_rate", policy.max_false_positive_rate).cut
         high = never if cut is None else cut
     low = threshold
-    if policy.looks is not None:
+    if policy.max_review_rate is not None:
         if usual is None or guarantee is None:
-            raise InputError("a limit on reviews can only be set where the model is trained", place="looks")
-        fixed = None if policy.false_alarms is None else high
-        return looking(threshold, usual, policy.looks, Limits(guarantee.confidence, high=fixed))
-    if policy.missed is not None:
-        low = _level(guarantee, "missed", policy.missed).cut or 0.0
+            raise InputError(
+                "a limit on reviews can only be set where the model is trained", place="max_review_rate"
+            )
+        fixed = None if policy.max_false_positive_rate is None else high
+        return limit_reviews(
+            threshold, usual, policy.max_review_rate, Limits(guarantee.confidence, high=fixed)
+        )
+    if policy.max_false_negative_rate is not None:
+        low = (
+            _guaranteed_rate(guarantee, "max_false_negative_rate", policy.max_false_negative_rate).cut or 0.0
+        )
     if low <= high:
         return DecisionThresholds(low, high)
     single = min(max(threshold, high), low)
     return DecisionThresholds(single, single)
 
 
-def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> DecisionThresholds:
+def limit_reviews(threshold: float, usual: OrdinaryCases, share: float, limits: Limits) -> DecisionThresholds:
     """Return the thresholds that send at most `share` of the cases to a person, those most worth a review.
 
     At the threshold a missed regression and a false alarm cost the same, which gives the cost of a miss in
@@ -298,16 +318,18 @@ def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> Dec
     """
     odds, fixed = threshold / (1 - threshold), limits.high is not None
     high = threshold if limits.high is None else limits.high
-    saved = np.where(usual.told < high, usual.told / odds, 0.0 if fixed else 1 - usual.told)
-    price = max(limits.cheapest, usual.price(saved, share, limits.confidence))
+    saved = np.where(
+        usual.probability < high, usual.probability / odds, 0.0 if fixed else 1 - usual.probability
+    )
+    price = max(limits.cheapest, usual.review_price(saved, share, limits.confidence))
     low = min(price * odds, high if high <= 1 else threshold)
     return DecisionThresholds(low, high if fixed else max(threshold, 1 - price))
 
 
-def _level(guarantee: RiskGuarantee | None, name: Kind, share: float) -> Promised:
+def _guaranteed_rate(guarantee: RiskGuarantee | None, name: Kind, share: float) -> GuaranteedRate:
     if guarantee is None:
         raise InputError("the model was trained without risk guarantees; train it again", place=name)
-    levels: tuple[Promised, ...] = getattr(guarantee, name)
+    levels: tuple[GuaranteedRate, ...] = getattr(guarantee, name)
     for level in levels:
         if math.isclose(level.share, share):
             return level
@@ -362,35 +384,35 @@ def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
 SAME = 1e-9
 
 
-def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
-    """Return where no median worsened by at least the minimum effect size `floor` (0: no minimum).
+def below_min_effect(worst_change: Floats, min_effect_size: float) -> NDArray[np.bool_]:
+    """Return where no median worsened by at least the minimum effect size `min_effect_size` (0: no minimum).
 
-    `worst_change`, shape (n_comparisons,), and `floor` are shares of the baseline's median; a negative change
-    is worse.
+    `worst_change`, shape (n_comparisons,), and `min_effect_size` are shares of the baseline's median; a
+    negative change is worse.
     """
-    if floor == 0:
+    if min_effect_size == 0:
         return np.zeros(len(worst_change), bool)
-    return np.asarray(worst_change > -floor + SAME)
+    return np.asarray(worst_change > -min_effect_size + SAME)
 
 
-def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
-    """Return the probabilities of ``fail``, set to 0 where `below_floor` is true."""
-    return np.where(below_floor(worst_change, floor), 0.0, probability)
+def zero_below_min_effect(probability: Floats, worst_change: Floats, min_effect_size: float) -> Floats:
+    """Return the probabilities of ``fail``, set to 0 where `below_min_effect` is true."""
+    return np.where(below_min_effect(worst_change, min_effect_size), 0.0, probability)
 
 
-def discounted(probability: Floats, below: NDArray[np.bool_], beneath: float) -> Floats:
-    """Return calibrated probabilities, multiplied by `beneath` where flagged `below`."""
-    return np.where(below, beneath * probability, probability)
+def discount_below(probability: Floats, below: NDArray[np.bool_], factor: float) -> Floats:
+    """Return calibrated probabilities, multiplied by `factor` where flagged `below`."""
+    return np.where(below, factor * probability, probability)
 
 
-def verdicts(
-    cuts: DecisionThresholds, probability: Floats, below: NDArray[np.bool_], *, beneath: bool
+def verdicts_with_minimum(
+    cuts: DecisionThresholds, probability: Floats, below: NDArray[np.bool_], *, unsure_below: bool
 ) -> NDArray[np.str_]:
     """Return the verdicts; nothing fails in rows `below` the minimum effect size.
 
-    `probability` are calibrated probabilities, shape (n_comparisons,); `beneath`: whether rows `below` may be
-    ``unsure`` (`DecisionPolicy.beneath`).
+    `probability` are calibrated probabilities, shape (n_comparisons,); `unsure_below`: whether rows `below`
+    may be ``unsure`` (`DecisionPolicy.beneath`).
     """
-    by_threshold = cuts.answers(probability)
-    doubted = (by_threshold != "pass") & beneath
+    by_threshold = cuts.decide_verdicts(probability)
+    doubted = (by_threshold != "pass") & unsure_below
     return np.where(below, np.where(doubted, "unsure", "pass"), by_threshold)

@@ -1,10 +1,10 @@
 """Training for the model family ``fingerprints``: profiles of applications, and forecasts."""
 
-from training.supply import TrainingSupply, lazily
+from training.plugins import TrainingPlugin, deferred_call
 
-SUPPLY = TrainingSupply(
-    profile=lazily("training.fingerprints.stages:profile_stage"),
-    evaluate=lazily("training.fingerprints.stages:evaluate_stage"),
-    promote=lazily("training.fingerprints.stages:promote_stage"),
-    unseen=lazily("training.fingerprints.stages:unseen"),
+PLUGIN = TrainingPlugin(
+    profile=deferred_call("training.fingerprints.stages:profile_stage"),
+    evaluate=deferred_call("training.fingerprints.stages:evaluate_stage"),
+    promote=deferred_call("training.fingerprints.stages:promote_stage"),
+    out_of_fold=deferred_call("training.fingerprints.stages:out_of_fold_source"),
 )

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from data.fingerprints.params import Profiling
 from data.fingerprints.tables import CATEGORIES, MEMORY, VM
-from features.fingerprints.matrix import FingerprintTable, Measured, categories, stressor_of
+from features.fingerprints.matrix import FingerprintTable, Measured, columns_by_category, stressor_of
 from training.fingerprints.importance import car_operator, car_scores, log_rates
-from training.fingerprints.profiles import Profile, shares_of, sums_of, top
-from training.fingerprints.trust import few
+from training.fingerprints.profiles import Profile, shares_of, sums_of, top_columns
+from training.fingerprints.trust import too_few_messages
 
 Floats = NDArray[np.float64]
 #: Least number of CPU models (or machines) for which an exchange can be significant after adjusting for all
@@ -47,7 +47,7 @@ class ProfileDifference:
     features : DataFrame
         Per stressor, least p-value first: ``stressor, importance_a, importance_b`` (largest = 100),
         ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are tested),
-        ``p_value`` (adjusted for all stressors), ``moved`` (bool: significant).
+        ``p_value`` (adjusted for all stressors), ``moved_stressors`` (bool: significant).
     categories : DataFrame
         The same columns, without scores, per ``category`` of table 1, whose shares are tested.
     stops_at : str or None
@@ -68,7 +68,7 @@ class ProfileDifference:
     reasons: tuple[str, ...]
 
     @property
-    def moved(self) -> tuple[str, ...]:
+    def moved_stressors(self) -> tuple[str, ...]:
         """The stressors that changed significantly."""
         return tuple(self.features.loc[self.features["moved"], "stressor"])
 
@@ -92,30 +92,32 @@ class Exchanged:
     least: float
 
 
-def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileDifference:
+def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileDifference:
     """Compare two profiles; ValueError if they are over different stressors."""
     if a.measured.columns != b.measured.columns:
         raise ValueError("the profiles are over different stressors")
     columns, least = a.measured.columns, params.significance
-    scores = exchanged(a.measured, b.measured, params.resamples, seed)
-    stressors = pd.Series(adjusted(scores.b - scores.a), pd.Index(columns, name="stressor"), name="p_value")
-    named = categories(columns)
+    scores = exchange_performances(a.measured, b.measured, params.n_bootstrap, seed)
+    stressors = pd.Series(
+        adjusted_p_values(scores.b - scores.a), pd.Index(columns, name="stressor"), name="p_value"
+    )
+    named = columns_by_category(columns)
     changes = (shares_of(scores.b) - shares_of(scores.a)) @ sums_of(named.values(), len(columns))
-    kinds = pd.Series(adjusted(changes), pd.Index(list(named), name="category"), name="p_value")
+    kinds = pd.Series(adjusted_p_values(changes), pd.Index(list(named), name="category"), name="p_value")
     return ProfileDifference(
         a.application,
         b.application,
         scores.paired,
         scores.units,
-        _compared(a.features, b.features, stressors, least),
-        _compared(a.categories, b.categories, kinds, least),
+        _join_p_values(a.features, b.features, stressors, least),
+        _join_p_values(a.categories, b.categories, kinds, least),
         stops_at(a, b, params.tolerance),
         params.tolerance,
-        tuple(_reasons(a, b, scores, params)),
+        tuple(_unreliable_reasons(a, b, scores, params)),
     )
 
 
-def exchanged(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
+def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
     """Exchange performances between two applications, or two sets of machines, with one row per machine.
 
     Where both were measured on mostly the same machines, the two (standardised) performances of a machine are
@@ -125,12 +127,12 @@ def exchanged(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
     if 2 * len(shared) >= min(len(a.machines), len(b.machines)):
-        one, other = (side.rows(np.isin(side.machines, shared)) for side in (a, b))
-        return _swapped(one, other, number, generator)
-    return _dealt(a, b, number, generator)
+        shared_a, shared_b = (side.select_rows(np.isin(side.machines, shared)) for side in (a, b))
+        return _swap_speeds(shared_a, shared_b, number, generator)
+    return _deal_machines(a, b, number, generator)
 
 
-def adjusted(changes: Floats) -> Floats:
+def adjusted_p_values(changes: Floats) -> Floats:
     """Return p-values adjusted for all columns by the largest (Westfall and Young 1993).
 
     `changes`, shape (1 + n_exchanges, n_columns), has the observed changes in its first row.
@@ -151,25 +153,25 @@ def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
     return None
 
 
-def _swapped(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
+def _swap_speeds(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
     names, rows = np.unique(a.cpus, return_inverse=True)
     swap = np.zeros((1 + number, len(names)), bool)
     swap[1:] = generator.random((number, len(names))) < 1 / 2
     logs = (log_rates(a.x) + log_rates(b.x)) / 2
     operator = car_operator(logs)
-    one, other = _standard(a.speed), _standard(b.speed)
+    speed_a, speed_b = _standardise_rows(a.log_speed), _standardise_rows(b.log_speed)
     swapped = swap[:, rows]
-    first, second = np.where(swapped, other, one), np.where(swapped, one, other)
-    a_scores, b_scores = (_standard(side) @ operator.T for side in (first, second))
+    first, second = np.where(swapped, speed_b, speed_a), np.where(swapped, speed_a, speed_b)
+    a_scores, b_scores = (_standardise_rows(side) @ operator.T for side in (first, second))
     return Exchanged(a_scores, b_scores, True, len(names), 2.0 ** (1 - len(names)))
 
 
-def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
+def _deal_machines(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
     pooled = replace(
         a,
         better="higher",
         x=np.concatenate([a.x, b.x]),
-        y=np.exp(np.concatenate([_standard(a.speed), _standard(b.speed)])),
+        y=np.exp(np.concatenate([_standardise_rows(a.log_speed), _standardise_rows(b.log_speed)])),
         machines=np.concatenate([a.machines, b.machines]),
         cpus=np.concatenate([a.cpus, b.cpus]),
     )
@@ -179,7 +181,9 @@ def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator
     _, start, rows = np.unique(np.where(shared, alone, pooled.cpus), return_index=True, return_inverse=True)
     strata = np.where(shared, pooled.cpus, "")[start]
     side = first[start].astype(np.float64)
-    dealt = np.stack([side, *(_within(side, strata, generator) for _ in range(number))])[:, rows]
+    dealt = np.stack([side, *(_permute_within_strata(side, strata, generator) for _ in range(number))])[
+        :, rows
+    ]
     units = [side[strata == stratum] for stratum in np.unique(strata)]
     # with sides of equal size, exchanging all units changes nothing
     mirrored = all(2 * part.sum() == len(part) for part in units)
@@ -187,7 +191,7 @@ def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator
     return Exchanged(car_scores(pooled, dealt), car_scores(pooled, 1 - dealt), False, len(side), least)
 
 
-def _within(side: Floats, strata: NDArray[np.str_], generator: np.random.Generator) -> Floats:
+def _permute_within_strata(side: Floats, strata: NDArray[np.str_], generator: np.random.Generator) -> Floats:
     """Return the sides permuted among the units of each stratum."""
     order = np.argsort(strata, kind="stable")
     dealt = np.empty_like(side)
@@ -195,16 +199,18 @@ def _within(side: Floats, strata: NDArray[np.str_], generator: np.random.Generat
     return dealt
 
 
-def _standard(values: Floats) -> Floats:
+def _standardise_rows(values: Floats) -> Floats:
     spread = values.std(axis=-1, keepdims=True)
     centred = values - values.mean(axis=-1, keepdims=True)
     return np.asarray(centred / np.where(spread > 0, spread, np.inf), np.float64)
 
 
-def _compared(a: pd.DataFrame, b: pd.DataFrame, p_values: pd.Series, significance: float) -> pd.DataFrame:
+def _join_p_values(
+    a: pd.DataFrame, b: pd.DataFrame, p_values: pd.Series, significance: float
+) -> pd.DataFrame:
     """Join two tables of importances with the p-values of their rows."""
-    told = [name for name in ("importance", "score") if name in a]
-    sides = [side.set_index(p_values.index.name)[told] for side in (a, b)]
+    columns = [name for name in ("importance", "score") if name in a]
+    sides = [side.set_index(p_values.index.name)[columns] for side in (a, b)]
     table = p_values.to_frame().join([sides[0].add_suffix("_a"), sides[1].add_suffix("_b")])
     change, moved = table["importance_b"] - table["importance_a"], table["p_value"] <= significance
     table = table.assign(change=change, moved=moved, size=change.abs())
@@ -212,9 +218,9 @@ def _compared(a: pd.DataFrame, b: pd.DataFrame, p_values: pd.Series, significanc
     return table.drop(columns="size").reset_index()
 
 
-def _reasons(a: Profile, b: Profile, scores: Exchanged, params: Profiling) -> Iterator[str]:
+def _unreliable_reasons(a: Profile, b: Profile, scores: Exchanged, params: Profiling) -> Iterator[str]:
     for side in (a, b):
-        for reason in few(side.trust.machines, side.trust.cpus, params.trust):
+        for reason in too_few_messages(side.trust.machines, side.trust.cpus, params.trust):
             yield f'"{side.application}": {reason}'
     what = "CPU models" if scores.paired else "machines or CPU models"
     if scores.units < FEW:
@@ -225,7 +231,7 @@ def _reasons(a: Profile, b: Profile, scores: Exchanged, params: Profiling) -> It
 
 
 @dataclass(frozen=True)
-class FalseAlarms:
+class FalsePositives:
     """Numbers of A/A pairs (halves of an application's machines) and of those called different."""
 
     applications: int
@@ -238,28 +244,28 @@ class FalseAlarms:
         return self.alarms / self.pairs
 
 
-def false_alarms(
+def count_false_positives(
     table: FingerprintTable, applications: Sequence[str], params: Profiling, seed: int
-) -> FalseAlarms | None:
+) -> FalsePositives | None:
     """Compare applications on one half of their machines with the other half, several times.
 
     Of more than `APPLICATIONS`, that many evenly spaced ones are used. None where no application was measured
     on enough machines.
     """
-    every = [table.measured(name).by_machine() for name in applications]
+    every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
     if not enough:
         return None
-    places = np.unique(np.linspace(0, len(enough) - 1, APPLICATIONS).astype(int))
+    positions = np.unique(np.linspace(0, len(enough) - 1, APPLICATIONS).astype(int))
     alarms = 0
-    for place, again in product(places.tolist(), range(HALVINGS)):
-        measured, generator = enough[place], np.random.default_rng((seed, place, again))
+    for place, repetition in product(positions.tolist(), range(HALVINGS)):
+        measured, generator = enough[place], np.random.default_rng((seed, place, repetition))
         order = generator.permutation(len(measured.machines))
         first = order < len(order) // 2
         halves, draw = (measured.rows(first), measured.rows(~first)), int(generator.integers(2**31))
-        scores = exchanged(*halves, params.resamples, draw)
-        alarms += bool((adjusted(scores.b - scores.a) <= params.significance).any())
-    return FalseAlarms(len(places), len(places) * HALVINGS, alarms)
+        scores = exchange_performances(*halves, params.n_bootstrap, draw)
+        alarms += bool((adjusted_p_values(scores.b - scores.a) <= params.significance).any())
+    return FalsePositives(len(positions), len(positions) * HALVINGS, alarms)
 
 
 Verdict = Literal["supported", "not supported", "not enough diversity"]
@@ -320,7 +326,7 @@ CLAIMS = (
 )
 
 
-def claims(
+def check_claims(
     profiles: Mapping[str, Profile],
     seed_shares: Mapping[str, NDArray[np.float64]],
     params: Profiling,
@@ -339,42 +345,44 @@ def claims(
             continue
         sides = [profiles[name] for name in claim.applications]
         if claim.kind == "differs":
-            compared = difference(sides[0], sides[1], params, seed)
-            (holds, finding), untrusted = _differs(claim, compared), compared.reasons
+            compared = profile_difference(sides[0], sides[1], params, seed)
+            (holds, finding), untrusted = _judge_differs(claim, compared), compared.reasons
         else:
-            holds, finding = _leads(claim, sides[0]) if claim.kind == "leads" else _memory(sides[0])
+            holds, finding = (
+                _judge_leads(claim, sides[0]) if claim.kind == "leads" else _judge_memory(sides[0])
+            )
             untrusted = sides[0].trust.reasons
         verdict: Verdict = "not enough diversity" if untrusted else "supported" if holds else "not supported"
-        says = "; ".join(_five(side, seed_shares[side.application]) for side in sides)
+        says = "; ".join(_top_five(side, seed_shares[side.application]) for side in sides)
         about = (claim.figure, claim.text, ", ".join(claim.applications), says)
         rows.append((*about, finding, verdict, "; ".join(untrusted)))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype("str")
 
 
-def _five(side: Profile, shares: NDArray[np.float64]) -> str:
+def _top_five(side: Profile, shares: NDArray[np.float64]) -> str:
     order = np.argsort(-shares, kind="stable")[:5]
     return f"{side.application}: {', '.join(side.measured.columns[column] for column in order)}"
 
 
-def _leads(claim: Claim, side: Profile) -> tuple[bool, str]:
-    tops = [{side.measured.columns[column] for column in top(row)} for row in side.resampled]
+def _judge_leads(claim: Claim, side: Profile) -> tuple[bool, str]:
+    tops = [{side.measured.columns[column] for column in top_columns(row)} for row in side.resampled]
     often = {stressor: float(np.mean([stressor in names for names in tops])) for stressor in claim.stressors}
     shares = [f"{stressor} in the top five of {share:.0%} of resamples" for stressor, share in often.items()]
-    return min(often.values()) >= OFTEN, f"{', '.join(shares)}; first {', '.join(side.top)}"
+    return min(often.values()) >= OFTEN, f"{', '.join(shares)}; first {', '.join(side.top_stressors)}"
 
 
-def _memory(side: Profile) -> tuple[bool, str]:
+def _judge_memory(side: Profile) -> tuple[bool, str]:
     of_memory = np.array(
         [bool({MEMORY, VM} & set(CATEGORIES.get(stressor_of(name), ()))) for name in side.measured.columns]
     )
     first = np.argsort(-side.resampled, axis=1, kind="stable")[:, :FIRST]
     share = float(of_memory[first].all(axis=1).mean())
     finding = f"the first {FIRST} are of memory in {share:.0%} of resamples"
-    return share >= OFTEN, f"{finding}; first {', '.join(side.top)}"
+    return share >= OFTEN, f"{finding}; first {', '.join(side.top_stressors)}"
 
 
-def _differs(claim: Claim, compared: ProfileDifference) -> tuple[bool, str]:
-    least, moved = compared.features["p_value"].iloc[0], compared.moved
+def _judge_differs(claim: Claim, compared: ProfileDifference) -> tuple[bool, str]:
+    least, moved = compared.features["p_value"].iloc[0], compared.moved_stressors
     finding = f"least p-value {least:.3f} on {compared.units} CPU models or machines"
     holds = any(name in claim.stressors for name in moved) if claim.stressors else bool(moved)
     named = f"moved: {', '.join(moved[:5])}" if moved else "nothing moved"

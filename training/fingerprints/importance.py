@@ -39,9 +39,9 @@ def seed_shares(
     one and XGBoost takes the first column.
     """
     counts = np.ones(len(measured.y)) if weights is None else weights
-    kept = counts > 0
-    scores = zscores(measured.x)[kept]
-    model = seed_model(boosting, seed).fit(scores, measured.y[kept], sample_weight=counts[kept])
+    has_weight = counts > 0
+    scores = zscores(measured.x)[has_weight]
+    model = seed_model(boosting, seed).fit(scores, measured.y[has_weight], sample_weight=counts[has_weight])
     return np.asarray(model.feature_importances_, np.float64)
 
 
@@ -76,13 +76,13 @@ ALIKE = 0.9
 STILL = 1e-9
 
 
-def log_rates(x: Floats, known: NDArray[np.int64] | None = None) -> Floats:
+def log_rates(x: Floats, train_rows: NDArray[np.int64] | None = None) -> Floats:
     """Return log rates (n_rows, n_columns); NaN becomes the column's median over `train_rows`."""
     logs = np.log(x)
     gaps = np.isnan(logs)
     if not gaps.any():
         return logs
-    rows = logs if known is None else logs[known]
+    rows = logs if train_rows is None else logs[train_rows]
     empty = np.isnan(rows).all(axis=0)
     medians = np.zeros(x.shape[1])
     medians[~empty] = np.nanmedian(rows[:, ~empty], axis=0)
@@ -97,11 +97,13 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
-    both = np.column_stack([logs, measured.speed])
-    both -= both.mean(axis=0)
+    logs_and_speed = np.column_stack([logs, measured.log_speed])
+    logs_and_speed -= logs_and_speed.mean(axis=0)
     scores, identity = [], np.eye(logs.shape[1])
     for start in range(0, len(counts), BLOCK):
-        related = np.stack([_correlation(both, row / row.sum()) for row in counts[start : start + BLOCK]])
+        related = np.stack(
+            [_weighted_correlations(logs_and_speed, row / row.sum()) for row in counts[start : start + BLOCK]]
+        )
         among, with_speed = related[:, :-1, :-1], related[:, :-1, -1]
         values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * identity)
         turned = np.einsum("bij,bi->bj", vectors, with_speed) / np.sqrt(values)
@@ -109,12 +111,12 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     return np.concatenate(scores)
 
 
-def correlations(measured: Measured, weights: Floats) -> Floats:
+def speed_correlations(measured: Measured, weights: Floats) -> Floats:
     """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
     0 where a column does not vary. `weights`, shape (n_resamples, n_rows), is the weight of each row.
     """
-    logs, speed = log_rates(measured.x), measured.speed
+    logs, speed = log_rates(measured.x), measured.log_speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
     shares = weights / weights.sum(axis=1, keepdims=True)
     mean, middle = shares @ logs, shares @ speed
@@ -124,7 +126,7 @@ def correlations(measured: Measured, weights: Floats) -> Floats:
     return np.asarray(np.abs(together) / np.where(spread > STILL**2, scale, np.inf), np.float64)
 
 
-def standardised(values: Floats) -> Floats:
+def standardise_columns(values: Floats) -> Floats:
     """Return the columns with mean 0 and standard deviation 1; 0 where a column does not vary."""
     centred = values - values.mean(axis=0)
     spread = centred.std(axis=0)
@@ -133,16 +135,16 @@ def standardised(values: Floats) -> Floats:
 
 def car_operator(logs: Floats) -> Floats:
     """Return the matrix (n_columns, n_rows) that converts standardised performances to scores."""
-    standard = standardised(logs)
+    standard = standardise_columns(logs)
     among = standard.T @ standard / len(logs)
     values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * np.eye(len(among)))
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T @ standard.T / len(logs), np.float64)
 
 
-def _correlation(both: Floats, weights: Floats) -> Floats:
+def _weighted_correlations(columns: Floats, weights: Floats) -> Floats:
     """Return weighted correlations; 0 for a column that does not vary."""
-    mean = weights @ both
-    centred = (both - mean) * np.sqrt(weights)[:, None]
+    mean = weights @ columns
+    centred = (columns - mean) * np.sqrt(weights)[:, None]
     covariance = centred.T @ centred
     spread = np.sqrt(np.diag(covariance))
     scale = np.where(spread > STILL, spread, np.inf)
@@ -151,7 +153,7 @@ def _correlation(both: Floats, weights: Floats) -> Floats:
     return np.asarray(correlation, np.float64)
 
 
-def clusters(measured: Measured) -> list[list[int]]:
+def cluster_columns(measured: Measured) -> list[list[int]]:
     """Group columns that correlate over machines (average linkage), in the order of their first columns."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -193,7 +195,7 @@ class HeldOut:
     growth: Floats
 
 
-def folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, Rows]]:
+def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, Rows]]:
     """Yield training and test rows; no CPU model is split between them."""
     from sklearn.model_selection import GroupKFold
 
@@ -210,9 +212,9 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         return HeldOut(float("nan"), float("nan"), np.zeros(len(groups)))
     generator = np.random.default_rng(seed)
-    truth = measured.speed
+    truth = measured.log_speed
     error, squares = np.zeros(len(truth)), np.zeros(len(groups))
-    for train, test in folds(measured.cpus):
+    for train, test in cpu_model_folds(measured.cpus):
         model, logs = _extra_trees(measured, train, seed)
         rows = logs[test]
         shuffled = np.repeat(rows[None], 1 + len(groups), axis=0)
@@ -226,7 +228,7 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
     return HeldOut(r2(error, truth), float(np.median(np.abs(np.expm1(error)))), np.maximum(growth, 0))
 
 
-def more_for(measured: Measured, reached: float, wanted: float, seed: int) -> float:
+def needed_machines_factor(measured: Measured, reached: float, wanted: float, seed: int) -> float:
     """Estimate the factor of the number of machines that a regression needs to reach R2 `wanted`.
 
     The unexplained part is assumed to fall as a power of the number of CPU models; the exponent comes from
@@ -237,10 +239,10 @@ def more_for(measured: Measured, reached: float, wanted: float, seed: int) -> fl
     if parts <= HALVES:
         return float("inf")
     halved = np.zeros(len(measured.y))
-    for train, test in folds(measured.cpus, HALVES):
+    for train, test in cpu_model_folds(measured.cpus, HALVES):
         model, logs = _extra_trees(measured, train, seed)
-        halved[test] = model.predict(logs[test]) - measured.speed[test]
-    fallen = (1 - r2(halved, measured.speed)) / (1 - reached)
+        halved[test] = model.predict(logs[test]) - measured.log_speed[test]
+    fallen = (1 - r2(halved, measured.log_speed)) / (1 - reached)
     exponent = float(np.log(fallen) / np.log((1 - 1 / parts) * HALVES))
     return ((1 - reached) / (1 - wanted)) ** (1 / exponent) if exponent > 0 else float("inf")
 
@@ -256,4 +258,4 @@ def _extra_trees(measured: Measured, train: Rows, seed: int) -> tuple[Any, Float
 
     logs = log_rates(measured.x, train)
     forest = ExtraTreesRegressor(EXTRA_TREES, max_features=0.5, min_samples_leaf=2, random_state=seed)
-    return forest.fit(logs[train], measured.speed[train]), logs
+    return forest.fit(logs[train], measured.log_speed[train]), logs

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from features.fingerprints.matrix import EVERY_THREAD, Measured, stressor_of, zscores
-from training.evaluation.metrics import half_width, spread
-from training.fingerprints.importance import STILL, Boosting, folds, log_rates, r2, seed_model
+from training.evaluation.metrics import half_width, summarise_folds
+from training.fingerprints.importance import STILL, Boosting, cpu_model_folds, log_rates, r2, seed_model
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -67,24 +67,24 @@ class Predictor:
 
     def predict(self, x: Floats) -> Floats:
         """Return the speed (logarithm, more is better) of machines with these rates."""
-        scores = self.standard(np.log(x))
+        scores = self.standardised_inputs(np.log(x))
         speeds = [regression.predict(scores * stretch) for stretch, regression in self.members]
         average = np.mean([np.asarray(speed, np.float64) for speed in speeds], axis=0)
         return np.asarray(self.centre + self.scale * average, np.float64)
 
-    def standard(self, logs: Floats) -> Floats:
+    def standardised_inputs(self, logs: Floats) -> Floats:
         """Return the standardised logarithms and scalings, shape (n_rows, n_columns + n_stressors)."""
-        return np.nan_to_num((_scaled(logs, self.scaling) - self.mean) / self.spread)
+        return np.nan_to_num((_with_scalings(logs, self.scaling) - self.mean) / self.spread)
 
 
-def learn(measured: Measured, seed: int) -> Predictor:
+def fit_predictor(measured: Measured, seed: int) -> Predictor:
     """Fit a predictor to `measured`, with one row per machine."""
-    logs, speed = log_rates(measured.x), measured.speed
+    logs, speed = log_rates(measured.x), measured.log_speed
     columns = measured.columns
     every = [name for name in columns if name.endswith(EVERY_THREAD) and stressor_of(name) in columns]
     pairs = [(columns.index(name), columns.index(stressor_of(name))) for name in every]
     scaling = np.array(pairs, np.int64).reshape(-1, 2)
-    described = _scaled(logs, scaling)
+    described = _with_scalings(logs, scaling)
     spread, scale = described.std(axis=0), float(speed.std())
     blank = Predictor(
         scaling,
@@ -94,7 +94,7 @@ def learn(measured: Measured, seed: int) -> Predictor:
         scale if scale > 0 else 1.0,
         (),
     )
-    scores = blank.standard(logs)
+    scores = blank.standardised_inputs(logs)
     target = (speed - blank.centre) / blank.scale
     _, rows, counts = np.unique(measured.cpus, return_inverse=True, return_counts=True)
     weights = np.asarray(counts[rows] ** -0.5, np.float64)
@@ -105,16 +105,16 @@ def learn(measured: Measured, seed: int) -> Predictor:
     relevance = np.divide(product, deviation, out=np.zeros_like(product), where=deviation > STILL)
     fitted = tuple(
         (stretch, regression.fit(scores * stretch, target, sample_weight=weights))
-        for stretch, regression in _members(relevance, seed)
+        for stretch, regression in _unfitted_members(relevance, seed)
     )
     return replace(blank, members=fitted)
 
 
-def _scaled(logs: Floats, scaling: Rows) -> Floats:
+def _with_scalings(logs: Floats, scaling: Rows) -> Floats:
     return np.column_stack([logs, logs[:, scaling[:, 0]] - logs[:, scaling[:, 1]]])
 
 
-def _members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
+def _unfitted_members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
     """Yield the factors of the scores, and an unfitted regression."""
     from sklearn.svm import SVR
     from xgboost import XGBRegressor
@@ -131,19 +131,19 @@ def _members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
     yield np.ones(columns), XGBRegressor(**trees, **sampling, n_jobs=1, random_state=seed)
 
 
-def errors(measured: Measured, seed: int) -> Floats:
+def held_out_errors(measured: Measured, seed: int) -> Floats:
     """Return predicted - true speed of each machine, CPU model held out; InputError for one CPU model."""
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
         raise InputError(problem, place=f'application "{measured.application}"')
     misses = np.zeros(len(measured.y))
-    for train, test in folds(measured.cpus):
-        predictor = learn(measured.rows(train), seed)
-        misses[test] = predictor.predict(measured.x[test]) - measured.speed[test]
+    for train, test in cpu_model_folds(measured.cpus):
+        predictor = fit_predictor(measured.select_rows(train), seed)
+        misses[test] = predictor.predict(measured.x[test]) - measured.log_speed[test]
     return misses
 
 
-def predict(
+def predict_performance(
     measured: Measured, machines: NDArray[np.str_], x: Floats, confidence: float, seed: int
 ) -> tuple[Prediction, ...]:
     """Predict an application's performance on machines that were only fingerprinted.
@@ -163,22 +163,22 @@ def predict(
     InputError
         If the application was measured on machines of one CPU model only.
     """
-    known = measured.by_machine()
-    misses = errors(known, seed)
+    training_data = measured.by_machine()
+    misses = held_out_errors(training_data, seed)
     wide = half_width(misses, confidence)
-    speed = learn(known, seed).predict(x)
-    value, *ends = (known.performance(speed + shift) for shift in (0, -wide, wide))
+    speed = fit_predictor(training_data, seed).predict(x)
+    value, *ends = (training_data.performance_at(speed + shift) for shift in (0, -wide, wide))
     low, high = np.minimum(*ends), np.maximum(*ends)
-    cpus, worth = len(np.unique(known.cpus)), r2(misses, known.speed)
+    cpus, worth = len(np.unique(training_data.cpus)), r2(misses, training_data.log_speed)
     reasons = [f"{cpus} CPU models, fewer than {FEW_CPUS}"] if cpus < FEW_CPUS else []
     if not worth > 0:
         by_mean = "CPU models that were held out are predicted no better than by the mean"
         reasons.append(f"{by_mean} (R2 {worth:.2f})")
     return tuple(
         Prediction(
-            known.application,
-            known.metric,
-            known.better,
+            training_data.application,
+            training_data.metric,
+            training_data.better,
             str(machine),
             float(value[row]),
             float(low[row]),
@@ -206,7 +206,7 @@ class Forecast:
     seed: int
 
 
-def forecast(task: Forecast) -> pd.DataFrame:
+def forecast_application(task: Forecast) -> pd.DataFrame:
     """Predict every machine from machines of other CPU models.
 
     Returns ``application, entry, fold, machine, cpu_model, value, predicted, low, high``; the margin of a
@@ -217,12 +217,12 @@ def forecast(task: Forecast) -> pd.DataFrame:
     for entry in task.entries:
         fold = np.zeros(len(measured.y), np.int64)
         speed = np.zeros(len(measured.y))
-        for number, (train, test) in enumerate(folds(measured.cpus)):
+        for number, (train, test) in enumerate(cpu_model_folds(measured.cpus)):
             fold[test] = number
             speed[test] = ENTRIES[entry](task, train, test)
-        misses = speed - measured.speed
+        misses = speed - measured.log_speed
         margins = [half_width(misses[fold != number], task.confidence) for number in range(fold.max() + 1)]
-        ends = measured.performance(speed + np.outer((-1, 1), np.array(margins)[fold]))
+        ends = measured.performance_at(speed + np.outer((-1, 1), np.array(margins)[fold]))
         columns = {
             "application": measured.application,
             "entry": entry,
@@ -230,7 +230,7 @@ def forecast(task: Forecast) -> pd.DataFrame:
             "machine": measured.machines,
             "cpu_model": measured.cpus,
             "value": measured.y,
-            "predicted": measured.performance(speed),
+            "predicted": measured.performance_at(speed),
             "low": ends.min(axis=0),
             "high": ends.max(axis=0),
         }
@@ -238,8 +238,8 @@ def forecast(task: Forecast) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def _ensemble(task: Forecast, train: Any, test: Any) -> Floats:
-    return learn(task.measured.rows(train), task.seed).predict(task.measured.x[test])
+def _ensemble_method(task: Forecast, train: Any, test: Any) -> Floats:
+    return fit_predictor(task.measured.select_rows(train), task.seed).predict(task.measured.x[test])
 
 
 def _plain_forest(task: Forecast, train: Any, test: Any) -> Floats:
@@ -247,7 +247,7 @@ def _plain_forest(task: Forecast, train: Any, test: Any) -> Floats:
 
     logs = log_rates(task.measured.x, train)
     forest = RandomForestRegressor(TREES, random_state=task.seed)
-    return np.asarray(forest.fit(logs[train], task.measured.speed[train]).predict(logs[test]), np.float64)
+    return np.asarray(forest.fit(logs[train], task.measured.log_speed[train]).predict(logs[test]), np.float64)
 
 
 def _seed_method(task: Forecast, train: Any, test: Any) -> Floats:
@@ -256,41 +256,44 @@ def _seed_method(task: Forecast, train: Any, test: Any) -> Floats:
     model = seed_model(task.boosting, task.seed).fit(scores[train], measured.y[train])
     # boosting may exceed the range of the training values
     predicted = np.clip(model.predict(scores[test]), measured.y[train].min(), measured.y[train].max())
-    return replace(measured, y=predicted).speed
+    return replace(measured, y=predicted).log_speed
 
 
-def _median(task: Forecast, train: Any, test: Any) -> Floats:
-    return np.full(len(test), float(np.median(task.measured.speed[train])))
+def _median_method(task: Forecast, train: Any, test: Any) -> Floats:
+    return np.full(len(test), float(np.median(task.measured.log_speed[train])))
 
 
 ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
-    "ensemble": _ensemble,
+    "ensemble": _ensemble_method,
     "forest": _plain_forest,
     "seed": _seed_method,
-    "median": _median,
+    "median": _median_method,
 }
 
 
-def entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
+def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
     """Summarise predictions of `forecast_application` by entry.
 
     Every score is computed per application and averaged over applications: ``mean`` and ``std`` over the
     folds and ``pooled`` over all machines, None where it cannot be computed. ``r2`` is of logarithms.
     """
     summaries = {}
-    for entry, rows in _judged(predictions, tolerance).groupby("entry", sort=True):
-        pooled = _means(rows, ["application"])
-        by_fold = _means(rows, ["fold", "application"]).groupby("fold").mean()
+    for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):
+        pooled = _mean_scores(rows, ["application"])
+        by_fold = _mean_scores(rows, ["fold", "application"]).groupby("fold").mean()
         summaries[str(entry)] = {
             "kind": "rule" if entry == "median" else "model",
-            **{name: spread(by_fold[name].dropna().to_numpy(), pooled[name].mean()) for name in METRICS},
+            **{
+                name: summarise_folds(by_fold[name].dropna().to_numpy(), pooled[name].mean())
+                for name in METRICS
+            },
         }
     return summaries
 
 
 def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     """Return the measures of each application and entry, over all its machines."""
-    return _means(_judged(predictions, tolerance), ["application", "entry"]).reset_index()
+    return _mean_scores(_score_rows(predictions, tolerance), ["application", "entry"]).reset_index()
 
 
 def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
@@ -300,7 +303,7 @@ def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
     return predictions.assign(unit=predictions["application"], **shares)
 
 
-def _judged(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
+def _score_rows(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     truth, predicted = np.log(predictions["value"]), np.log(predictions["predicted"])
     relative = (predictions["predicted"] / predictions["value"] - 1).abs()
     centre = truth.groupby([predictions["application"], predictions["entry"]]).transform("mean")
@@ -313,7 +316,7 @@ def _judged(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     )
 
 
-def _means(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def _mean_scores(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     groups = rows.groupby(list(by))
     sums = groups[["squares", "total"]].sum()
     return pd.DataFrame(
@@ -327,7 +330,7 @@ def _means(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def ranked(summaries: dict[str, Any]) -> list[str]:
+def rank_models(summaries: dict[str, Any]) -> list[str]:
     """Sort models by pooled median error, the smallest first, then by name."""
     models = [name for name, content in summaries.items() if content["kind"] == "model"]
     return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

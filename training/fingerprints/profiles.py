@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.fingerprints.params import Profiling
 from data.fingerprints.tables import CATEGORIES
-from features.fingerprints.matrix import Measured, categories, stressor_of
-from training.fingerprints.importance import car_scores, clusters, correlations, held_out
-from training.fingerprints.trust import Evidence, Trust, Unit, chance, lead, trust
+from features.fingerprints.matrix import Measured, columns_by_category, stressor_of
+from training.fingerprints.importance import car_scores, cluster_columns, held_out, speed_correlations
+from training.fingerprints.trust import Evidence, Trust, Unit, chance_correlation, choose_lead, judge_profile
 
 Floats = NDArray[np.float64]
 #: Number of leading stressors whose stability is measured.
@@ -65,12 +65,12 @@ class Profile:
         return self.measured.application
 
     @property
-    def top(self) -> tuple[str, ...]:
+    def top_stressors(self) -> tuple[str, ...]:
         """The five most important stressors."""
         return tuple(self.features["stressor"].head(TOP))
 
 
-def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
+def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     """Infer which stressors explain an application's performance, and whether the result can be trusted.
 
     Raises InputError if there are fewer than two machines, or all perform alike.
@@ -79,20 +79,20 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from
         values = f"{len(np.unique(machines.y))} different values on {len(machines.y)} machines"
         raise InputError(f"{values}; expected two or more", place=f'application "{measured.application}"')
-    weights = resamples(units(machines), params.resamples, seed)
+    weights = resample_weights(resampling_units(machines), params.n_bootstrap, seed)
     scores = car_scores(machines)
     every = shares_of(np.concatenate([scores, car_scores(machines, weights)]))
-    names, alike, named = machines.columns, clusters(machines), categories(machines.columns)
+    names, alike, named = machines.columns, cluster_columns(machines), columns_by_category(machines.columns)
     singles = [[column] for column in range(len(names))]
     worth = held_out(machines, [*singles, *alike, *named.values()], seed)
     single, cluster, category = np.split(worth.growth, np.cumsum([len(singles), len(alike)]))
     level, limits = params.significance, params.trust
-    related = correlations(machines, np.concatenate([np.ones((1, len(machines.y))), weights]))
-    leading = lead(every, related, limits.leading)
-    dealt = chance(machines, params.resamples, level, seed)
+    related = speed_correlations(machines, np.concatenate([np.ones((1, len(machines.y))), weights]))
+    leading = choose_lead(every, related, limits.min_top_rank_stability)
+    dealt = chance_correlation(machines, params.n_bootstrap, level, seed)
     evidence = Evidence(machines, resampled_unit(machines), leading, dealt, worth)
-    stability = overlap([top(row) for row in every[1:]])
-    ranked = partial(_ranked, every, params.confidence)
+    stability = mean_overlap([top_columns(row) for row in every[1:]])
+    ranked = partial(_rank_groups, every, params.confidence)
     features = ranked({"stressor": names}, singles, single, score=scores[0])
     cluster_of = {names[column]: number for number, group in enumerate(alike, 1) for column in group}
     kinds = [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in features["stressor"]]
@@ -102,13 +102,13 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
         features.assign(cluster=features["stressor"].map(cluster_of), categories=kinds),
         ranked({"cluster": range(1, len(alike) + 1), "stressors": joined}, alike, cluster),
         ranked({"category": list(named)}, named.values(), category),
-        trust(evidence, stability, limits, level, seed),
+        judge_profile(evidence, stability, limits, level, seed),
         every[0],
         every[1:],
     )
 
 
-def _ranked(
+def _rank_groups(
     shares: Floats,
     confidence: float,
     named: Mapping[str, Any],
@@ -125,7 +125,13 @@ def _ranked(
     importance = 100 * grouped / np.where(largest > 0, largest, 1)
     tail = (1 - confidence) / 2
     low, high = np.quantile(importance[1:], (tail, 1 - tail), axis=0)
-    columns = {"importance": importance[0], "low": low, "high": high, **scores, "permutation": scaled(growth)}
+    columns = {
+        "importance": importance[0],
+        "low": low,
+        "high": high,
+        **scores,
+        "permutation": scale_importances(growth),
+    }
     table = pd.DataFrame({**named, **columns})
     return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
@@ -135,23 +141,23 @@ def resampled_unit(measured: Measured) -> Unit:
     return "CPU models" if len(np.unique(measured.cpus)) >= MANY_CPUS else "machines"
 
 
-def units(measured: Measured) -> NDArray[np.str_]:
+def resampling_units(measured: Measured) -> NDArray[np.str_]:
     """Return the unit of resampling of each row."""
     return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
-def top(shares: Floats, number: int = TOP) -> frozenset[int]:
+def top_columns(shares: Floats, number: int = TOP) -> frozenset[int]:
     """Return the columns with the largest shares."""
     return frozenset(np.argsort(-shares, kind="stable")[:number].tolist())
 
 
-def overlap(tops: Sequence[frozenset[int]]) -> float:
+def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
     """Return the mean Jaccard index of all pairs."""
-    pairs = [len(one & other) / len(one | other) for one, other in combinations(tops, 2)]
+    pairs = [len(first & second) / len(first | second) for first, second in combinations(tops, 2)]
     return float(np.mean(pairs)) if pairs else float("nan")
 
 
-def scaled(values: Floats) -> Floats:
+def scale_importances(values: Floats) -> Floats:
     """Scale so that the largest value is 100 (section 5.2)."""
     largest = values.max()
     return np.asarray(100 * values / largest if largest > 0 else values * 0, np.float64)
@@ -172,7 +178,7 @@ def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
     return sums / sums.sum(axis=1, keepdims=True)
 
 
-def resamples(units: NDArray[np.str_], number: int, seed: int) -> NDArray[np.float64]:
+def resample_weights(units: NDArray[np.str_], number: int, seed: int) -> NDArray[np.float64]:
     """Return the weight of each row in each bootstrap resample of the units, shape (number, n_rows).
 
     All rows of a unit (a machine, a CPU model) have the same weight. Weights are Poisson with mean 1 (Oza and

@@ -16,28 +16,36 @@ from data.errors import InputError
 from data.fingerprints.params import Fingerprints, Profiling
 from data.parallel import side_by_side
 from data.params import Params, load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import digest_of, write_json, write_tables
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
-from training.evaluation.figures import of_predictions, predicted_measured
+from training.evaluation.figures import dvc_prediction_figures, predicted_measured
 from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
-from training.fingerprints.differences import claims
+from training.fingerprints.differences import check_claims
 from training.fingerprints.importance import FOLDS, seed_shares
 from training.fingerprints.prediction import (
     Forecast,
     by_application,
     by_median,
-    entries,
-    forecast,
-    ranked,
+    forecast_application,
+    rank_models,
+    summarise_entries,
 )
-from training.fingerprints.profiles import Profile, overlap, profile, resamples, scaled, top, units
-from training.registry.runs import Logbook, TrackedRun, headline, scores_by_name
-from training.supply import UnseenSupply
+from training.fingerprints.profiles import (
+    Profile,
+    infer_profile,
+    mean_overlap,
+    resample_weights,
+    resampling_units,
+    scale_importances,
+    top_columns,
+)
+from training.plugins import PredictionReaders
+from training.registry.runs import Logbook, TrackedRun, headline_scores, scores_by_name
 
 WHAT = "forecasts"
-_OOF = Places("fingerprints").evaluated / "oof.parquet"
+_OOF = FamilyPaths("fingerprints").evaluated / "oof.parquet"
 
 
 def _read_unseen(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
@@ -50,38 +58,40 @@ def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
     raise InputError("forecasts have no registered model; each request trains its own", file=directory)
 
 
-def unseen() -> UnseenSupply:
+def out_of_fold_source() -> PredictionReaders:
     """Return the functions that read out-of-fold predictions."""
-    return UnseenSupply((_OOF.as_posix(),), _read_unseen, _no_registered)
+    return PredictionReaders((_OOF.as_posix(),), _read_unseen, _no_registered)
 
 
 def promote_stage() -> None:
     """Log the forecast models that are not in MLflow yet, the best one last."""
-    knobs, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
+    params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
-    known, oof = book.known(), pd.read_parquet(PLACES.evaluated / "oof.parquet")
-    for name in reversed(ranked(metrics["splits"]["grouped"]["entries"])):
-        if name not in known:
-            with book.logged(run_of(name, metrics, oof[oof["entry"] == name], knobs)):
+    logged_names, oof = book.logged_tags(), pd.read_parquet(PLACES.evaluated / "oof.parquet")
+    for name in reversed(rank_models(metrics["splits"]["grouped"]["entries"])):
+        if name not in logged_names:
+            with book.log_run(run_of(name, metrics, oof[oof["entry"] == name], params)):
                 pass
     print(f"fingerprints: {metrics['champion']} is best; there is no model to register")  # noqa: T201
 
 
-def run_of(name: str, metrics: dict[str, Any], rows: pd.DataFrame, knobs: Params[Fingerprints]) -> TrackedRun:
+def run_of(
+    name: str, metrics: dict[str, Any], rows: pd.DataFrame, params: Params[Fingerprints]
+) -> TrackedRun:
     """Return the MLflow log of an entry of metrics.json; `rows` are its predictions."""
     return TrackedRun(
         name,
         {
-            **headline(metrics["splits"]["grouped"]["entries"][name]),
+            **headline_scores(metrics["splits"]["grouped"]["entries"][name]),
             **scores_by_name(metrics["splits"], name),
         },
-        {"confidence": knobs.section.profile.confidence, "seed": knobs.seed},
+        {"confidence": params.section.profile.confidence, "seed": params.seed},
         {"model": name},
         nested=[
             TrackedRun(
                 f"{name} grouped f{fold:02}",
-                headline(entries(fold_rows, metrics["tolerance"])[name]),
+                headline_scores(summarise_entries(fold_rows, metrics["tolerance"])[name]),
                 {},
                 {"kind": "fold", "split": "grouped"},
             )
@@ -107,20 +117,20 @@ class Profiled:
     our_stability: float
 
 
-def profiled(measured: Measured, params: Profiling, seed: int) -> Profiled:
+def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Profile one application by our method and by that of seed 003."""
-    ours, number, boosting = profile(measured, params, seed), params.seed_resamples, params.boosting
-    weights = resamples(units(measured), number, seed)
+    ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
+    weights = resample_weights(resampling_units(measured), number, seed)
     of_resamples = [seed_shares(measured, seed, counts, boosting) for counts in weights]
     return Profiled(
         ours,
         seed_shares(measured, seed, boosting=boosting),
-        overlap([top(shares) for shares in of_resamples]),
-        overlap([top(shares) for shares in ours.resampled[:number]]),
+        mean_overlap([top_columns(shares) for shares in of_resamples]),
+        mean_overlap([top_columns(shares) for shares in ours.resampled[:number]]),
     )
 
 
-def tables(found: list[Profiled]) -> dict[str, pd.DataFrame]:
+def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
     """Return the stage's tables by the name of their file.
 
     ``profiles`` (`Profile.features` with ``seed_importance``), ``clusters`` and ``categories`` (as in
@@ -129,16 +139,16 @@ def tables(found: list[Profiled]) -> dict[str, pd.DataFrame]:
     """
     parts: dict[str, dict[str, pd.DataFrame]] = {"profiles": {}, "clusters": {}, "categories": {}}
     rows = []
-    for both in found:
-        ours, measured, trust = both.ours, both.ours.measured, both.ours.trust
-        seeds = pd.Series(scaled(both.seeds), measured.columns, name="seed_importance")
+    for result in results:
+        ours, measured, trust = result.ours, result.ours.measured, result.ours.trust
+        seeds = pd.Series(scale_importances(result.seeds), measured.columns, name="seed_importance")
         parts["profiles"][ours.application] = ours.features.join(seeds, on="stressor")
         parts["clusters"][ours.application] = ours.clusters
         parts["categories"][ours.application] = ours.categories
         row = {name: getattr(measured, name) for name in ("application", "metric", "better")}
         row |= {"enough": trust.enough, **asdict(trust), "leaders": ", ".join(trust.leaders)}
         row |= {name: "; ".join(getattr(trust, name)) for name in ("reasons", "unpredicted")}
-        rows.append(row | {"seed_stability": both.seed_stability, "our_stability": both.our_stability})
+        rows.append(row | {"seed_stability": result.seed_stability, "our_stability": result.our_stability})
     frames = {
         name: pd.concat(of_all, names=["application"]).reset_index("application").reset_index(drop=True)
         for name, of_all in parts.items()
@@ -148,38 +158,44 @@ def tables(found: list[Profiled]) -> dict[str, pd.DataFrame]:
 
 def profile_stage() -> None:
     """Profile every application by the method of seed 003 and ours, and write the tables."""
-    knobs = load(Fingerprints)
-    section = knobs.section
-    measured = _measured(section)
-    how = partial(profiled, params=section.profile, seed=knobs.seed)
-    found = side_by_side(how, measured, knobs.compute, "profile fingerprints")
-    seeds = {one.ours.application: one.seeds for one in found}
-    profiles = {one.ours.application: one.ours for one in found}
-    written = {**tables(found), "claims": claims(profiles, seeds, section.profile, knobs.seed)}
+    params = load(Fingerprints)
+    section = params.section
+    measured = _read_measured(section)
+    how = partial(profile_application, params=section.profile, seed=params.seed)
+    results = side_by_side(how, measured, params.compute, "profile fingerprints")
+    seeds = {result.ours.application: result.seeds for result in results}
+    profiles = {result.ours.application: result.ours for result in results}
+    written = {
+        **result_tables(results),
+        "claims": check_claims(profiles, seeds, section.profile, params.seed),
+    }
     write_tables(PLACES.profiled, written)
     trusted = int(written["trust"]["enough"].sum())
-    print(f"{len(found)} applications profiled, {trusted} of them can be trusted")  # noqa: T201
+    print(f"{len(results)} applications profiled, {trusted} of them can be trusted")  # noqa: T201
 
 
 def evaluate_stage() -> None:
     """Evaluate predictions on held-out CPU models."""
-    knobs = load(Fingerprints)
-    section = knobs.section
-    kept = [one.by_machine() for one in _measured(section)]
-    kept = [one for one in kept if len(np.unique(one.cpus)) > 1]
-    if not kept:
+    params = load(Fingerprints)
+    section = params.section
+    applications = [application.by_machine() for application in _read_measured(section)]
+    applications = [application for application in applications if len(np.unique(application.cpus)) > 1]
+    if not applications:
         raise InputError("all machines are of one CPU model; expected two or more", file=PLACES.processed)
     named, how = section.evaluate.entries, section.profile
-    tasks = [Forecast(one, named, how.confidence, how.boosting, knobs.seed) for one in kept]
-    found = side_by_side(forecast, tasks, knobs.compute, "evaluate fingerprints")
-    predictions, tolerance = pd.concat(found, ignore_index=True), section.evaluate.tolerance
+    tasks = [
+        Forecast(application, named, how.confidence, how.boosting, params.seed)
+        for application in applications
+    ]
+    forecasts = side_by_side(forecast_application, tasks, params.compute, "evaluate fingerprints")
+    predictions, tolerance = pd.concat(forecasts, ignore_index=True), section.evaluate.tolerance
     tables = {"oof": predictions, "accuracy": by_application(predictions, tolerance)}
     write_tables(PLACES.evaluated, tables)
-    summaries = entries(predictions, tolerance)
+    summaries = summarise_entries(predictions, tolerance)
     content = {
         "family": "fingerprints",
-        "data": _described(section, kept),
-        "seed": knobs.seed,
+        "data": _describe_data(section, applications),
+        "seed": params.seed,
         "tolerance": tolerance,
         "splits": {
             "grouped": {
@@ -188,23 +204,25 @@ def evaluate_stage() -> None:
                 "entries": summaries,
             }
         },
-        "champion": ranked(summaries)[0],
+        "champion": rank_models(summaries)[0],
     }
     write_json(PLACES.metrics, content)
-    of_predictions(content, "grouped", "median_error", by_median(predictions)).write(PLACES)
+    dvc_prediction_figures(content, "grouped", "median_error", by_median(predictions)).write(PLACES)
 
 
-def _measured(section: Fingerprints) -> list[Measured]:
+def _read_measured(section: Fingerprints) -> list[Measured]:
     table = FingerprintTable.read(PLACES.processed)
-    return [table.measured(name) for name in table.covering(section.profile.applications)]
+    return [
+        table.measurements_of(name) for name in table.covering_applications(section.profile.max_applications)
+    ]
 
 
-def _described(section: Fingerprints, measured: list[Measured]) -> dict[str, Any]:
+def _describe_data(section: Fingerprints, measured: list[Measured]) -> dict[str, Any]:
     return {
         "format": section.ingest.format,
         "path": section.ingest.path.as_posix(),
         "digest": digest_of(PLACES.processed / "features.parquet", PLACES.processed / "targets.parquet"),
-        "machines": len({machine for one in measured for machine in one.machines}),
-        "cpu_models": len({cpu for one in measured for cpu in one.cpus}),
+        "machines": len({machine for application in measured for machine in application.machines}),
+        "cpu_models": len({cpu for application in measured for cpu in application.cpus}),
         "applications": len(measured),
     }

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from data.fingerprints.params import TrustLimits
 from features.fingerprints.matrix import Measured
-from training.fingerprints.importance import STILL, HeldOut, log_rates, more_for, standardised
+from training.fingerprints.importance import (
+    STILL,
+    HeldOut,
+    log_rates,
+    needed_machines_factor,
+    standardise_columns,
+)
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -44,7 +50,7 @@ class Trust:
         Mean overlap (Jaccard) of the top five stressors between bootstrap resamples of the machines.
     leaders : tuple of str
         The stressors ahead of all others, in any order; empty if there are `reasons`.
-    leading : float
+    top_rank_stability : float
         Share of the resamples where they are ahead; without leaders, where the first stressor is.
     by : {"importance", "correlation"}
         The measure of the ranking that they lead.
@@ -60,7 +66,7 @@ class Trust:
     median_error: float
     stability: float
     leaders: tuple[str, ...]
-    leading: float
+    top_rank_stability: float
     by: Lens
     chance: float
     reasons: tuple[str, ...]
@@ -72,22 +78,26 @@ class Trust:
         return not self.reasons
 
     @property
-    def verdict(self) -> str:
+    def ranking_verdict(self) -> str:
         """The verdict on the ranking, in one line."""
-        return f"trusted: {self.told}" if self.enough else f"not enough diversity: {'; '.join(self.reasons)}"
+        return (
+            f"trusted: {self.leaders_text}"
+            if self.enough
+            else f"not enough diversity: {'; '.join(self.reasons)}"
+        )
 
     @property
-    def told(self) -> str:
+    def leaders_text(self) -> str:
         """The leaders, and how often they lead."""
         names = self.leaders
         who = f"{names[0]} comes" if len(names) == 1 else f"{', '.join(names)} in any order come"
-        return f"{who} first by {self.by} in {self.leading:.0%} of resamples"
+        return f"{who} first by {self.by} in {self.top_rank_stability:.0%} of resamples"
 
     @property
-    def predicting(self) -> str:
+    def prediction_verdict(self) -> str:
         """The verdict on predictions, in one line."""
-        why = "; ".join(self.unpredicted)
-        return f"predictions are not to be trusted: {why}" if why else "predictions are trusted"
+        reason = "; ".join(self.unpredicted)
+        return f"predictions are not to be trusted: {reason}" if reason else "predictions are trusted"
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,7 @@ class Lead:
     times: float
 
 
-def lead(shares: Floats, related: Floats, limit: float) -> Lead:
+def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
     """Find the stressors ahead of all others, by importance or by correlation.
 
     Importance is divided among correlated stressors, which hides a cause among many similar ones, although
@@ -117,23 +127,25 @@ def lead(shares: Floats, related: Floats, limit: float) -> Lead:
     (1 + n_resamples, n_columns), as measured in the first row; a group must be ahead in the share `limit` of
     the resamples.
     """
-    by_importance = leaders("importance", shares, limit)
-    by_correlation = leaders("correlation", related, limit)
+    by_importance = find_leaders("importance", shares, limit)
+    by_correlation = find_leaders("correlation", related, limit)
     first = np.argsort(-shares[0], kind="stable")[: len(by_correlation.columns)]
     same = set(first.tolist()) == set(by_correlation.columns)
     return by_correlation if same and by_correlation.share > by_importance.share else by_importance
 
 
-def leaders(by: Lens, values: Floats, limit: float) -> Lead:
+def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
     """Find the smallest group that leads; if no group does, the first column alone."""
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
-    groups = [_ahead(by, order[:most], order[most:], values[1:], limit) for most in range(1, largest + 1)]
+    groups = [
+        _lead_of_group(by, order[:size], order[size:], values[1:], limit) for size in range(1, largest + 1)
+    ]
     alone = Lead(by, (0,), 1.0, True, 0, 1.0)
     return next((group for group in groups if group.settled), groups[0] if groups else alone)
 
 
-def _ahead(by: Lens, group: Rows, others: Rows, resampled: Floats, limit: float) -> Lead:
+def _lead_of_group(by: Lens, group: Rows, others: Rows, resampled: Floats, limit: float) -> Lead:
     from scipy.stats import norm
 
     best = others[resampled[:, others].argmax(axis=1)]
@@ -159,19 +171,23 @@ class Chance:
     p_value: float
 
     @property
-    def times(self) -> float:
+    def machines_factor(self) -> float:
         """The factor of the number of machines that would make this correlation significant."""
         return (self.usual / self.correlation) ** 2 if self.correlation > 0 else np.inf
 
 
-def chance(measured: Measured, deals: int, level: float, seed: int) -> Chance:
+def chance_correlation(measured: Measured, deals: int, level: float, seed: int) -> Chance:
     """Compare the closest correlation with those of performances permuted among CPU models.
 
     The machines of a CPU model are near-copies: their common part is permuted as a whole, the rest among all
     machines. Taking the closest of all stressors allows for their number (Westfall and Young 1993).
     """
-    dealt = np.column_stack([measured.speed, _dealt(measured, deals, np.random.default_rng(seed))])
-    correlations = np.abs(standardised(log_rates(measured.x)).T @ standardised(dealt)) / len(dealt)
+    dealt = np.column_stack(
+        [measured.log_speed, _permute_speeds(measured, deals, np.random.default_rng(seed))]
+    )
+    correlations = np.abs(standardise_columns(log_rates(measured.x)).T @ standardise_columns(dealt)) / len(
+        dealt
+    )
     largest = correlations.max(axis=0)
     # a deal that changes nothing must count as equal in spite of rounding
     reached = largest >= largest[0] * (1 - STILL)
@@ -183,18 +199,21 @@ def chance(measured: Measured, deals: int, level: float, seed: int) -> Chance:
     )
 
 
-def _dealt(measured: Measured, deals: int, generator: np.random.Generator) -> Floats:
+def _permute_speeds(measured: Measured, deals: int, generator: np.random.Generator) -> Floats:
     """Return permuted performances, shape (n_machines, deals)."""
     names, rows = np.unique(measured.cpus, return_inverse=True)
-    common = np.bincount(rows, measured.speed) / np.bincount(rows)
-    left = measured.speed - common[rows]
+    common = np.bincount(rows, measured.log_speed) / np.bincount(rows)
+    left = measured.log_speed - common[rows]
     order = generator.permuted(np.tile(np.arange(len(names)), (deals, 1)), axis=1)
     return (common[order][:, rows] + generator.permuted(np.tile(left, (deals, 1)), axis=1)).T
 
 
-def few(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
+def too_few_messages(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
     """Yield a message for machines, and for CPU models, if they are too few for any result."""
-    for have, least, what in ((machines, limits.machines, "machines"), (cpus, limits.cpus, "CPU models")):
+    for have, least, what in (
+        (machines, limits.min_machines, "machines"),
+        (cpus, limits.min_cpus, "CPU models"),
+    ):
         if have < least:
             yield f"{have} {what}, fewer than {least}: {least - have} more are needed at least"
 
@@ -210,22 +229,22 @@ class Evidence:
     worth: HeldOut
 
     @property
-    def cpus(self) -> int:
+    def n_cpu_models(self) -> int:
         """The number of CPU models."""
         return len(np.unique(self.measured.cpus))
 
     @property
-    def units(self) -> int:
+    def n_units(self) -> int:
         """The number of units of resampling."""
-        return self.cpus if self.unit == "CPU models" else len(self.measured.y)
+        return self.n_cpu_models if self.unit == "CPU models" else len(self.measured.y)
 
-    def ranking(self, limits: TrustLimits, level: float) -> Iterator[str]:
+    def ranking_reasons(self, limits: TrustLimits, level: float) -> Iterator[str]:
         """Yield why the ranking cannot be trusted, and which machines would help."""
-        yield from few(len(self.measured.y), self.cpus, limits)
+        yield from too_few_messages(len(self.measured.y), self.n_cpu_models, limits)
         if self.chance.p_value > level:
             chance, named = self.chance, self.measured.columns[self.chance.closest]
-            advice = self._more(
-                chance.times,
+            advice = self._advise_machines(
+                chance.machines_factor,
                 f"on which {named} differs would tell whether it is the cause",
                 "it follows nothing that was measured: other stressors are needed, not other machines",
             )
@@ -235,54 +254,57 @@ class Evidence:
                 f"(p {chance.p_value:.3f}, more than {level:g}): {advice}"
             )
         if not self.lead.settled:
-            columns, scores = self.measured.columns, standardised(log_rates(self.measured.x))
+            columns, scores = self.measured.columns, standardise_columns(log_rates(self.measured.x))
             first, rival = self.lead.columns[0], self.lead.rival
             alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
             pair = f"on which {columns[first]} and {columns[rival]} differ"
-            advice = self._more(
+            advice = self._advise_machines(
                 self.lead.times, f"{pair} would tell", f"only machines {pair} would tell, no number of others"
             )
             yield (
                 f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
-                f"than {limits.leading:.0%}, its rival being {columns[rival]} (their rates correlate by "
+                f"than {limits.min_top_rank_stability:.0%}, its rival being {columns[rival]} (their rates "
+                "correlate by "
                 f"{alike:.2f}): {advice}"
             )
 
-    def predictions(self, limits: TrustLimits, seed: int) -> Iterator[str]:
+    def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:
         """Yield why predictions cannot be trusted, and which machines would help."""
-        yield from few(len(self.measured.y), self.cpus, limits)
-        if not self.worth.r2 >= limits.r2:
-            advice = self._more(
-                more_for(self.measured, self.worth.r2, limits.r2, seed),
+        yield from too_few_messages(len(self.measured.y), self.n_cpu_models, limits)
+        if not self.worth.r2 >= limits.min_r2:
+            advice = self._advise_machines(
+                needed_machines_factor(self.measured, self.worth.r2, limits.min_r2, seed),
                 "like these would reach it",
                 "more machines like these would hardly reach it, only more different ones",
             )
-            short = f"{limits.r2 - self.worth.r2:.2f} less than {limits.r2:g}"
+            short = f"{limits.min_r2 - self.worth.r2:.2f} less than {limits.min_r2:g}"
             yield f"R2 {self.worth.r2:.2f} on held-out CPU models, {short}: {advice}"
-        if self.worth.median_error > limits.error:
+        if self.worth.median_error > limits.max_median_error:
             off = f"median error {self.worth.median_error:.1%} on held-out CPU models"
-            yield f"{off}, more than {limits.error:.0%}"
+            yield f"{off}, more than {limits.max_median_error:.0%}"
 
-    def _more(self, times: float, fewer: str, hopeless: str) -> str:
+    def _advise_machines(self, times: float, fewer: str, hopeless: str) -> str:
         if not times <= MANY_TIMES:
             return hopeless
-        return f"about {ceil(self.units * max(times - 1, 0)) + 1} more {self.unit} {fewer}"
+        return f"about {ceil(self.n_units * max(times - 1, 0)) + 1} more {self.unit} {fewer}"
 
 
-def trust(given: Evidence, stability: float, limits: TrustLimits, level: float, seed: int) -> Trust:
+def judge_profile(
+    evidence: Evidence, stability: float, limits: TrustLimits, level: float, seed: int
+) -> Trust:
     """Judge a profile; `stability` is the overlap of the top five, `level` the significance level."""
-    reasons = tuple(given.ranking(limits, level))
-    names = () if reasons else tuple(given.measured.columns[column] for column in given.lead.columns)
+    reasons = tuple(evidence.ranking_reasons(limits, level))
+    names = () if reasons else tuple(evidence.measured.columns[column] for column in evidence.lead.columns)
     return Trust(
-        len(given.measured.y),
-        given.cpus,
-        given.worth.r2,
-        given.worth.median_error,
+        len(evidence.measured.y),
+        evidence.n_cpu_models,
+        evidence.worth.r2,
+        evidence.worth.median_error,
         stability,
         names,
-        given.lead.share,
-        given.lead.by,
-        given.chance.p_value,
+        evidence.lead.share,
+        evidence.lead.by,
+        evidence.chance.p_value,
         reasons,
-        tuple(given.predictions(limits, seed)),
+        tuple(evidence.prediction_reasons(limits, seed)),
     )

@@ -1,24 +1,24 @@
 """Training for the model family ``matrices``: from raw metrics of several runs to models."""
 
-from training.supply import TrainingSupply, lazily
+from training.plugins import TrainingPlugin, deferred_call
 
 _TRUSTED = (
-    "training.evaluation.thresholds.Promised",
-    "features.matrices.forms.Known",
+    "training.evaluation.thresholds.GuaranteedRate",
+    "features.matrices.forms.MetricStatistics",
     "features.matrices.projection.Projection",
     "training.matrices.engine.engine.FittedEngine",
     "training.matrices.engine.engine.Scheme",
     "training.matrices.engine.search.Calibration",
-    "training.matrices.engine.search.Chosen",
+    "training.matrices.engine.search.SearchResult",
     "training.matrices.engine.grouping.Grouping",
-    "training.matrices.engine.judges.Judges",
+    "training.matrices.engine.judges.GroupClassifiers",
     "training.matrices.engine.models.Nearest",
     "training.matrices.engine.validity_tree.ValidityTree",
 )
-SUPPLY = TrainingSupply(
-    train=lazily("training.matrices.stages:train_stage"),
-    evaluate=lazily("training.matrices.stages:evaluate_stage"),
-    promote=lazily("training.matrices.promote:promote_stage"),
-    unseen=lazily("training.matrices.promote:unseen"),
+PLUGIN = TrainingPlugin(
+    train=deferred_call("training.matrices.stages:train_stage"),
+    evaluate=deferred_call("training.matrices.stages:evaluate_stage"),
+    promote=deferred_call("training.matrices.promote:promote_stage"),
+    out_of_fold=deferred_call("training.matrices.promote:out_of_fold_source"),
     trusted=_TRUSTED,
 )

@@ -14,20 +14,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.chunks import RUNS, Cleaned, cleaned, dataset, part
+from data.matrices.chunks import RUNS, Cleaned, clean_chunks, open_runs, split_into_chunks
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of, replacing
-from features.matrices.chunks import CleanChunks, learned, rows_of
-from features.matrices.forms import ABOUT, Known, Rows, joined
+from features.matrices.chunks import CleanChunks, contrasted_rows, statistics_without_parts
+from features.matrices.forms import ABOUT, MetricStatistics, Rows, concat_rows
 from features.matrices.projection import Projection, RowMoments
 from training.estimators.catalogue import Params
-from training.matrices.engine.engine import FittedEngine, counts, with_cases
+from training.matrices.engine.engine import FittedEngine, count_by_group, groups_with_cases
 from training.matrices.engine.grouping import Grouping
-from training.matrices.engine.judges import Cases, Judges, fitted
+from training.matrices.engine.judges import Cases, GroupClassifiers, fit_classifier
 from training.matrices.engine.models import CATALOGUE, PAIRED
-from training.matrices.engine.search import SearchQuestion, search
-from training.matrices.engine.shape import PARTS, parted, require_both_labels
+from training.matrices.engine.search import SearchInput, search_params
+from training.matrices.engine.shape import PARTS, deal_to_parts, require_both_labels
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.schemes import Cell
@@ -48,20 +48,25 @@ class ShapedChunk:
     counted: pd.DataFrame
 
 
-def shape(
-    numbered: tuple[int, Path], *, chunks: CleanChunks, known: Sequence[Known], share: float, seed: int
+def shape_chunk(
+    numbered: tuple[int, Path],
+    *,
+    chunks: CleanChunks,
+    scales: Sequence[MetricStatistics],
+    share: float,
+    seed: int,
 ) -> ShapedChunk:
     """Write a chunk's feature rows to a file next to it; keep an expected `share` of them in memory."""
     number, source = numbered
-    rows, file = rows_of(chunks, known, source), source.with_name(_ROWS)
+    rows, file = contrasted_rows(chunks, scales, source), source.with_name(_ROWS)
     with replacing(file) as path:
         numbers = pd.DataFrame(rows.x, columns=[*rows.columns])
         whole = pd.concat([rows.about, numbers], axis="columns").assign(**{_LABEL: rows.y})
         whole.to_parquet(path, index=False)
     draw = np.random.default_rng([seed, number]).random(len(rows.y))
-    counted = counts(rows.about["group"].to_numpy(object), rows.y.astype(np.int64))
-    moments = RowMoments.of(rows.x) if len(rows.y) else None
-    return ShapedChunk(file, rows.of(draw < share), moments, counted)
+    counted = count_by_group(rows.about["group"].to_numpy(object), rows.y.astype(np.int64))
+    moments = RowMoments.from_rows(rows.x) if len(rows.y) else None
+    return ShapedChunk(file, rows.select_rows(draw < share), moments, counted)
 
 
 #: SEARCHED: approximate number of pairs for the search and for the fallback classifier. VALIDATED:
@@ -92,19 +97,19 @@ class LargeRecipe:
         remaining rows have the same label.
         """
         if self.cell.model not in CATALOGUE or self.cell.model in PAIRED:
-            known = ", ".join(name for name in CATALOGUE if name not in PAIRED)
-            raise InputError(f'model="{self.cell.model}"; expected one of: {known}')
-        chunks, cleaned_chunks = self.cleaned(source, work)
+            supported_models = ", ".join(name for name in CATALOGUE if name not in PAIRED)
+            raise InputError(f'model="{self.cell.model}"; expected one of: {supported_models}')
+        chunks, cleaned_chunks = self.clean_chunks(source, work)
         # scales are learned from all chunks before pairs are contrasted; see `RowSettings.make_rows`
-        learnt = learned(chunks, self.compute)
+        learnt = statistics_without_parts(chunks, self.compute)
         share = min(1.0, SEARCHED / max(1, chunks.pairs))
-        task = partial(shape, chunks=chunks, known=learnt, share=share, seed=self.seed)
+        task = partial(shape_chunk, chunks=chunks, scales=learnt, share=share, seed=self.seed)
         shaped = side_by_side(task, list(enumerate(chunks.files)), self.compute, "contrast pairs")
-        engine = self.learned(learnt[0], shaped)
-        some = MatrixTables.joined([chunk.some for chunk in cleaned_chunks])
+        engine = self.fit_engine(learnt[0], shaped)
+        some = MatrixTables.join_tables([chunk.some for chunk in cleaned_chunks])
         by_analysts = any(chunk.by_analysts for chunk in cleaned_chunks)
-        digest = digest_of(*map(Path, sorted(dataset(source).files)))
-        card = EngineCard.of(
+        digest = digest_of(*map(Path, sorted(open_runs(source).files)))
+        card = EngineCard.from_engine(
             engine,
             self.cell,
             some.metrics,
@@ -115,39 +120,39 @@ class LargeRecipe:
         )
         return TrainedEngine(engine, ValidityTree.fit(some, self.seed) if by_analysts else None, card)
 
-    def cleaned(self, source: Path, work: Path) -> tuple[CleanChunks, list[Cleaned]]:
+    def clean_chunks(self, source: Path, work: Path) -> tuple[CleanChunks, list[Cleaned]]:
         """Split the runs of `source` into chunks and drop invalid runs.
 
         Returns the chunks to learn from, and the result of cleaning each chunk.
         """
-        chunks = part(source, work.resolve(), self.runs)
+        chunks = split_into_chunks(source, work.resolve(), self.runs)
         parts = PARTS if len(chunks.workloads) >= PARTS else 1
-        of_part = parted(chunks.workloads, self.seed) % parts
-        clean = cleaned(
+        of_part = deal_to_parts(chunks.workloads, self.seed) % parts
+        clean = clean_chunks(
             source, chunks, of_part, self.compute, missing=self.missing, some=VALIDATED, seed=self.seed
         )
         return CleanChunks(
             tuple(chunk.file for chunk in clean if chunk.valid),
-            tuple(clean[0].some.raw),
+            tuple(clean[0].some.raw_metrics),
             tuple(sorted(chunks.workloads["group"].unique())),
             sum(chunk.valid for chunk in clean),
             sum(chunk.pairs for chunk in clean),
             parts,
         ), clean
 
-    def learned(self, known: Known, shaped: Sequence[ShapedChunk]) -> FittedEngine:
+    def fit_engine(self, scales: MetricStatistics, shaped: Sequence[ShapedChunk]) -> FittedEngine:
         """Fit the shared parts to a sample of the pairs, and each group's classifier to all its pairs."""
         scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
         counted = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
         require_both_labels(int(counted["abnormal"].sum()), int(counted["rows"].sum()))
-        rows, groups = joined([chunk.some for chunk in shaped]), with_cases(counted)
+        rows, groups = concat_rows([chunk.some for chunk in shaped]), groups_with_cases(counted)
         moments = reduce(add, [chunk.moments for chunk in shaped if chunk.moments is not None])
-        projection = Projection.of_moments(moments, rows.beside, scheme.components or 0)
-        cases = Cases.of(rows, projection, plain=scheme.tuned)
-        question = SearchQuestion(
+        projection = Projection.from_moments(moments, rows.n_other_columns, scheme.components or 0)
+        cases = Cases.from_rows(rows, projection, plain=scheme.tuned)
+        question = SearchInput(
             model, cases, groups, scheme.components, scheme.balance, scheme.tuned, {}, seed
         )
-        chosen = search(question, self.trials)
+        chosen = search_params(question, self.trials)
         params, everything = chosen.params, cases.y >= 0
         task = partial(
             fit_group,
@@ -155,15 +160,19 @@ class LargeRecipe:
             cell=self.cell,
             params=params,
             projection=projection,
-            like=rows.of(rows.y > 1),
+            like=rows.select_rows(rows.y > 1),
             seed=seed,
         )
         own_groups = groups if params["share"] else ()
-        own = dict(zip(own_groups, side_by_side(task, own_groups, self.compute, "fit groups"), strict=True))
-        shared = Judges.fit(model, params, cases, chosen=everything, groups=(), seed=seed)
-        judges = Judges(own, shared.fallback, float(params["share"]), params["components"])
+        group_classifiers = dict(
+            zip(own_groups, side_by_side(task, own_groups, self.compute, "fit groups"), strict=True)
+        )
+        shared = GroupClassifiers.fit(model, params, cases, chosen=everything, groups=(), seed=seed)
+        judges = GroupClassifiers(
+            group_classifiers, shared.fallback, float(params["share"]), params["components"]
+        )
         return FittedEngine(
-            scheme, self.cell.model, scheme.form, known, Grouping("given"), projection, judges, chosen
+            scheme, self.cell.model, scheme.form, scales, Grouping("given"), projection, judges, chosen
         )
 
 
@@ -182,6 +191,8 @@ def fit_group(
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)
     x: NDArray[np.float64] = whole[[*like.columns]].to_numpy(np.float64)
     y = whole[_LABEL].to_numpy(np.float64)
-    rows = Rows(x, like.columns, whole[[*ABOUT]], y, like.blocks, like.beside)
-    cases = Cases.of(rows, projection, plain=cell.scheme.tuned)
-    return fitted(CATALOGUE[cell.model], params, cases.leading(params["components"]), cases.y, seed)
+    rows = Rows(x, like.columns, whole[[*ABOUT]], y, like.blocks, like.n_other_columns)
+    cases = Cases.from_rows(rows, projection, plain=cell.scheme.tuned)
+    return fit_classifier(
+        CATALOGUE[cell.model], params, cases.leading_columns(params["components"]), cases.y, seed
+    )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
-from training.evaluation.metrics import summary
+from training.evaluation.metrics import summarise_entry
 from training.matrices.engine.engine import Scheme
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Alarms
@@ -23,24 +23,33 @@ from training.matrices.fitting import (
     FoldPart,
     MatrixExamples,
     Mistakes,
-    all_held,
-    row,
-    spread,
-    total,
+    accuracy_spread,
+    add_mistakes,
+    judge_all_fits,
+    results_row,
 )
-from training.matrices.judging import judge
-from training.matrices.promote import ranked
-from training.matrices.schemes import FOLLOWED, GROUPED, RAW, AblationStep, Cell, TableRow, words
+from training.matrices.judging import judge_tables
+from training.matrices.promote import rank_by_precision
+from training.matrices.schemes import FOLLOWED, GROUPED, RAW, AblationStep, Cell, TableRow, describe_scheme
 
 Floats = NDArray[np.float64]
 
 #: Columns of served.parquet that come from a verdict; ``fold`` and ``status`` are inserted between them.
-TOLD = ("pair_id", "workload", "group", "verdict", "probability", "baseline_runs", "target_runs", "reason")
-SERVED_COLUMNS = (*TOLD[:3], "fold", *TOLD[3:5], "status", *TOLD[5:])
+VERDICT_COLUMNS = (
+    "pair_id",
+    "workload",
+    "group",
+    "verdict",
+    "probability",
+    "baseline_runs",
+    "target_runs",
+    "reason",
+)
+SERVED_COLUMNS = (*VERDICT_COLUMNS[:3], "fold", *VERDICT_COLUMNS[3:5], "status", *VERDICT_COLUMNS[5:])
 
 
 @dataclass(frozen=True)
-class Checked:
+class FoldTask:
     """Training runs with flags; test runs without, with the metrics of `train` and as `measured`."""
 
     fold: int
@@ -57,10 +66,10 @@ def served_and_validity(
     workload, tasks = examples.tables.runs["workload"], []
     for fold in sorted(fold_of.unique()):
         inside = workload.isin(fold_of.index[fold_of == fold]).to_numpy(bool)
-        test = examples.tables.of_runs(inside).without_flags()
-        measured = examples.measured.of_runs(inside).without_flags()
-        tasks.append(Checked(int(fold), examples.tables.of_runs(~inside), test, measured, recipe))
-    verdicts, rejected = zip(*side_by_side(answered, tasks, compute, "answers of matrices"), strict=True)
+        test = examples.tables.select_runs(inside).without_flags()
+        measured = examples.measured.select_runs(inside).without_flags()
+        tasks.append(FoldTask(int(fold), examples.tables.select_runs(~inside), test, measured, recipe))
+    verdicts, rejected = zip(*side_by_side(judge_fold, tasks, compute, "answers of matrices"), strict=True)
     abnormal = examples.pairs.set_index("pair_id")["abnormal"]
     served = pd.concat(verdicts, ignore_index=True)
     served = served[served["pair_id"].isin(abnormal.index)]
@@ -69,7 +78,7 @@ def served_and_validity(
     return served, _validity_table(rejected, examples)
 
 
-def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
+def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Train on a fold's training runs and judge its test runs.
 
     Returns served.parquet without ``status``, and ``run_id, fold, tree``: whether the validity tree rejects a
@@ -79,11 +88,11 @@ def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     with config_context(assume_finite=True, skip_parameter_validation=True):
         trained = task.recipe.train(task.train)
-    verdicts = pd.DataFrame(judge(trained, task.measured, drivers=0).verdicts)
-    served = verdicts[list(TOLD)].astype({"probability": "float64"}).assign(fold=task.fold)
+    verdicts = pd.DataFrame(judge_tables(trained, task.measured, n_attributions=0).verdicts)
+    served = verdicts[list(VERDICT_COLUMNS)].astype({"probability": "float64"}).assign(fold=task.fold)
     if trained.validity is None:
         return served, pd.DataFrame(columns=["run_id", "fold", "tree"])
-    runs = trained.validity.judged(task.test)
+    runs = trained.validity.judge_runs(task.test)
     return served, runs[["run_id"]].assign(fold=task.fold, tree=runs["invalid"].to_numpy(bool))
 
 
@@ -94,22 +103,24 @@ def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
         "fails": int((rows["status"] == "fail").sum()),
         "invalid": int((rows["verdict"] == "invalid").sum()),
     }
-    return summary(rows.assign(kind="served", repeat=0)) | counts
+    return summarise_entry(rows.assign(kind="served", repeat=0)) | counts
 
 
-def _validity_table(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
+def _validity_table(tree_verdicts: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
     """Return validity.parquet: runs rejected by rules, tree, or either, against the analysts' flags."""
-    if not any(len(runs) for runs in found):
+    if not any(len(runs) for runs in tree_verdicts):
         return pd.DataFrame(columns=["judge", "fold", "kind", "runs", "rejected"])
     rules = ~examples.decisions.runs["kept"].to_numpy(bool)
     runs = examples.measured.runs[["run_id", "valid"]].assign(rules=rules)
-    known = runs[runs["valid"].notna()].merge(pd.concat(found), on="run_id", validate="one_to_one")
+    flagged_runs = runs[runs["valid"].notna()].merge(
+        pd.concat(tree_verdicts), on="run_id", validate="one_to_one"
+    )
     kinds = examples.measured.causes.set_index("run_id")["invalid_kind"]
-    kind = known["run_id"].map(kinds[~kinds.index.duplicated()]).astype("str").fillna("")
-    wrong = ~known["valid"].astype(bool)
+    kind = flagged_runs["run_id"].map(kinds[~kinds.index.duplicated()]).astype("str").fillna("")
+    wrong = ~flagged_runs["valid"].astype(bool)
     kind = kind.mask(wrong & (kind == ""), "unknown").where(wrong, "")
-    known = known.assign(kind=kind, both=known["rules"] | known["tree"])
-    rows = known.melt(["fold", "kind"], ["rules", "tree", "both"], "judge", "rejected")
+    flagged_runs = flagged_runs.assign(kind=kind, both=flagged_runs["rules"] | flagged_runs["tree"])
+    rows = flagged_runs.melt(["fold", "kind"], ["rules", "tree", "both"], "judge", "rejected")
     counted = rows.groupby(["judge", "fold", "kind"], sort=True)["rejected"].agg(["size", "sum"])
     return counted.reset_index().rename(columns={"size": "runs", "sum": "rejected"})
 
@@ -133,15 +144,17 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
 
 def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
     """Return groups.parquet: each test case's given group, and the automatic group of most of its runs."""
-    valid = examples.tables.of_runs(examples.tables.runs["valid"].to_numpy(bool))
-    groups = Grouping.of("automatic", valid, valid.raw, seed).applied(valid).runs["group"]
+    valid = examples.tables.select_runs(examples.tables.runs["valid"].to_numpy(bool))
+    groups = (
+        Grouping.from_tables("automatic", valid, valid.raw_metrics, seed).assign_groups(valid).runs["group"]
+    )
     cases = valid.runs[["workload", "group"]].assign(automatic=groups.to_numpy()).groupby("workload")
     return cases.agg(
         group=("group", "first"), automatic=("automatic", lambda names: names.mode().iloc[0])
     ).reset_index()
 
 
-def agreement(table: pd.DataFrame) -> dict[str, float | int]:
+def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
     """Return the number of given and automatic groups, and the adjusted Rand index of the two groupings."""
     from sklearn.metrics import adjusted_rand_score
 
@@ -158,7 +171,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Opponent:
+class ReferenceMethod:
     """A reference method: a score by ``pair_id``, and the least score of an abnormal pair.
 
     The threshold has the highest balanced accuracy on the same pairs that it is scored on, which favours the
@@ -170,7 +183,7 @@ class Opponent:
     threshold: float
 
 
-def opponents(tables: MatrixTables, abnormal: pd.Series) -> list[Opponent]:
+def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[ReferenceMethod]:
     """Return the reference methods: the largest z-score over raw metrics, and the number beyond 3 sigma.
 
     The z-score of a metric is the difference of the means of both sides in standard deviations of the
@@ -180,23 +193,23 @@ def opponents(tables: MatrixTables, abnormal: pd.Series) -> list[Opponent]:
     """
     methods = []
     for suffix, pooled in (("", False), (", pooled noise", True)):
-        scores = zscores(tables, pooled=pooled).reindex(abnormal.index)
+        scores = raw_zscores(tables, pooled=pooled).reindex(abnormal.index)
         for name, score in (
             (f"largest z{suffix}", scores.max(axis="columns")),
             (f"metrics beyond 3 sigma{suffix}", (scores > SIGMAS).sum(axis="columns").astype("float64")),
         ):
-            known = score.fillna(0.0)
-            cut = best_threshold(abnormal.to_numpy(bool), known.to_numpy(np.float64))
-            methods.append(Opponent(name, known, cut))
+            filled_score = score.fillna(0.0)
+            cut = best_threshold(abnormal.to_numpy(bool), filled_score.to_numpy(np.float64))
+            methods.append(ReferenceMethod(name, filled_score, cut))
     return methods
 
 
-def zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
+def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
     """Return the absolute z-score of every raw metric, pairs x metrics.
 
     Infinite where the baseline does not vary and the target differs; NaN where a side was not measured.
     """
-    runs, metrics = tables.runs, tables.raw
+    runs, metrics = tables.runs, tables.raw_metrics
     sides = runs.groupby(["pair_id", "side"], sort=False)[metrics]
     mean, variance = (frame.unstack("side") for frame in (sides.mean(), sides.var()))
     baseline, target = (mean.xs(side, axis="columns", level="side") for side in ("baseline", "target"))
@@ -228,19 +241,19 @@ RATES = 4
 DIMENSIONS = (5, 10, 25, 50, 100)
 
 
-def drawn(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return curves.parquet and times.parquet (figure 7); only the parameter of each figure varies."""
     train, seed = folds[0].train, evaluation.seed
     valid = train.runs[train.runs["valid"]]
     abnormal = int(valid["abnormal"].fillna(value=False).sum())
-    settings = list(_settings((len(valid) - abnormal) / abnormal, len(train.raw)))
+    settings = list(_curve_settings((len(valid) - abnormal) / abnormal, len(train.raw_metrics)))
     points = [
         (figure, x, EngineFit(Cell(model, scheme), part, 0, seed, fixed))
         for part in folds
         for model in FOLLOWED
         for figure, x, scheme, fixed in settings
     ]
-    fitted = all_held([fit for _, _, fit in points], evaluation.compute, "figures of matrices")
+    fitted = judge_all_fits([fit for _, _, fit in points], evaluation.compute, "figures of matrices")
     keys = ["figure", "model", "grouping", "x"]
     rows = pd.DataFrame(
         (figure, fit.cell.model, fit.cell.scheme.grouping, x, cell.vectors, cell.seconds)
@@ -249,9 +262,9 @@ def drawn(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.DataFrame, 
     curves, times = [], []
     for key, of_folds in rows.groupby(keys, sort=True):
         counts, about = list(of_folds["counts"]), dict(zip(keys, key, strict=True))
-        accuracy = total(counts).balanced_accuracy
+        accuracy = add_mistakes(counts).balanced_accuracy
         curves.append(
-            {**about, "folds": len(counts), "balanced_accuracy": accuracy, "spread": spread(counts)}
+            {**about, "folds": len(counts), "balanced_accuracy": accuracy, "spread": accuracy_spread(counts)}
         )
         if about["figure"] == DIMENSION:
             seconds = of_folds["seconds"].mean()
@@ -259,7 +272,9 @@ def drawn(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.DataFrame, 
     return pd.DataFrame(curves), pd.DataFrame(times)
 
 
-def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Scheme, dict[str, float | str]]]:
+def _curve_settings(
+    ratio: float, columns: int
+) -> Iterator[tuple[int, float, Scheme, dict[str, float | str]]]:
     """Yield figure, x, scheme and fixed parameters; `ratio`: normal per abnormal vectors."""
     for x in COST_RATIOS:
         yield COST, x, RAW, {"cost_ratio": x}
@@ -287,49 +302,52 @@ class Evaluation:
     seed: int
     compute: Compute
     alarms: Alarms | None = None
-    found: dict[Cell, list[CellAnswers]] = field(default_factory=dict)
+    answers_by_cell: dict[Cell, list[CellAnswers]] = field(default_factory=dict)
 
-    def add(self, cells: Iterable[Cell], title: str) -> None:
+    def fit_cells(self, cells: Iterable[Cell], title: str) -> None:
         """Fit those `cells` that are not fitted yet, in every fold."""
-        new = [cell for cell in dict.fromkeys(cells) if cell not in self.found]
+        new = [cell for cell in dict.fromkeys(cells) if cell not in self.answers_by_cell]
         fits = [
             EngineFit(cell, part, self.trials, self.seed, alarms=self.alarms if cell.scheme.tuned else None)
             for cell in new
             for part in self.parts
         ]
-        answers = iter(all_held(fits, self.compute, f"{title} of matrices"))
-        self.found |= {cell: [next(answers) for _ in self.parts] for cell in new}
+        answers = iter(judge_all_fits(fits, self.compute, f"{title} of matrices"))
+        self.answers_by_cell |= {cell: [next(answers) for _ in self.parts] for cell in new}
 
     @property
-    def abnormal(self) -> pd.Series:
+    def abnormal_pairs(self) -> pd.Series:
         """Whether each pair is abnormal, by ``pair_id``."""
         return self.examples.pairs.set_index("pair_id")["abnormal"]
 
-    def counted(self, rows: Iterable[TableRow] | Iterable[AblationStep]) -> pd.DataFrame:
+    def results_table(self, rows: Iterable[TableRow] | Iterable[AblationStep]) -> pd.DataFrame:
         """Return tables.parquet or ablation.parquet.
 
         Columns of optional numbers are floats even where all are missing.
         """
-        truth = self.abnormal
+        truth = self.abnormal_pairs
         table = pd.DataFrame(
-            entry.columns | row(self.found[entry.cell], truth, entry.printed) for entry in rows
+            entry.first_columns | results_row(self.answers_by_cell[entry.cell], truth, entry.printed)
+            for entry in rows
         )
         numbers = [name for name in table if name.startswith("seed_") or name == "components"]
         return table.astype(dict.fromkeys(numbers, "float64"))
 
-    def verdicts(self, cells: Iterable[Cell]) -> pd.DataFrame:
+    def oof_table(self, cells: Iterable[Cell]) -> pd.DataFrame:
         """Return oof.parquet: the verdicts of these cells and of the reference methods on every pair."""
         verdicts = [
-            pd.concat([fold.pairs.assign(fold=fold.fold) for fold in self.found[cell]]).assign(
-                entry=cell.entry, kind="model", scheme=words(cell.scheme), model=cell.model
+            pd.concat([fold.pairs.assign(fold=fold.fold) for fold in self.answers_by_cell[cell]]).assign(
+                entry=cell.entry_name, kind="model", scheme=describe_scheme(cell.scheme), model=cell.model
             )
             for cell in cells
         ]
         of_parts = [part.test.runs["pair_id"].drop_duplicates() for part in self.parts]
         folds = np.repeat([part.fold for part in self.parts], [len(pairs) for pairs in of_parts])
         fold_of = pd.Series(folds, pd.Index(pd.concat(of_parts), name="pair_id"))
-        truth = self.abnormal
-        for method in opponents(self.examples.testing(fold_of.index), truth[truth.index.isin(fold_of.index)]):
+        truth = self.abnormal_pairs
+        for method in reference_methods(
+            self.examples.runs_to_judge(fold_of.index), truth[truth.index.isin(fold_of.index)]
+        ):
             score = method.score
             rows = pd.DataFrame({"pair_id": score.index, "fold": fold_of.loc[score.index].to_numpy()})
             about = {"entry": method.name, "kind": "opponent", "scheme": "", "model": "", "group_used": ""}
@@ -340,8 +358,10 @@ class Evaluation:
         caused = measured.causes[measured.causes["cause"].fillna("") != ""]
         of_runs = caused.merge(measured.runs[["run_id", "pair_id"]], on="run_id", validate="many_to_one")
         causes = of_runs.drop_duplicates("pair_id")[["pair_id", "cause", "cause_size"]]
-        known = self.examples.pairs.merge(causes, on="pair_id", how="left", validate="one_to_one")
-        rows = pd.concat(verdicts, ignore_index=True).merge(known, on="pair_id", validate="many_to_one")
+        labelled_pairs = self.examples.pairs.merge(causes, on="pair_id", how="left", validate="one_to_one")
+        rows = pd.concat(verdicts, ignore_index=True).merge(
+            labelled_pairs, on="pair_id", validate="many_to_one"
+        )
         verdict, status = (np.where(rows[name], "fail", "pass") for name in ("judged", "abnormal"))
         cause = rows["cause"].fillna("")
         rows = rows.assign(split=self.split, repeat=0, verdict=verdict, status=status, cause=cause)
@@ -354,7 +374,7 @@ OOF_COLUMNS = (
 )
 
 
-def selected(oof: pd.DataFrame) -> dict[str, Any]:
+def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     """Summarise the best model of the other folds on every fold.
 
     The champion is the best of many models on the same pairs that its figures come from, which are therefore
@@ -364,6 +384,8 @@ def selected(oof: pd.DataFrame) -> dict[str, Any]:
     chosen = []
     for fold in sorted(models["fold"].unique()):
         others = models[models["fold"] != fold]
-        summaries = {str(name): summary(rows) for name, rows in others.groupby("entry", sort=True)}
-        chosen.append(models[(models["fold"] == fold) & (models["entry"] == ranked([summaries])[0])])
-    return summary(pd.concat(chosen).assign(kind="selection"))
+        summaries = {str(name): summarise_entry(rows) for name, rows in others.groupby("entry", sort=True)}
+        chosen.append(
+            models[(models["fold"] == fold) & (models["entry"] == rank_by_precision([summaries])[0])]
+        )
+    return summarise_entry(pd.concat(chosen).assign(kind="selection"))

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from data.matrices.validity import MatrixDecisions, unjudgeable
+from data.matrices.validity import MatrixDecisions, unjudgeable_pairs
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms
-from training.matrices.engine.shape import NONE, Caused, asked, causes
+from training.matrices.engine.shape import NONE, CausedCases, make_test_rows, pair_causes
 from training.matrices.schemes import Cell, Printed
 
 Flags = NDArray[np.bool_]
 
 
-def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
+def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     """Deal test cases to folds that have normal and abnormal pairs each; fewer than `folds` where necessary.
 
     Test cases with most abnormal pairs come first. Each goes to the fold with the fewest test cases of its
@@ -38,7 +38,7 @@ def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     )
     cases = cases.sample(frac=1, random_state=seed).sort_values("abnormal", ascending=False, kind="stable")
     for number in range(min(folds, len(cases)), 1, -1):
-        fold_of = pd.Series(_dealt(cases, number), cases.index)
+        fold_of = pd.Series(_fold_of_cases(cases, number), cases.index)
         kinds = pairs["abnormal"].groupby(pairs["workload"].map(fold_of)).nunique()
         if len(kinds) == number and (kinds == 2).all():  # noqa: PLR2004 - normal and abnormal
             return fold_of
@@ -46,7 +46,7 @@ def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     raise InputError(f"{abnormal}; two folds need normal and abnormal pairs each", place="test cases")
 
 
-def dealt_pairs(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
+def deal_pairs_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     """Deal pairs (``pair_id, abnormal``) to folds with equal shares of abnormal ones.
 
     Returns the fold, from 0, by ``pair_id``; fewer than `folds` where a label has fewer pairs.
@@ -62,7 +62,7 @@ def dealt_pairs(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     return pd.Series(fold, pd.Index(pairs["pair_id"]))
 
 
-def _dealt(cases: pd.DataFrame, number: int) -> list[int]:
+def _fold_of_cases(cases: pd.DataFrame, number: int) -> list[int]:
     of_group = {group: np.zeros(number, int) for group in cases["group"].unique()}
     abnormal, size = np.zeros(number, int), np.zeros(number, int)
     folds = []
@@ -96,41 +96,43 @@ class MatrixExamples:
         tables, decisions = MatrixTables.read(interim), MatrixDecisions.read(processed)
         names = (interim / "matrices", interim / "metrics", processed / "valid", processed / "valid_metrics")
         # the files that the verdicts depend on
-        return cls.of(tables, decisions, digest_of(*(name.with_suffix(".parquet") for name in names)))
+        return cls.from_tables(
+            tables, decisions, digest_of(*(name.with_suffix(".parquet") for name in names))
+        )
 
     @classmethod
-    def of(cls, tables: MatrixTables, decisions: MatrixDecisions, digest: str) -> MatrixExamples:
+    def from_tables(cls, tables: MatrixTables, decisions: MatrixDecisions, digest: str) -> MatrixExamples:
         """Flag the runs of `tables` by `decisions`; InputError if no pair that can be judged has a label."""
-        flagged = decisions.flagged(tables)
-        pairs = _pairs(flagged.runs)
+        flagged = decisions.flag_valid_runs(tables)
+        pairs = _scorable_pairs(flagged.runs)
         if pairs.empty:
             raise InputError("no pair that can be judged has a label to learn from", place="pairs")
         return cls(flagged, pairs, decisions, tables, digest)
 
     @property
-    def flagged(self) -> bool:
+    def has_invalid_flags(self) -> bool:
         """Whether an analyst has flagged any run invalid, so that a validity tree can be learned."""
         return bool((~self.measured.runs["valid"].fillna(value=True)).any())
 
-    def without(self, named: pd.Index) -> MatrixTables:
+    def runs_without(self, named: pd.Index) -> MatrixTables:
         """Return all runs except those of these test cases, or pairs: the name of the index says which."""
-        return self.tables.of_runs((~self.tables.runs[named.name].isin(named)).to_numpy(bool))
+        return self.tables.select_runs((~self.tables.runs[named.name].isin(named)).to_numpy(bool))
 
-    def testing(self, named: pd.Index) -> MatrixTables:
+    def runs_to_judge(self, named: pd.Index) -> MatrixTables:
         """Return the valid runs of the scored pairs of these test cases, or pairs, without flags."""
         pairs = self.pairs.loc[self.pairs[named.name].isin(named), "pair_id"]
         runs = self.tables.runs
         chosen = runs["pair_id"].isin(pairs) & runs["valid"]
-        return self.tables.of_runs(chosen.to_numpy(bool)).without_flags()
+        return self.tables.select_runs(chosen.to_numpy(bool)).without_flags()
 
-    def truth(self) -> pd.Series:
+    def truth_of_runs(self) -> pd.Series:
         """Return by ``run_id`` whether each valid run is abnormal; a run without a label is normal."""
         runs = self.tables.runs[self.tables.runs["valid"]]
         return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
 
 
-def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
-    reasons = unjudgeable(runs, runs["valid"].to_numpy(bool))
+def _scorable_pairs(runs: pd.DataFrame) -> pd.DataFrame:
+    reasons = unjudgeable_pairs(runs, runs["valid"].to_numpy(bool))
     target = runs[(runs["side"] == SIDES[1]) & runs["valid"] & runs["abnormal"].notna()]
     pairs = target.groupby("pair_id", sort=False).agg(
         workload=("workload", "first"), group=("group", "first"), abnormal=("abnormal", "any")
@@ -149,7 +151,7 @@ class Mistakes:
     false_negative: int
 
     @classmethod
-    def of(cls, abnormal: Flags, judged: Flags) -> Mistakes:
+    def from_flags(cls, abnormal: Flags, judged: Flags) -> Mistakes:
         """Count errors; both arrays have the shape (n_cases,)."""
         wrong = abnormal != judged
         counted = (abnormal, wrong & judged, wrong & abnormal)
@@ -179,36 +181,40 @@ class CellAnswers:
     seconds: float
 
 
-def row(found: Sequence[CellAnswers], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:
+def results_row(
+    fold_answers: Sequence[CellAnswers], abnormal: pd.Series, printed: Printed | None
+) -> dict[str, Any]:
     """Return the columns of tables.parquet from ``folds`` on; `printed` has the figures of seed 001."""
     pairs = [
-        Mistakes.of(abnormal.loc[fold.pairs["pair_id"]].to_numpy(bool), fold.pairs["judged"].to_numpy(bool))
-        for fold in found
+        Mistakes.from_flags(
+            abnormal.loc[fold.pairs["pair_id"]].to_numpy(bool), fold.pairs["judged"].to_numpy(bool)
+        )
+        for fold in fold_answers
     ]
-    vectors, targets = [fold.vectors for fold in found], [fold.targets for fold in found]
-    of_vectors = total(vectors)
+    vectors, targets = [fold.vectors for fold in fold_answers], [fold.targets for fold in fold_answers]
+    of_vectors = add_mistakes(vectors)
     columns: dict[str, Any] = {
-        "folds": len(found),
+        "folds": len(fold_answers),
         "vectors": of_vectors.cases,
         "abnormal": of_vectors.abnormal,
     }
     for prefix, folds in (("", vectors), ("target_", targets), ("pair_", pairs)):
-        whole = total(folds)
+        whole = add_mistakes(folds)
         columns[f"{prefix}balanced_accuracy"] = whole.balanced_accuracy
-        columns[f"{prefix}spread"] = spread(folds)
+        columns[f"{prefix}spread"] = accuracy_spread(folds)
         columns[f"{prefix}false_positive"] = whole.false_positive
         columns[f"{prefix}false_negative"] = whole.false_negative
     names = Printed.__dataclass_fields__
     return columns | {f"seed_{name}": printed and getattr(printed, name) for name in names}
 
 
-def spread(folds: Sequence[Mistakes]) -> float:
+def accuracy_spread(folds: Sequence[Mistakes]) -> float:
     """Return the standard deviation of the balanced accuracy over the folds that have both classes."""
     scores = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
     return float(np.std(scores)) if scores else float("nan")
 
 
-def total(counts: Sequence[Mistakes]) -> Mistakes:
+def add_mistakes(counts: Sequence[Mistakes]) -> Mistakes:
     """Add up the counts of all folds."""
     return Mistakes(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))
 
@@ -223,37 +229,37 @@ class FoldPart:
     truth: pd.Series
 
 
-def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
+def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
     """Split by the fold of each test case, or of each pair: ``fold_of.index.name`` says which.
 
     Runs of pairs that cannot be scored are only trained on.
     """
-    truth, folds = examples.truth(), []
+    truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):
         inside = fold_of.index[fold_of == fold]
-        test, train = examples.testing(inside), examples.without(inside)
+        test, train = examples.runs_to_judge(inside), examples.runs_without(inside)
         folds.append(FoldPart(int(fold), train, test, truth.loc[test.runs["run_id"]]))
     return folds
 
 
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
     """Split so that training and test share neither cause nor test case; empty without known causes."""
-    pairs, truth, runs = examples.pairs, examples.truth(), examples.tables.runs
-    known = causes(examples.tables)
-    cause = np.array([known.get(pair, NONE) for pair in pairs["pair_id"]], object)
+    pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
+    cause_by_pair = pair_causes(examples.tables)
+    cause = np.array([cause_by_pair.get(pair, NONE) for pair in pairs["pair_id"]], object)
     workload = pairs["workload"].to_numpy(object)
-    number = min(number, len(set(known.values())), len(set(workload)))
+    number = min(number, len(set(cause_by_pair.values())), len(set(workload)))
     if number < len(("train", "test")):
         return []
-    part = pairs["workload"].map(dealt(pairs, number, seed)).to_numpy(np.intp)
+    part = pairs["workload"].map(deal_to_folds(pairs, number, seed)).to_numpy(np.intp)
     scored, folds = runs["pair_id"].isin(pairs["pair_id"]), []
-    splits = Caused(workload, cause, pairs["abnormal"].to_numpy(bool)).parted(part, seed)
+    splits = CausedCases(workload, cause, pairs["abnormal"].to_numpy(bool)).split_cases(part, seed)
     for fold, split in enumerate(splits):
-        test = examples.testing(pd.Index(pairs["pair_id"][split.asked]))
-        learned = runs["pair_id"].isin(pairs["pair_id"][split.learned])
+        test = examples.runs_to_judge(pd.Index(pairs["pair_id"][split.test]))
+        learned = runs["pair_id"].isin(pairs["pair_id"][split.train])
         # pairs that are not scored stay with their test case
-        unscored = ~scored & runs["workload"].isin(pairs["workload"][split.learned])
-        train = examples.tables.of_runs((learned | unscored).to_numpy(bool))
+        unscored = ~scored & runs["workload"].isin(pairs["workload"][split.train])
+        train = examples.tables.select_runs((learned | unscored).to_numpy(bool))
         folds.append(FoldPart(fold, train, test, truth.loc[test.runs["run_id"]]))
     return folds
 
@@ -270,51 +276,53 @@ class EngineFit:
     alarms: Alarms | None = None
 
     @property
-    def engine(self) -> Engine:
+    def unfitted_engine(self) -> Engine:
         """The unfitted engine."""
         return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed, self.alarms)
 
     @property
-    def same(self) -> Hashable:
+    def fit_key(self) -> Hashable:
         """A key that equal fits share: without summary metrics or with one group, some schemes coincide."""
         scheme, train = self.cell.scheme, self.part.train
-        metrics = scheme.metrics if train.summary else "raw"
+        metrics = scheme.metrics if train.summary_metrics else "raw"
         one_group = scheme.grouping == "given" and len(set(train.runs["group"])) == 1
         scheme = replace(scheme, metrics=metrics, grouping="none" if one_group else scheme.grouping)
         fixed = tuple(self.fixed.items())
         return id(self.part), scheme, self.cell.model, self.trials, self.seed, fixed, self.alarms
 
 
-def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
+def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     """Fit all in parallel; equal fits run once, and fits on the same rows share them."""
     batches: dict[Hashable, dict[Hashable, EngineFit]] = {}
-    for key, fit in {fit.same: fit for fit in fits}.items():
-        batches.setdefault((id(fit.part), fit.engine.shape), {})[key] = fit
-    answers = side_by_side(_batch_held, [list(batch.values()) for batch in batches.values()], compute, title)
+    for key, fit in {fit.fit_key: fit for fit in fits}.items():
+        batches.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit
+    answers = side_by_side(_judge_batch, [list(batch.values()) for batch in batches.values()], compute, title)
     by_key = dict(zip(chain(*batches.values()), chain(*answers), strict=True))
-    return [by_key[fit.same] for fit in fits]
+    return [by_key[fit.fit_key] for fit in fits]
 
 
-def _batch_held(fits: Sequence[EngineFit]) -> list[CellAnswers]:
+def _judge_batch(fits: Sequence[EngineFit]) -> list[CellAnswers]:
     from sklearn import config_context
 
     part = fits[0].part
     # forms return finite values, and parameters come from the catalogue
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        shaped = fits[0].engine.shape.of(part.train)
-        rows = asked(shaped.form, shaped.known, shaped.grouping, part.test)
+        shaped = fits[0].unfitted_engine.row_settings.make_rows(part.train)
+        rows = make_test_rows(shaped.form, shaped.scales, shaped.grouping, part.test)
         answers = []
         for fit in fits:
-            prepared = fit.engine.prepared(shaped)
-            test, begun = prepared.asked(rows), time.perf_counter()
-            engine = fit.engine.learned(prepared)
+            prepared = fit.unfitted_engine.prepare_cases(shaped)
+            test, begun = prepared.make_test_cases(rows), time.perf_counter()
+            engine = fit.unfitted_engine.fit_prepared(prepared)
             seconds = time.perf_counter() - begun
-            pairs, vectors = engine.answers(part.test, test)
+            pairs, vectors = engine.judge_cases(part.test, test)
             verdicts = pairs[["pair_id", "group_used", "probability", "threshold"]]
             verdicts = verdicts.assign(judged=pairs["abnormal"].to_numpy(bool))
             truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
             judged = vectors["abnormal"].to_numpy(np.bool_)
             target = (vectors["side"] == SIDES[1]).to_numpy(bool)
-            of_targets = Mistakes.of(truth[target], judged[target])
-            answers.append(CellAnswers(part.fold, verdicts, Mistakes.of(truth, judged), of_targets, seconds))
+            of_targets = Mistakes.from_flags(truth[target], judged[target])
+            answers.append(
+                CellAnswers(part.fold, verdicts, Mistakes.from_flags(truth, judged), of_targets, seconds)
+            )
         return answers

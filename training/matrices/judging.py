@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY, MatrixTables, incomparable
-from data.matrices.validity import first_broken, unit_changes, unjudgeable
-from data.tables.problems import Problems, nearest
+from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY, MatrixTables, incomparable_pairs
+from data.matrices.validity import first_broken, unit_changes, unjudgeable_pairs
+from data.tables.problems import Problems, nearest_name
 
 if TYPE_CHECKING:
-    from training.matrices.engine.engine import ToldPair
+    from training.matrices.engine.engine import ExplainedPair
     from training.matrices.engine.stored import TrainedEngine
 
 #: Least similarity of two names to suggest that a metric was renamed.
@@ -33,7 +33,9 @@ class Matched:
     notes: tuple[str, ...]
 
 
-def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str], missing: float) -> Matched:
+def match_metrics(
+    tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str], missing: float
+) -> Matched:
     """Convert `tables` to the metrics of a model; their order does not matter.
 
     A metric that is missing, in another unit, or without any value is taken as not measured; one that the
@@ -42,23 +44,23 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
-    known, present = list(units), {*RUN_DTYPES, *tables.all_metrics}
-    absent = [name for name in known if name not in present]
+    model_metrics, present = list(units), {*RUN_DTYPES, *tables.all_metrics}
+    absent = [name for name in model_metrics if name not in present]
     extra = [name for name in tables.all_metrics if name not in units]
-    other = [name for name in known if name in theirs and len({theirs[name], units[name]} - {""}) > 1]
-    measured = [name for name in known if name in present]
-    without_values = np.asarray(np.isnan(tables.numbers(measured)).all(axis=0)).tolist()
+    other = [name for name in model_metrics if name in theirs and len({theirs[name], units[name]} - {""}) > 1]
+    measured = [name for name in model_metrics if name in present]
+    without_values = np.asarray(np.isnan(tables.metric_values(measured)).all(axis=0)).tolist()
     empty = [name for name, is_empty in zip(measured, without_values, strict=True) if is_empty]
-    raw = [name for name in known if not name.startswith(SUMMARY)]
+    raw = [name for name in model_metrics if not name.startswith(SUMMARY)]
     unusable = {*absent, *other, *empty}.intersection(raw)
     if raw and len(unusable) > missing * len(raw):
         first = next(name for name in raw if name in unusable)
-        missed = f'{len(unusable)} of the {len(raw)} raw metrics of the model are missing, such as "{first}"'
-        raise InputError(f"{missed}; expected {1 - missing:.0%} of them", place="runs")
+        problem = f'{len(unusable)} of the {len(raw)} raw metrics of the model are missing, such as "{first}"'
+        raise InputError(f"{problem}; expected {1 - missing:.0%} of them", place="runs")
     strange = [group for group in tables.runs["group"].unique() if group not in groups]
 
     def missing_note(name: str) -> str:
-        alike = nearest(name, extra, ALIKE)
+        alike = nearest_name(name, extra, ALIKE)
         renamed = f'; was it renamed "{alike}"?' if alike else ""
         return f'metric "{name}" is missing; it is taken as not measured{renamed}'
 
@@ -67,26 +69,26 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
         return f"{note}; it is taken as not measured"
 
     notes = [
-        *_notes(absent, missing_note, "are missing"),
-        *_notes(
+        *_limited_notes(absent, missing_note, "are missing"),
+        *_limited_notes(
             extra, 'metric "{}" is unknown to the model; it is not used'.format, "are unknown to the model"
         ),
-        *_notes(other, unit_note, "come in another unit"),
-        *_notes(empty, 'metric "{}" has no value in any run'.format, "have no value in any run"),
-        *_notes(
+        *_limited_notes(other, unit_note, "come in another unit"),
+        *_limited_notes(empty, 'metric "{}" has no value in any run'.format, "have no value in any run"),
+        *_limited_notes(
             strange,
             'group "{}" is unknown to the model; the classifier for all groups is used'.format,
             "are unknown groups",
         ),
     ]
-    runs, columns = tables.runs, [*RUN_DTYPES, *known]
+    runs, columns = tables.runs, [*RUN_DTYPES, *model_metrics]
     if columns == runs.columns.tolist() and not other:
-        return Matched(tables.known_as(metrics), tuple(notes))
+        return Matched(tables.with_metrics(metrics), tuple(notes))
     runs = runs.reindex(columns=columns).assign(**dict.fromkeys(other, np.nan))
     return Matched(MatrixTables(runs, tables.causes, metrics), tuple(notes))
 
 
-def _notes(names: Sequence[str], note: Callable[[str], str], more: str) -> list[str]:
+def _limited_notes(names: Sequence[str], note: Callable[[str], str], more: str) -> list[str]:
     others = [f"... and {len(names) - SHOWN} more {more}"] if len(names) > SHOWN else []
     return [*map(note, names[:SHOWN]), *others]
 
@@ -140,7 +142,7 @@ class MatrixVerdict:
         Why the pair is invalid, such as "has 1 valid of 3 baseline runs; expected at least 2"; else empty.
     baseline_runs, target_runs : int
         Numbers of valid runs that the verdict is based on.
-    drivers : tuple of Driver
+    attributions : tuple of Driver
         Largest contribution first; empty where invalid.
     notes : tuple of str
         Such as a metric whose unit seems to have changed.
@@ -157,7 +159,7 @@ class MatrixVerdict:
     baseline_runs: int
     target_runs: int
     invalid_runs: tuple[InvalidRun, ...]
-    drivers: tuple[Driver, ...] = ()
+    attributions: tuple[Driver, ...] = ()
     notes: tuple[str, ...]
 
 
@@ -170,38 +172,38 @@ class MatrixJudgement:
 
 
 #: Passes on the results of the pairs, given their number, and may report progress.
-Watch: TypeAlias = "Callable[[Iterable[ToldPair], int], Iterable[ToldPair]]"
+Watch: TypeAlias = "Callable[[Iterable[ExplainedPair], int], Iterable[ExplainedPair]]"
 
 
-def unwatched(told: Iterable[ToldPair], _total: int) -> Iterable[ToldPair]:
+def without_progress(pairs: Iterable[ExplainedPair], _total: int) -> Iterable[ExplainedPair]:
     """Return the results unchanged, without reporting progress."""
-    return told
+    return pairs
 
 
-def judge(
-    trained: TrainedEngine, tables: MatrixTables, drivers: int = 5, watch: Watch = unwatched
+def judge_tables(
+    trained: TrainedEngine, tables: MatrixTables, n_attributions: int = 5, watch: Watch = without_progress
 ) -> MatrixJudgement:
     """Judge every pair of `tables`; one that cannot be judged is ``invalid``, with the reason.
 
     Rules reject runs first, then the validity tree checks the remaining runs; then the remaining pairs are
-    judged. Flags ``valid`` and ``abnormal`` of `tables` are ignored. `drivers` is the number of raw metrics
-    to name for each pair. Raises InputError if a run has no id, workload, group, pair or side, `tables` is
-    empty, or more metrics are missing than the card allows.
+    judged. Flags ``valid`` and ``abnormal`` of `tables` are ignored. `n_attributions` is the number of raw
+    metrics to name for each pair. Raises InputError if a run has no id, workload, group, pair or side,
+    `tables` is empty, or more metrics are missing than the card allows.
     """
     card = trained.card
-    asked = tables.without_flawed_runs(Problems())
-    if asked.runs.empty:
+    usable_tables = tables.without_flawed_runs(Problems())
+    if usable_tables.runs.empty:
         raise InputError("none; expected at least one pair of matrices", place="runs")
-    known = matched(asked, card.known_metrics, card.groups, card.missing)
-    invalid = _invalid(trained, known.tables)
-    runs = known.tables.runs
-    kept = np.array([run is None for run in invalid], bool)
-    reasons = unjudgeable(runs, kept).to_dict() | incomparable(runs)
+    matched_tables = match_metrics(usable_tables, card.known_metrics, card.groups, card.missing)
+    invalid = _find_invalid_runs(trained, matched_tables.tables)
+    runs = matched_tables.tables.runs
+    is_valid = np.array([run is None for run in invalid], bool)
+    reasons = unjudgeable_pairs(runs, is_valid).to_dict() | incomparable_pairs(runs)
     whole = np.array([not reasons[pair] for pair in runs["pair_id"].to_numpy(object)], bool)
-    chosen = kept & whole
-    sound = known.tables if chosen.all() else known.tables.of_runs(chosen)
-    answers = _answers(trained, sound, drivers, watch)
-    notes = _unit_notes(sound)
+    chosen = is_valid & whole
+    valid_tables = matched_tables.tables if chosen.all() else matched_tables.tables.select_runs(chosen)
+    answers = _engine_fields(trained, valid_tables, n_attributions, watch)
+    notes = _unit_notes(valid_tables)
     verdicts = (
         MatrixVerdict(
             pair_id=pair.pair_id,
@@ -214,9 +216,9 @@ def judge(
             notes=tuple(notes.get(pair.pair_id, ())),
             **answers.get(pair.pair_id, {}),
         )
-        for pair in _pairs(runs, invalid)
+        for pair in _pairs_of_runs(runs, invalid)
     )
-    return MatrixJudgement(tuple(verdicts), known.notes)
+    return MatrixJudgement(tuple(verdicts), matched_tables.notes)
 
 
 @dataclass
@@ -231,47 +233,47 @@ class _Pair:
     invalid: list[InvalidRun] = field(default_factory=list)
 
 
-def _pairs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable[_Pair]:
+def _pairs_of_runs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable[_Pair]:
     """Return the pairs, in the order of their first runs."""
     pairs: dict[str, _Pair] = {}
     columns = (runs[name].to_numpy(object) for name in ("pair_id", "workload", "group", "side"))
-    for pair_id, workload, group, side, why in zip(*columns, invalid, strict=True):
+    for pair_id, workload, group, side, reason in zip(*columns, invalid, strict=True):
         pair = pairs.setdefault(pair_id, _Pair(pair_id, workload, group))
         if side == SIDES[1]:
             # the verdict is about the target; the sides may differ in the workload or the group
             if not pair.targets:
                 pair.workload, pair.group = workload, group
             pair.targets += 1
-        if why is None:
+        if reason is None:
             pair.valid[side] += 1
         else:
-            pair.invalid.append(why)
+            pair.invalid.append(reason)
     return pairs.values()
 
 
-def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | None]:
+def _find_invalid_runs(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | None]:
     """Return for each run why a rule or the tree finds it invalid, None where it is valid."""
     runs = tables.runs
     names, sides = (runs[name].to_numpy(object).tolist() for name in ("run_id", "side"))
-    broken = zip(*first_broken(tables, trained.card.missing, tables.raw, []), strict=True)
+    broken = zip(*first_broken(tables, trained.card.missing, tables.raw_metrics, []), strict=True)
     invalid = [
         InvalidRun(run, side, "rule", rule, reason) if rule else None
         for run, side, (rule, reason) in zip(names, sides, broken, strict=True)
     ]
-    kept = np.array([run is None for run in invalid], bool)
-    if trained.validity is not None and kept.any():
-        left = tables if kept.all() else tables.of_runs(kept)
-        for row, path in zip(np.flatnonzero(kept), trained.validity.paths(left), strict=True):
+    is_valid = np.array([run is None for run in invalid], bool)
+    if trained.validity is not None and is_valid.any():
+        left = tables if is_valid.all() else tables.select_runs(is_valid)
+        for row, path in zip(np.flatnonzero(is_valid), trained.validity.decision_paths(left), strict=True):
             if path is not None:
                 invalid[row] = InvalidRun(names[row], sides[row], "tree", "", path)
     return invalid
 
 
-def _answers(
-    trained: TrainedEngine, sound: MatrixTables, count: int, watch: Watch
+def _engine_fields(
+    trained: TrainedEngine, valid_tables: MatrixTables, count: int, watch: Watch
 ) -> dict[str, dict[str, Any]]:
     """Return by pair the fields of `MatrixVerdict` that come from the engine."""
-    if sound.runs.empty:
+    if valid_tables.runs.empty:
         return {}
     return {
         verdict.pair_id: {
@@ -279,18 +281,20 @@ def _answers(
             "verdict": "fail" if verdict.abnormal else "pass",
             "probability": verdict.probability,
             "threshold": verdict.threshold,
-            "drivers": verdict.drivers,
+            "attributions": verdict.attributions,
         }
-        for verdict in watch(trained.engine.told(sound, count), len(sound.standing.names))
+        for verdict in watch(
+            trained.engine.explain_pairs(valid_tables, count), len(valid_tables.pair_sides.names)
+        )
     }
 
 
-def _unit_notes(sound: MatrixTables) -> dict[str, list[str]]:
+def _unit_notes(valid_tables: MatrixTables) -> dict[str, list[str]]:
     """Return by pair notes on metrics whose unit seems to have changed."""
     notes: dict[str, list[str]] = {}
-    if sound.runs.empty:
+    if valid_tables.runs.empty:
         return notes
-    changes = unit_changes(sound, sound.raw)
+    changes = unit_changes(valid_tables, valid_tables.raw_metrics)
     for change in changes.itertuples() if len(changes) else ():
         note = f"{change.metric} is {change.ratio:.6g} times its baseline; is it in another unit?"
         notes.setdefault(str(change.pair_id), []).append(note)

@@ -12,96 +12,118 @@ import pandas as pd
 
 from data.matrices.params import Matrices
 from data.params import Params, load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.documents import written
-from training.evaluation.figures import show, verdict_figures
-from training.evaluation.metrics import RANKED, as_dict, scores_of
+from training.evaluation.figures import print_results, verdict_figures
+from training.evaluation.metrics import RANKED, as_dict, score_rows
 from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
 from training.matrices.engine.stored import EngineCard, TrainedEngine
-from training.registry.contest import OOF, Candidate, Kept, Means, by_verdicts, promoted
-from training.registry.runs import TrackedRun, headline, scores_by_name
-from training.supply import UnseenSupply
+from training.plugins import PredictionReaders
+from training.registry.challenger_test import (
+    OOF,
+    Candidate,
+    CandidateLog,
+    ChallengerTest,
+    compare_by_verdicts,
+    promote_candidate,
+)
+from training.registry.runs import TrackedRun, headline_scores, scores_by_name
 
 #: Names of the splits that models are ranked by.
 CASES, CAUSES = "test-cases", "causes"
 
 
-def designs(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
+def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of the splits that models are ranked by; `splits` as in metrics.json."""
     return [splits[name]["entries"] for name in (CASES, CAUSES) if name in splits]
 
 
-def ranked(asked: Sequence[Mapping[str, Any]]) -> list[str]:
+def rank_by_precision(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[str]:
     """Sort the models by mean average precision over the folds, averaged over the splits, the best first.
 
     Equal ones by pooled balanced accuracy in the first split, then by name. `entries_of_splits` has the
     entries of each split.
     """
-    models = [name for name, entry in asked[0].items() if entry["kind"] == "model"]
+    models = [name for name, entry in entries_of_splits[0].items() if entry["kind"] == "model"]
 
-    def worth(name: str) -> float:
-        return float(np.mean([entries[name][RANKED]["mean"] for entries in asked]))
+    def mean_precision(name: str) -> float:
+        return float(np.mean([entries[name][RANKED]["mean"] for entries in entries_of_splits]))
 
     return sorted(
-        models, key=lambda name: (-worth(name), -asked[0][name]["balanced_accuracy"]["pooled"], name)
+        models,
+        key=lambda name: (
+            -mean_precision(name),
+            -entries_of_splits[0][name]["balanced_accuracy"]["pooled"],
+            name,
+        ),
     )
 
 
-KEPT = ["pair_id", "workload", "verdict", "status", "probability", "threshold", "fold"]
+CHAMPION_COLUMNS = ["pair_id", "workload", "verdict", "status", "probability", "threshold", "fold"]
 
 
-def contest_means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, places: Places) -> Means:
+def make_challenger_test(
+    params: Params[Matrices], metrics: dict[str, Any], split: str, paths: FamilyPaths
+) -> ChallengerTest:
     """Return the functions that read, compare and log the champion of metrics.json, scored in `split`."""
-    how, best = knobs.section.promote, metrics["champion"]
-    oof = pd.read_parquet(places.evaluated / OOF)
-    names = ranked(designs(metrics["splits"]))
-    runs = [_run(name, metrics, split, oof[oof["entry"] == name]) for name in names]
-    said = oof[oof["entry"] == best][KEPT].assign(group=oof["workload"])
-    runs[0].params.update(EngineCard.read(places.models).params)
-    kept = Kept("matrices", metrics["data"], places.interim / "matrices.parquet", places.models, runs, said)
-    return kept.means(TrainedEngine.read, by_verdicts(["pair_id"], how, knobs.seed, "the same unseen pairs"))
+    how, best = params.section.promote, metrics["champion"]
+    oof = pd.read_parquet(paths.evaluated / OOF)
+    names = rank_by_precision(ranking_entries(metrics["splits"]))
+    runs = [_tracked_run(name, metrics, split, oof[oof["entry"] == name]) for name in names]
+    champion_oof = oof[oof["entry"] == best][CHAMPION_COLUMNS].assign(group=oof["workload"])
+    runs[0].params.update(EngineCard.read(paths.models).params)
+    candidate_log = CandidateLog(
+        "matrices", metrics["data"], paths.interim / "matrices.parquet", paths.models, runs, champion_oof
+    )
+    return candidate_log.make_test(
+        TrainedEngine.read, compare_by_verdicts(["pair_id"], how, params.seed, "the same unseen pairs")
+    )
 
 
-def _run(name: str, metrics: dict[str, Any], split: str, rows: pd.DataFrame) -> TrackedRun:
+def _tracked_run(name: str, metrics: dict[str, Any], split: str, rows: pd.DataFrame) -> TrackedRun:
     entry, seed = metrics["splits"][split]["entries"][name], metrics["seed"]
     tags = {"kind": "fold", "split": split}
     return TrackedRun(
         name,
-        {**headline(entry), **scores_by_name(metrics["splits"], name)},
+        {**headline_scores(entry), **scores_by_name(metrics["splits"], name)},
         {"classifier": rows["model"].iloc[0], "scheme": rows["scheme"].iloc[0], "seed": seed},
         {"model": name},
         nested=[
-            TrackedRun(f"{name} {split} f{fold:02}", as_dict(scores_of(fold_rows)), {}, tags)
+            TrackedRun(f"{name} {split} f{fold:02}", as_dict(score_rows(fold_rows)), {}, tags)
             for fold, fold_rows in rows.groupby("fold", sort=True)
         ],
         figures=partial(verdict_figures, rows, f"{name}, folds of whole test cases"),
     )
 
 
-PLACES = Places("matrices")
+PLACES = FamilyPaths("matrices")
 #: Name of the split whose figures are reported.
 SPLIT = CASES
 
 
 def promote_stage() -> None:
     """Register the best engine, and make it champion unless it is worse than the current one."""
-    knobs, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
+    params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
 
-    name, entry = knobs.section.promote.name, metrics["champion"]
-    outcome = promoted(
+    name, entry = params.section.promote.name, metrics["champion"]
+    outcome = promote_candidate(
         Candidate(
-            name, entry, PLACES.models, PLACES.metrics, lambda: contest_means(knobs, metrics, SPLIT, PLACES)
+            name,
+            entry,
+            PLACES.models,
+            PLACES.metrics,
+            lambda: make_challenger_test(params, metrics, SPLIT, PLACES),
         )
     )
-    show(metrics, outcome, SPLIT, "pairs")
+    print_results(metrics, outcome, SPLIT, "pairs")
 
 
 WHAT = "matrices"
 _NAMES = {"pair_id": "case"}
-_OOF = Places("matrices").evaluated / OOF
+_OOF = FamilyPaths("matrices").evaluated / OOF
 
 
-def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
+def _read_oof(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
     oof = pd.read_parquet(root / _OOF)
     rows = oof[oof["split"] == SPLIT].drop(columns="group")
     size = rows["cause_size"].map("{:.0%}".format, na_action="ignore").fillna("")
@@ -110,10 +132,10 @@ def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
     return by_entry(WHAT, rows, metrics["champion"])
 
 
-def _kept(directory: Path, run: str, _: Path) -> OutOfFoldPredictions:
+def _read_stored_oof(directory: Path, run: str, _: Path) -> OutOfFoldPredictions:
     return OutOfFoldPredictions(WHAT, run, pd.read_parquet(directory / OOF).rename(columns=_NAMES))
 
 
-def unseen() -> UnseenSupply:
+def out_of_fold_source() -> PredictionReaders:
     """Return the functions that read out-of-fold predictions."""
-    return UnseenSupply((_OOF.as_posix(),), _read, _kept)
+    return PredictionReaders((_OOF.as_posix(),), _read_oof, _read_stored_oof)

@@ -83,7 +83,7 @@ class Cell:
     scheme: Scheme
 
     @property
-    def entry(self) -> str:
+    def entry_name(self) -> str:
         """Its name in metrics.json."""
         return f"{self.model} {self.scheme.form}"
 
@@ -102,10 +102,15 @@ class TableRow:
         return TABLES[self.table][self.row]
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def first_columns(self) -> dict[str, Any]:
         """The first columns of its row in tables.parquet."""
         cell = self.cell
-        return {"table": self.table, "row": self.row, "model": cell.model, "scheme": words(cell.scheme)}
+        return {
+            "table": self.table,
+            "row": self.row,
+            "model": cell.model,
+            "scheme": describe_scheme(cell.scheme),
+        }
 
 
 def table_rows(full: Scheme) -> list[TableRow]:
@@ -132,7 +137,7 @@ def table_rows(full: Scheme) -> list[TableRow]:
     ]
 
 
-def candidates(models: Iterable[str], full: Scheme) -> list[Cell]:
+def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
     """Return the candidates: `models` under the full scheme, and the cells of table 5 of seed 001."""
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
@@ -169,7 +174,7 @@ class AblationStep:
     printed: Printed | None = None
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def first_columns(self) -> dict[str, Any]:
         """The first columns of its row in ablation.parquet."""
         about = {"part": self.part, "step": self.step, "remedy": self.remedy, "model": self.cell.model}
         return about | asdict(self.cell.scheme)
@@ -179,7 +184,7 @@ class AblationStep:
 SINGLE = (*REMEDIES[:-2], Remedy("runs are compared with their baseline's", "form"))
 
 
-def added(
+def add_remedies(
     model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "added"
 ) -> Iterator[AblationStep]:
     """Yield the steps from the naive to the full scheme, one remedy at a time."""
@@ -191,7 +196,7 @@ def added(
         yield AblationStep(part, number, remedy.words, Cell(model, replace(NAIVE, **taken)), rows.get(model))
 
 
-def left_out(
+def leave_out_remedies(
     model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "left out"
 ) -> Iterator[AblationStep]:
     """Yield the full scheme, then the full scheme without each remedy in turn."""
@@ -201,25 +206,25 @@ def left_out(
         yield AblationStep(part, number, remedy.words, Cell(model, without))
 
 
-def singles(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
+def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
     """Yield the steps of both ablations for vectors of single runs, with the remedies of seed 001.
 
     Remedies are left out for `LOGISTIC` only, because these rows take longest.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:
-        yield from added(model, scheme, SINGLE, "single runs")
-    yield from left_out(LOGISTIC, scheme, SINGLE, "single runs, left out")
+        yield from add_remedies(model, scheme, SINGLE, "single runs")
+    yield from leave_out_remedies(LOGISTIC, scheme, SINGLE, "single runs, left out")
 
 
-def grouped(scheme: Scheme, model: str) -> Iterator[AblationStep]:
+def grouping_steps(scheme: Scheme, model: str) -> Iterator[AblationStep]:
     """Yield a scheme with no groups, the given ones and automatic ones."""
     for number, grouping in enumerate(("none", "given", "automatic")):
         cell = Cell(model, replace(scheme, grouping=grouping))
         yield AblationStep("grouping", number, f"{grouping} groups", cell)
 
 
-def words(scheme: Scheme) -> str:
+def describe_scheme(scheme: Scheme) -> str:
     """Describe a scheme in words."""
     parts = [f"{scheme.metrics} metrics", scheme.form]
     parts += [] if scheme.prune else ["invalid runs kept"]

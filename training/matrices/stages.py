@@ -58,11 +58,11 @@ import pandas as pd
 from data.errors import InputError
 from data.matrices.params import Matrices
 from data.params import Params, load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import write_json, write_tables
-from training.evaluation.figures import of_verdicts
-from training.evaluation.metrics import entries
+from training.evaluation.figures import dvc_verdict_figures
+from training.evaluation.metrics import summarise_entries
 from training.evaluation.search import require_known
 from training.matrices.engine.engine import FULL, Scheme
 from training.matrices.engine.judges import Alarms
@@ -70,37 +70,37 @@ from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.stored import EngineRecipe
 from training.matrices.evaluation import (
     Evaluation,
-    agreement,
-    drawn,
+    curves_and_times,
+    group_agreement,
     grouping_table,
-    selected,
     served_and_validity,
     served_summary,
+    summarise_selection,
     validity_summary,
 )
 from training.matrices.fitting import (
     FoldPart,
     MatrixExamples,
-    dealt,
-    dealt_pairs,
-    parts,
+    deal_pairs_to_folds,
+    deal_to_folds,
+    fold_parts,
     parts_of_causes,
 )
-from training.matrices.promote import CAUSES, SPLIT, ranked
+from training.matrices.promote import CAUSES, SPLIT, rank_by_precision
 from training.matrices.schemes import (
     FOLLOWED,
     RAW,
     AblationStep,
     Cell,
-    added,
-    candidates,
-    grouped,
-    left_out,
-    singles,
+    add_remedies,
+    candidate_cells,
+    grouping_steps,
+    leave_out_remedies,
+    single_run_steps,
     table_rows,
 )
 
-PLACES = Places("matrices")
+PLACES = FamilyPaths("matrices")
 #: Name of the split that is more like that of seed 001.
 PAIRS = "pairs"
 TIMES = "times"
@@ -108,60 +108,68 @@ TIMES = "times"
 
 def evaluate_stage() -> None:
     """Evaluate models, tables, ablation, curves and reference methods on held-out test cases."""
-    knobs = load(Matrices)
-    require_known(knobs.section.evaluate.models, CATALOGUE, "matrices")
-    metrics, frames = evaluated(MatrixExamples.read(PLACES.interim, PLACES.valid), knobs)
+    params = load(Matrices)
+    require_known(params.section.evaluate.models, CATALOGUE, "matrices")
+    metrics, frames = evaluate_examples(MatrixExamples.read(PLACES.interim, PLACES.valid), params)
     # times differ in every run: as an output of the stage they would make DVC run it again
     write_tables(PLACES.reports, {TIMES: frames.pop(TIMES)})
     write_tables(PLACES.evaluated, frames)
     write_json(PLACES.metrics, metrics)
-    of_verdicts(metrics, SPLIT, frames["oof"]).write(PLACES)
+    dvc_verdict_figures(metrics, SPLIT, frames["oof"]).write(PLACES)
 
 
-def evaluated(
-    examples: MatrixExamples, knobs: Params[Matrices]
+def evaluate_examples(
+    examples: MatrixExamples, params: Params[Matrices]
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Return metrics.json, and by name the content of every table that the stage evaluate writes."""
-    how, seed, full = knobs.section.evaluate, knobs.seed, _full(knobs.section)
-    fold_of = dealt(examples.pairs, how.folds, seed)
+    how, seed, full = params.section.evaluate, params.seed, _full_scheme(params.section)
+    fold_of = deal_to_folds(examples.pairs, how.n_folds, seed)
     evaluation = Evaluation(
-        examples, SPLIT, parts(examples, fold_of), how.trials, seed, knobs.compute, _alarms(knobs.section)
+        examples,
+        SPLIT,
+        fold_parts(examples, fold_of),
+        how.n_trials,
+        seed,
+        params.compute,
+        _requested_alarms(params.section),
     )
-    rows, wanted = table_rows(full), candidates(how.models, full)
-    evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
-    oof = evaluation.verdicts(wanted)
-    splits = {SPLIT: _summary(evaluation, oof, "test cases")}
+    rows, wanted = table_rows(full), candidate_cells(how.models, full)
+    evaluation.fit_cells([*wanted, *(row.cell for row in rows)], "tables")
+    oof = evaluation.oof_table(wanted)
+    splits = {SPLIT: _summarise_split(evaluation, oof, "test cases")}
     # training and test share no cause; no folds where causes are not known
-    causes = parts_of_causes(examples, how.cause_folds, seed)
+    causes = parts_of_causes(examples, how.n_cause_folds, seed)
     if causes:
         splits[CAUSES] = _on_folds(evaluation, CAUSES, causes, wanted)
-    champion = _champion(wanted, ranked([split["entries"] for split in splits.values()])[0])
+    champion = _champion_cell(wanted, rank_by_precision([split["entries"] for split in splits.values()])[0])
     # test cases of test pairs may be in training
-    pairs = parts(examples, dealt_pairs(examples.pairs, how.folds, seed))
+    pairs = fold_parts(examples, deal_pairs_to_folds(examples.pairs, how.n_folds, seed))
     all_remedies = [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - of seed 001
     splits[PAIRS] = _on_folds(evaluation, PAIRS, pairs, [champion, *all_remedies])
-    steps = _steps(champion, full)
-    evaluation.add([step.cell for step in steps], "ablation")
-    curves, times = drawn(evaluation, parts(examples, dealt(examples.pairs, how.curve_folds, seed)))
-    recipe = _recipe(champion, examples, knobs)
-    served, validity = served_and_validity(examples, fold_of, recipe, knobs.compute)
+    steps = _ablation_steps(champion, full)
+    evaluation.fit_cells([step.cell for step in steps], "ablation")
+    curves, times = curves_and_times(
+        evaluation, fold_parts(examples, deal_to_folds(examples.pairs, how.n_curve_folds, seed))
+    )
+    recipe = _engine_recipe(champion, examples, params)
+    served, validity = served_and_validity(examples, fold_of, recipe, params.compute)
     groups = grouping_table(examples, seed)
     metrics = {
         "family": "matrices",
-        "data": _data(examples, knobs.section),
+        "data": _data_summary(examples, params.section),
         "seed": seed,
-        "trials": how.trials,
+        "trials": how.n_trials,
         "splits": splits,
-        "champion": champion.entry,
-        "selected": selected(oof),
+        "champion": champion.entry_name,
+        "selected": summarise_selection(oof),
         "served": served_summary(served),
         "validity": validity_summary(validity),
-        "groups": agreement(groups),
+        "groups": group_agreement(groups),
     }
     return metrics, {
         "oof": oof,
-        "tables": evaluation.counted(rows),
-        "ablation": evaluation.counted(steps),
+        "tables": evaluation.results_table(rows),
+        "ablation": evaluation.results_table(steps),
         "curves": curves,
         TIMES: times,
         "served": served,
@@ -172,65 +180,69 @@ def evaluated(
 
 def _on_folds(evaluation: Evaluation, split: str, folds: list[FoldPart], cells: list[Cell]) -> dict[str, Any]:
     """Evaluate the cells on the folds of another split, for metrics.json."""
-    other = replace(evaluation, split=split, parts=folds, found={})
-    other.add(cells, f"whole {split}")
-    return _summary(other, other.verdicts(dict.fromkeys(cells)), split)
+    other = replace(evaluation, split=split, parts=folds, answers_by_cell={})
+    other.fit_cells(cells, f"whole {split}")
+    return _summarise_split(other, other.oof_table(dict.fromkeys(cells)), split)
 
 
-def _summary(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> dict[str, Any]:
+def _summarise_split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> dict[str, Any]:
     folds = len(evaluation.parts)
     scheme = f"{folds} folds of whole {whole}"
-    return {"scheme": scheme, "folds": folds, "entries": entries(oof, evaluation.split)}
+    return {"scheme": scheme, "folds": folds, "entries": summarise_entries(oof, evaluation.split)}
 
 
 def train_stage() -> None:
     """Train the champion on all data and write it."""
-    knobs, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
-    section, examples = knobs.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
-    champion = _champion(candidates(section.evaluate.models, _full(section)), metrics["champion"])
-    _recipe(champion, examples, knobs).train(examples.tables).write(PLACES.models)
+    params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
+    section, examples = params.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
+    champion = _champion_cell(
+        candidate_cells(section.evaluate.models, _full_scheme(section)), metrics["champion"]
+    )
+    _engine_recipe(champion, examples, params).train(examples.tables).write(PLACES.models)
 
 
-def _recipe(champion: Cell, examples: MatrixExamples, knobs: Params[Matrices]) -> EngineRecipe:
-    section = knobs.section
+def _engine_recipe(champion: Cell, examples: MatrixExamples, params: Params[Matrices]) -> EngineRecipe:
+    section = params.section
     return EngineRecipe(
         champion,
-        section.evaluate.trials,
-        knobs.seed,
-        examples.flagged,
-        section.checks.missing,
+        section.evaluate.n_trials,
+        params.seed,
+        examples.has_invalid_flags,
+        section.checks.max_missing_fraction,
         examples.digest,
-        _alarms(section),
+        _requested_alarms(section),
     )
 
 
-def _alarms(section: Matrices) -> Alarms | None:
+def _requested_alarms(section: Matrices) -> Alarms | None:
     how = section.decide
-    return None if how.false_alarms is None else Alarms(how.false_alarms, how.confidence)
+    return (
+        None if how.max_false_positive_rate is None else Alarms(how.max_false_positive_rate, how.confidence)
+    )
 
 
-def _champion(wanted: list[Cell], entry: str) -> Cell:
-    champion = next((cell for cell in wanted if cell.entry == entry), None)
+def _champion_cell(wanted: list[Cell], entry: str) -> Cell:
+    champion = next((cell for cell in wanted if cell.entry_name == entry), None)
     if champion is None:
-        expected = ", ".join(f'"{cell.entry}"' for cell in wanted)
+        expected = ", ".join(f'"{cell.entry_name}"' for cell in wanted)
         raise InputError(f'champion="{entry}"; expected one of {expected}; run evaluate', file=PLACES.metrics)
     return champion
 
 
-def _full(section: Matrices) -> Scheme:
-    return replace(FULL, components=section.evaluate.components)
+def _full_scheme(section: Matrices) -> Scheme:
+    return replace(FULL, components=section.evaluate.max_components)
 
 
-def _steps(champion: Cell, full: Scheme) -> list[AblationStep]:
+def _ablation_steps(champion: Cell, full: Scheme) -> list[AblationStep]:
     """Return the ablation: for the classifiers of seed 001, and for the champion."""
-    steps = [step for model in FOLLOWED for step in added(model, full)]
-    steps += left_out(champion.model, full)
-    steps += singles(FOLLOWED, full)
-    steps += [step for model in FOLLOWED for step in grouped(RAW, model)]
-    return [*steps, *grouped(full, champion.model)]
+    steps = [step for model in FOLLOWED for step in add_remedies(model, full)]
+    steps += leave_out_remedies(champion.model, full)
+    steps += single_run_steps(FOLLOWED, full)
+    steps += [step for model in FOLLOWED for step in grouping_steps(RAW, model)]
+    return [*steps, *grouping_steps(full, champion.model)]
 
 
-def _data(examples: MatrixExamples, section: Matrices) -> dict[str, Any]:
+def _data_summary(examples: MatrixExamples, section: Matrices) -> dict[str, Any]:
     runs, pairs = examples.tables.runs, examples.pairs
     return {
         "format": section.ingest.format,
@@ -242,6 +254,6 @@ def _data(examples: MatrixExamples, section: Matrices) -> dict[str, Any]:
         "fails": int(pairs["abnormal"].sum()),
         "workloads": int(pairs["workload"].nunique()),
         "groups": int(pairs["group"].nunique()),
-        "raw_metrics": len(examples.tables.raw),
-        "summary_metrics": len(examples.tables.summary),
+        "raw_metrics": len(examples.tables.raw_metrics),
+        "summary_metrics": len(examples.tables.summary_metrics),
     }

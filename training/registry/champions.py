@@ -41,7 +41,7 @@ def local_store() -> Path | None:
 
 
 #: The tag of a model's run, and of its version, with its role in the registry.
-STANDING = "standing"
+ROLE_TAG = "standing"
 #: The role of a model before any decision.
 CANDIDATE = "candidate"
 #: Environment variables that MLflow reads once, when it is first imported.
@@ -55,7 +55,7 @@ _QUIET = {
 }
 
 
-def mlflow() -> Any:
+def import_mlflow() -> Any:
     """Import MLflow, without telemetry, for the store of this project."""
     os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
     import mlflow
@@ -69,7 +69,7 @@ def mlflow() -> Any:
 
 def client() -> Any:
     """Return an MLflow client for the store of this project; a missing SQLite file is created."""
-    flow, store = mlflow(), local_store()
+    flow, store = import_mlflow(), local_store()
     if store is not None and not store.exists():
         from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
         from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
@@ -98,7 +98,7 @@ class Tracked:
     model_id: str | None = None
 
 
-def note(store: Any, run_id: str, paragraph: str) -> None:
+def add_note(store: Any, run_id: str, paragraph: str) -> None:
     """Add a paragraph to the description of a run."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
@@ -146,25 +146,25 @@ class Version:
         return Path(self.location) if self.location.startswith("/") else None
 
     @property
-    def present(self) -> bool:
+    def has_files(self) -> bool:
         """Whether its files still exist; on a server this is assumed."""
         return self.directory is None or (self.directory / "model.skops").is_file()
 
     @property
-    def identity(self) -> tuple[str | None, ...]:
+    def identity_key(self) -> tuple[str | None, ...]:
         """A key that two versions share if their files are equal, whatever other tags they have."""
         return self.name, self.version, self.location, self.tags.get(DIGEST)
 
     @contextmanager
-    def files(self) -> Iterator[Path]:
+    def open_files(self) -> Iterator[Path]:
         """Yield a directory with its files, or a copy; InputError if they have changed."""
         if self.directory is not None:
-            yield self._checked(self.directory)
+            yield self._check_digest(self.directory)
             return
-        with downloaded(self.uri) as copy:
-            yield self._checked(copy)
+        with download_files(self.uri) as copy:
+            yield self._check_digest(copy)
 
-    def _checked(self, directory: Path) -> Path:
+    def _check_digest(self, directory: Path) -> Path:
         if self.tags.get(DIGEST, digest := files_digest(directory)) != digest:
             raise InputError(f"files of {self.uri} have changed since it was registered", file=directory)
         return directory
@@ -197,16 +197,16 @@ class Located:
         """The address as text."""
         return self.address.uri if isinstance(self.address, Version) else self.address
 
-    def name(self, model: str) -> str:
+    def registered_name(self, model: str) -> str:
         """Return the registered name; for a model in a directory, `model`."""
         return self.address.name if isinstance(self.address, Version) else model
 
 
 @contextmanager
-def downloaded(uri: str) -> Iterator[Path]:
+def download_files(uri: str) -> Iterator[Path]:
     """Download the files at `uri` from MLflow to a temporary directory, deleted when the block ends."""
     with tempfile.TemporaryDirectory() as copy:
-        yield Path(mlflow().artifacts.download_artifacts(artifact_uri=uri, dst_path=copy))
+        yield Path(import_mlflow().artifacts.download_artifacts(artifact_uri=uri, dst_path=copy))
 
 
 def files_digest(directory: Path) -> str:
@@ -226,16 +226,16 @@ def project_params(section: type[FamilyType]) -> Params[FamilyType]:
 
 def version_of(name: str, alias: str) -> Version | None:
     """Return the version of `name` that has `alias`, or None; InputError if the registry does not answer."""
-    return registered(f"models:/{name}@{alias}")
+    return find_version(f"models:/{name}@{alias}")
 
 
-def follows(uri: str | None) -> bool:
+def follows_alias(uri: str | None) -> bool:
     """Return whether an address is an alias (also None, the champion), which may move."""
     match = _MODEL_URI.fullmatch(uri) if uri is not None and not Path(uri).is_dir() else None
     return uri is None or (match is not None and match["alias"] is not None)
 
 
-def found(name: Callable[[], str], uri: Address) -> str | Version:
+def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
     """Return the version that an address resolves to, or the directory.
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
@@ -244,10 +244,10 @@ def found(name: Callable[[], str], uri: Address) -> str | Version:
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
-    version = registered(uri or f"models:/{name()}@{CHAMPION}")
+    version = find_version(uri or f"models:/{name()}@{CHAMPION}")
     if version is None:
         store = local_store()
-        place = f"{_shown()}{', which does not exist' if store and not store.is_file() else ''}"
+        place = f"{_shown_address()}{', which does not exist' if store and not store.is_file() else ''}"
         if uri is None:
             raise InputError(f'no champion of "{name()}" in {place}; make one with: dvc repro')
         raise InputError(f"no model {uri} in {place}")
@@ -255,27 +255,27 @@ def found(name: Callable[[], str], uri: Address) -> str | Version:
 
 
 @contextmanager
-def located(name: Callable[[], str], uri: Address) -> Iterator[Located]:
-    """Yield the files of a model; parameters and errors as of `found`."""
-    address = found(name, uri)
+def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
+    """Yield the files of a model; parameters and errors as of `resolve_address`."""
+    address = resolve_address(name, uri)
     if isinstance(address, str):
         yield Located(Path(address), address)
         return
-    if not address.present:
+    if not address.has_files:
         gone = f"the files of {address.uri} are gone; make another version with: dvc repro"
         raise InputError(gone, file=address.directory)
-    with address.files() as directory:
+    with address.open_files() as directory:
         yield Located(directory, address)
 
 
-def _shown() -> str:
+def _shown_address() -> str:
     """Return the address of the registry without its password."""
     uri = tracking_uri()
     user, at, _ = urlparse(uri).netloc.rpartition("@")
     return uri.replace(user + at, "", 1)
 
 
-def registered(uri: str) -> Version | None:
+def find_version(uri: str) -> Version | None:
     """Return the version that ``models:/...`` names, or None; InputError if the registry does not answer."""
     match = _MODEL_URI.fullmatch(uri)
     if match is None:
@@ -288,7 +288,7 @@ def registered(uri: str) -> Version | None:
         return None
     # MLflow itself resolves the alias latest
     if store is None or alias == "latest":
-        flow = mlflow()
+        flow = import_mlflow()
         try:
             api = client()
             if alias:
@@ -299,7 +299,7 @@ def registered(uri: str) -> Version | None:
         except flow.exceptions.MlflowException as exc:
             if exc.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 return None
-            raise InputError(f"MLflow at {_shown()} does not answer as expected ({exc})") from exc
+            raise InputError(f"MLflow at {_shown_address()} does not answer as expected ({exc})") from exc
         return Version(name, str(entry.version), dict(entry.tags), location)
     # from MLflow's tables, because importing MLflow takes seconds
     try:

@@ -13,13 +13,18 @@ from typing import Any
 
 from data.errors import InputError
 from data.families import FAMILIES
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import yaml_content
-from training.evaluation.paired_bootstrap import Drawing, OutOfFoldPredictions, Paired, paired
-from training.registry.champions import client, registered
+from training.evaluation.paired_bootstrap import (
+    BootstrapSettings,
+    EntryComparison,
+    OutOfFoldPredictions,
+    compare_entries,
+)
+from training.plugins import PredictionReaders, family_plugin
+from training.registry.champions import client, find_version
 from training.registry.origins import commit_of
-from training.supply import UnseenSupply, supply
 
 #: The name of the state in the working directory.
 WORKSPACE = "workspace"
@@ -33,7 +38,7 @@ class FamilyState:
 
     data: Mapping[str, Any]  # address, digest and counts of the training data
     champions: Mapping[str, str]  # the entries that evaluation chose, by subject
-    unseen: Sequence[OutOfFoldPredictions]  # empty where files are missing
+    out_of_fold: Sequence[OutOfFoldPredictions]  # empty where files are missing
     figures: Mapping[str, Any] = field(default_factory=dict)  # summary.json
 
 
@@ -51,7 +56,7 @@ class ProjectState:
 
 
 @contextmanager
-def opened(
+def open_state(
     name: str, project: Path, tell: Callable[[str], object] = lambda _: None
 ) -> Iterator[ProjectState]:
     """Yield a state; its files may be copies that are deleted afterwards.
@@ -63,24 +68,24 @@ def opened(
     if name == WORKSPACE:
         missing = [
             path
-            for family, unseen in _supplied().items()
-            if Places(family, project).metrics.is_file()
-            for path in unseen.files
+            for family, source in _prediction_readers().items()
+            if FamilyPaths(family, project).metrics.is_file()
+            for path in source.files
             if not (project / path).exists()
         ]
-        note = f"{_listed(missing, 'not here')}; make what is missing with: uv run dvc repro"
-        yield _read(name, "", project, [note] if missing else [])
+        note = f"{_list_missing(missing, 'not here')}; make what is missing with: uv run dvc repro"
+        yield _read_state(name, "", project, [note] if missing else [])
         return
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         if name.startswith(_MODELS):
-            yield _of_version(name, project, root)
+            yield _state_of_version(name, project, root)
         else:
-            commit, notes = fetched(name, project, root)
-            yield _read(name, commit, root, notes)
+            commit, notes = fetch_files(name, project, root)
+            yield _read_state(name, commit, root, notes)
 
 
-def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
+def fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
     """Copy the files of a commit or an experiment to `root`; return the commit, and notes on missing files.
 
     Raises InputError if neither git nor DVC knows the name, or the directory is no DVC project.
@@ -97,18 +102,18 @@ def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
         with Repo(str(project), rev=commit) as repo:
             files = DVCFileSystem(repo=repo)
             wanted = [PARAMS]
-            for family, unseen in _supplied().items():
-                places = Places(family)
-                metrics, summary = places.metrics.as_posix(), places.summary.as_posix()
+            for family, source in _prediction_readers().items():
+                paths = FamilyPaths(family)
+                metrics, summary = paths.metrics.as_posix(), paths.summary.as_posix()
                 if files.isfile(metrics):
-                    wanted += [metrics, *filter(files.isfile, [summary]), *unseen.files]
-            missing = [path for path in wanted if not _copied(files, path, root)]
+                    wanted += [metrics, *filter(files.isfile, [summary]), *source.files]
+            missing = [path for path in wanted if not _copy_path(files, path, root)]
     except DvcException as exc:
         expected = f"expected a commit, an experiment of DVC, {WORKSPACE} or {_MODELS}NAME/VERSION"
         raise InputError(f"{exc}; {expected}", place=f'"{name}"') from exc
     if not missing:
         return commit, []
-    absent = _listed(missing, "neither in git nor in DVC's cache")
+    absent = _list_missing(missing, "neither in git nor in DVC's cache")
     if remotes:
         return commit, [f"{absent}; get what is missing with: uv run dvc fetch --all-commits"]
     repeated = f"again-{commit[:10]}"
@@ -121,15 +126,17 @@ def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
     return commit, [f"{absent}, and no remote is configured; {advice}"]
 
 
-def _listed(missing: Sequence[str], place: str) -> str:
+def _list_missing(missing: Sequence[str], place: str) -> str:
     return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} {place}"
 
 
-def _supplied() -> dict[str, UnseenSupply]:
-    return {family: unseen() for family in FAMILIES if (unseen := supply(family).unseen) is not None}
+def _prediction_readers() -> dict[str, PredictionReaders]:
+    return {
+        family: source() for family in FAMILIES if (source := family_plugin(family).out_of_fold) is not None
+    }
 
 
-def _copied(files: Any, path: str, root: Path) -> bool:
+def _copy_path(files: Any, path: str, root: Path) -> bool:
     """Copy a file or directory of a commit; return False if any of it is missing."""
     from dvc.exceptions import DvcException
     from dvc_data.index import DataIndexError
@@ -145,34 +152,36 @@ def _copied(files: Any, path: str, root: Path) -> bool:
     return True
 
 
-def _read(name: str, commit: str, root: Path, lacking: Sequence[str]) -> ProjectState:
+def _read_state(name: str, commit: str, root: Path, lacking: Sequence[str]) -> ProjectState:
     notes, families = list(lacking), {}
-    for family, supplied in _supplied().items():
-        places = Places(family)
-        if not (root / places.metrics).is_file():
+    for family, reader in _prediction_readers().items():
+        paths = FamilyPaths(family)
+        if not (root / paths.metrics).is_file():
             continue
         try:
-            metrics = written(root / places.metrics, "evaluate")
-            figures = written(root / places.summary, "evaluate") if (root / places.summary).is_file() else {}
+            metrics = written(root / paths.metrics, "evaluate")
+            figures = written(root / paths.summary, "evaluate") if (root / paths.summary).is_file() else {}
         except InputError as error:
             notes.append(str(error).replace(f"{root}/", ""))
             continue
         try:
-            unseen = supplied.read(root, metrics)
+            out_of_fold = reader.read(root, metrics)
         except (InputError, OSError) as error:
-            unseen = ()
-            if not any(file in note for file in supplied.files for note in lacking):
+            out_of_fold = ()
+            if not any(file in note for file in reader.files for note in lacking):
                 notes.append(str(error).replace(f"{root}/", ""))
-        families[family] = FamilyState(metrics["data"], _champions(metrics, unseen), unseen, figures)
+        families[family] = FamilyState(
+            metrics["data"], _best_entries(metrics, out_of_fold), out_of_fold, figures
+        )
     if not families:
         raise InputError("; ".join(["no family was evaluated", *notes]), place=f'"{name}"')
     return ProjectState(name, commit, params_of(root / PARAMS), families, root, tuple(notes))
 
 
-def _champions(metrics: Mapping[str, Any], unseen: Sequence[OutOfFoldPredictions]) -> dict[str, str]:
+def _best_entries(metrics: Mapping[str, Any], out_of_fold: Sequence[OutOfFoldPredictions]) -> dict[str, str]:
     """Return the best entry by subject: the champion of metrics.json if it is present, else the first."""
     first: dict[str, str] = {}
-    for predictions in unseen:
+    for predictions in out_of_fold:
         if predictions.what not in first or predictions.entry == metrics["champion"]:
             first[predictions.what] = predictions.entry
     return first
@@ -181,37 +190,39 @@ def _champions(metrics: Mapping[str, Any], unseen: Sequence[OutOfFoldPredictions
 def params_of(path: Path) -> dict[str, Any]:
     """Return the parameters by dotted name; an empty dict if the file does not exist."""
     content = yaml_content(path) if path.is_file() else None
-    return _flat(content or {}, "")
+    return _dotted_names(content or {}, "")
 
 
-def _flat(section: Mapping[str, Any], above: str) -> dict[str, Any]:
+def _dotted_names(section: Mapping[str, Any], above: str) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in section.items():
-        flat |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+        flat |= (
+            _dotted_names(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+        )
     return flat
 
 
-def _of_version(name: str, project: Path, root: Path) -> ProjectState:
+def _state_of_version(name: str, project: Path, root: Path) -> ProjectState:
     """Return the state of a registered version from MLflow, with the parameters of its commit."""
-    version = registered(name)
+    version = find_version(name)
     if version is None:
         raise InputError("no such version is registered", place=f'"{name}"')
     store = client()
     run = store.get_run(store.get_model_version(version.name, version.version).run_id)
     family = store.get_experiment(run.info.experiment_id).name
-    if not version.present:
+    if not version.has_files:
         raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')
-    supplied = _supplied().get(family)
-    if supplied is None:
+    reader = _prediction_readers().get(family)
+    if reader is None:
         problem = f"the family {family!r} stores no out-of-fold predictions"
         raise InputError(problem, place=f'"{version.uri}"')
-    with version.files() as directory:
-        unseen = supplied.kept(directory, run.info.run_name, project)
+    with version.open_files() as directory:
+        out_of_fold = reader.read_stored(directory, run.info.run_name, project)
     commit, dirty = commit_of(run.data.tags)
     notes = [] if commit else ["it was trained outside of git: its params.yaml is not known"]
     try:
         if commit:
-            fetched(commit, project, root)
+            fetch_files(commit, project, root)
     except InputError as error:
         notes.append(str(error))
     if dirty:
@@ -220,7 +231,7 @@ def _of_version(name: str, project: Path, root: Path) -> ProjectState:
     for source in (run.inputs.dataset_inputs if run.inputs else ())[:1]:
         counts = json.loads(source.dataset.profile or "{}")
         data = {"path": source.dataset.name, "format": source.dataset.source_type, **counts, **data}
-    state = FamilyState(data, {unseen.what: unseen.entry}, [unseen])
+    state = FamilyState(data, {out_of_fold.what: out_of_fold.entry}, [out_of_fold])
     chosen = {f"{family}: {param}": value for param, value in run.data.params.items()}
     return ProjectState(name, commit, params_of(root / PARAMS), {family: state}, root, tuple(notes), chosen)
 
@@ -240,8 +251,8 @@ class FamilyDifference:
 
     family: str
     data: tuple[ValueChange, ...]
-    champions: tuple[Paired, ...]  # by subject
-    entries: tuple[Paired, ...]  # entries of the same name, without flips
+    champions: tuple[EntryComparison, ...]  # by subject
+    entries: tuple[EntryComparison, ...]  # entries of the same name, without flips
     only: tuple[str, ...]  # entries of one state alone
     figures: tuple[ValueChange, ...] = ()
     compared: bool = True  # False where predictions are missing in one state
@@ -257,54 +268,60 @@ class ExperimentsDifference:
     params: tuple[ValueChange, ...]
     families: tuple[FamilyDifference, ...]
     notes: tuple[str, ...]
-    drawing: Drawing
+    drawing: BootstrapSettings
 
 
-def differences(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
+def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
     """Compare two states of the project; InputError if they have no family in common."""
-    how = Drawing(seed=int(after.params.get("seed", before.params.get("seed", 0))))
+    how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     common = [family for family in FAMILIES if family in before.families and family in after.families]
     if not common:
         lists = (f"{state.name} has {', '.join(state.families)}" for state in (before, after))
         raise InputError(f"nothing can be compared: {'; '.join(lists)}")
-    families = tuple(_of_family(name, before.families[name], after.families[name], how) for name in common)
+    families = tuple(
+        _compare_family(name, before.families[name], after.families[name], how) for name in common
+    )
     # without the parameters of families that are not compared
     left_out = {*FAMILIES} - {*common}
-    params = changed(before.params, after.params)
-    chosen = changed(before.chosen, after.chosen) if before.chosen and after.chosen else ()
+    params = changed_values(before.params, after.params)
+    chosen = changed_values(before.chosen, after.chosen) if before.chosen and after.chosen else ()
     return ExperimentsDifference(
         before.name,
         after.name,
         (before.commit, after.commit),
         (*(change for change in params if change.name.partition(".")[0] not in left_out), *chosen),
         families,
-        tuple(_notes(before, after, families)),
+        tuple(_comparison_notes(before, after, families)),
         how,
     )
 
 
-def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
+def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
     """Return the values that differ, by name."""
     names = sorted({*before, *after})
     pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
     return tuple(change for change in pairs if change.before != change.after)
 
 
-def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawing) -> FamilyDifference:
-    old = {(predictions.what, predictions.entry): predictions for predictions in before.unseen}
-    new = {(predictions.what, predictions.entry): predictions for predictions in after.unseen}
+def _compare_family(
+    family: str, before: FamilyState, after: FamilyState, how: BootstrapSettings
+) -> FamilyDifference:
+    old = {(predictions.what, predictions.entry): predictions for predictions in before.out_of_fold}
+    new = {(predictions.what, predictions.entry): predictions for predictions in after.out_of_fold}
     best = [
-        paired(old[what, before.champions[what]], new[what, entry], how)
+        compare_entries(old[what, before.champions[what]], new[what, entry], how)
         for what, entry in after.champions.items()
         if what in before.champions
     ]
-    entries = [replace(paired(old[key], newer, how), flips=()) for key, newer in new.items() if key in old]
+    entries = [
+        replace(compare_entries(old[key], newer, how), flipped=()) for key, newer in new.items() if key in old
+    ]
     # a registered version has a single entry
     unpaired = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
-    figures = changed(before.figures, after.figures) if before.figures and after.figures else ()
+    figures = changed_values(before.figures, after.figures) if before.figures and after.figures else ()
     return FamilyDifference(
         family,
-        changed(before.data, after.data),
+        changed_values(before.data, after.data),
         tuple(best),
         tuple(entries),
         tuple(f"{what}: {entry}" for what, entry in unpaired),
@@ -313,7 +330,9 @@ def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawin
     )
 
 
-def _notes(before: ProjectState, after: ProjectState, families: Sequence[FamilyDifference]) -> Iterator[str]:
+def _comparison_notes(
+    before: ProjectState, after: ProjectState, families: Sequence[FamilyDifference]
+) -> Iterator[str]:
     yield from (f"{state.name}: {note}" for state in (before, after) for note in state.notes)
     for state, other in ((before, after), (after, before)):
         left_out = [family for family in state.families if family not in other.families]

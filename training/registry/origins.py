@@ -17,11 +17,11 @@ from training.registry.champions import (
     CHALLENGER,
     CHAMPION,
     DIGEST,
-    STANDING,
+    ROLE_TAG,
     client,
-    mlflow,
+    find_version,
+    import_mlflow,
     project_root,
-    registered,
 )
 from training.registry.promotion_history import ChampionRecord
 
@@ -38,13 +38,13 @@ def source_of(root: Path, program: str) -> dict[str, str]:
         mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
         mlflow_tags.MLFLOW_SOURCE_NAME: program,
     }
-    commit = _git(root, "rev-parse", "HEAD")
+    commit = _git_output(root, "rev-parse", "HEAD")
     if not commit:
         return ran
-    changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *_WRITTEN)
+    changed = _git_output(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *_WRITTEN)
     return ran | {
         mlflow_tags.MLFLOW_GIT_COMMIT: commit,
-        mlflow_tags.MLFLOW_GIT_BRANCH: _git(root, "rev-parse", "--abbrev-ref", "HEAD"),
+        mlflow_tags.MLFLOW_GIT_BRANCH: _git_output(root, "rev-parse", "--abbrev-ref", "HEAD"),
         mlflow_tags.MLFLOW_GIT_DIRTY: str(bool(changed)).lower(),
     }
 
@@ -57,7 +57,7 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
     return tags.get(mlflow_tags.MLFLOW_GIT_COMMIT, ""), dirty
 
 
-def _git(root: Path, *words: str) -> str:
+def _git_output(root: Path, *words: str) -> str:
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=30
@@ -103,7 +103,7 @@ class Origin:
     model: str  # its name in the family's catalogue
     digest: str  # SHA-256 of its files, as registered
     registered_at: str  # UTC, ISO 8601
-    standing: str  # champion, challenger, former champion or former challenger
+    role: str  # champion, challenger, former champion or former challenger
     reason: str  # the result of the champion/challenger test
     judged_against: str  # the champion's version in that test
     reign: ChampionRecord | None  # its latest promotion; None if it never was champion
@@ -114,9 +114,9 @@ class Origin:
     metrics: Mapping[str, float]  # of held-out cases
 
 
-def origin(name: str, version: str) -> Origin:
+def trace_version(name: str, version: str) -> Origin:
     """Return the origin of a version; raise NoVersionError if it does not exist."""
-    match = registered(f"models:/{name}/{version}") if version.isdigit() else None
+    match = find_version(f"models:/{name}/{version}") if version.isdigit() else None
     if match is None:
         raise NoVersionError(f'version "{version}" of the model "{name}" does not exist')
     from mlflow.utils import mlflow_tags
@@ -125,7 +125,7 @@ def origin(name: str, version: str) -> Origin:
     entry, tags = store.get_model_version(name, version), match.tags
     if entry.run_id:
         # it may have been deleted
-        with suppress(mlflow().exceptions.MlflowException):
+        with suppress(import_mlflow().exceptions.MlflowException):
             run = store.get_run(entry.run_id)
     data, ran = SourceData(digest=tags.get("data_digest", "")), {} if run is None else run.data.tags
     if run is not None and run.inputs.dataset_inputs:
@@ -142,25 +142,27 @@ def origin(name: str, version: str) -> Origin:
         tags.get("model", ""),
         tags.get(DIGEST, ""),
         datetime.fromtimestamp(entry.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
-        next((alias for alias in (CHAMPION, CHALLENGER) if alias in entry.aliases), tags.get(STANDING, "")),
+        next((alias for alias in (CHAMPION, CHALLENGER) if alias in entry.aliases), tags.get(ROLE_TAG, "")),
         tags.get("reason", ""),
         tags.get("judged_against", ""),
-        ChampionRecord.of(match),
+        ChampionRecord.from_version(match),
         "" if run is None else run.info.run_id,
         data,
-        SourceCode(commit, branch, changed, user, _obstacle(commit, changed, data)),
+        SourceCode(commit, branch, changed, user, _training_obstacle(commit, changed, data)),
         {} if run is None else dict(sorted(run.data.params.items())),
         {} if run is None else dict(sorted(run.data.metrics.items())),
     )
 
 
-def _obstacle(commit: str, changed: bool | None, data: SourceData) -> str:
+def _training_obstacle(commit: str, changed: bool | None, data: SourceData) -> str:
     """Return why a commit cannot train a version again, and how to avoid that; empty if it can."""
     if commit and changed is False and data.path:
         root, check = project_root(), ("rev-parse", "--quiet", "--verify")
-        if not _git(root, *check, f"{commit}^{{commit}}"):
+        if not _git_output(root, *check, f"{commit}^{{commit}}"):
             return f"this repository has no commit {commit[:12]}; run git fetch, and trace it again"
-        tracked = any(_git(root, *check, f"{commit}:./{path}") for path in (data.path, f"{data.path}.dvc"))
+        tracked = any(
+            _git_output(root, *check, f"{commit}:./{path}") for path in (data.path, f"{data.path}.dvc")
+        )
         problem = "" if tracked else f"its data {data.path} is in no commit, neither in git nor in DVC"
     elif not commit:
         problem = "it was trained outside of git"

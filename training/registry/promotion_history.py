@@ -24,14 +24,14 @@ from training.registry.champions import (
     CANDIDATE,
     CHALLENGER,
     CHAMPION,
-    STANDING,
+    ROLE_TAG,
     Tracked,
     Version,
+    add_note,
     client,
+    find_version,
+    import_mlflow,
     local_store,
-    mlflow,
-    note,
-    registered,
     tracking_uri,
     version_of,
 )
@@ -57,58 +57,58 @@ class ChampionRecord:
 
     version: str
     way: Way
-    because: str
+    reason: str
     by: str = field(default_factory=getpass.getuser)  # the user who promoted it, or ran the test
     #: UTC, ISO 8601
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="microseconds"))
 
     @property
-    def told(self) -> str:
+    def summary_line(self) -> str:
         """User, time, way and reason in one line."""
-        return f"{_DID[self.way]} by {self.by or 'somebody'} on {self.at[:10]}: {self.because}"
+        return f"{_DID[self.way]} by {self.by or 'somebody'} on {self.at[:10]}: {self.reason}"
 
     @property
-    def tags(self) -> dict[str, str]:
+    def version_tags(self) -> dict[str, str]:
         """The record as tags of the version."""
         return {f"{CROWNED}{name}": value for name, value in asdict(self).items() if name != "version"}
 
     @classmethod
-    def of(cls, version: Version) -> ChampionRecord | None:
+    def from_version(cls, version: Version) -> ChampionRecord | None:
         """Read the tags of a version; None if they have no record."""
         values = {
             name.removeprefix(CROWNED): value
             for name, value in version.tags.items()
             if name.startswith(CROWNED)
         }
-        return cls(version.version, **values) if values.keys() == {"way", "because", "by", "at"} else None  # type: ignore[arg-type]
+        return cls(version.version, **values) if values.keys() == {"way", "reason", "by", "at"} else None  # type: ignore[arg-type]
 
 
 _DID = {"contest": "found best", "promote": "promoted", "rollback": "brought back", "by hand": "moved"}
 
 
-def why(champion: Version) -> str:
+def champion_reason(champion: Version) -> str:
     """Return why a version is champion: the reason of a person, or of the champion/challenger test."""
-    record = ChampionRecord.of(champion)
+    record = ChampionRecord.from_version(champion)
     if record is not None and record.way in {"promote", "rollback"}:
-        return record.told
+        return record.summary_line
     return champion.tags.get("reason", "")
 
 
-def why_not(challenger: Version) -> str:
+def challenger_reason(challenger: Version) -> str:
     """Return why a version is not champion: the reason of the person who replaced it, or of the test."""
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
 
 
-def reigns(name: str) -> list[ChampionRecord]:
+def read_promotions(name: str) -> list[ChampionRecord]:
     """Return the promotions of `name`, oldest first; InputError if nothing is registered under that name."""
-    return _reigns(_model(client(), name).tags)
+    return _parse_promotions(_registered_model(client(), name).tags)
 
 
-def _reigns(tags: Mapping[str, str]) -> list[ChampionRecord]:
+def _parse_promotions(tags: Mapping[str, str]) -> list[ChampionRecord]:
     return [ChampionRecord(**json.loads(tags[key])) for key in sorted(tags) if key.startswith(MOVED)]
 
 
-def before(moves: Sequence[ChampionRecord]) -> str | None:
+def rollback_target(moves: Sequence[ChampionRecord]) -> str | None:
     """Return the version that a rollback restores, or None; consecutive rollbacks go further back."""
     line: list[str] = []
     for move in moves:
@@ -119,22 +119,22 @@ def before(moves: Sequence[ChampionRecord]) -> str | None:
     return line[-2] if len(line) > 1 else None
 
 
-def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, former: str) -> str:
+def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, former: str) -> str:
     """Register a model of MLflow as a version of `name` with an alias; return the alias.
 
     `alias` is the outcome of the test; `former` the champion it was compared with (empty: no champion). If
     another version has become champion meanwhile, the new version is challenger.
     """
     store = client()
-    with moving(name):
+    with lock_aliases(name):
         try:
-            model = _model(store, name)
+            model = _registered_model(store, name)
         except InputError:
             model = store.create_registered_model(name)
-        now = _bearers(model).get(CHAMPION, "")
+        now = _versions_by_alias(model).get(CHAMPION, "")
         if alias == CHAMPION and now != former:
             alias, tags = CHALLENGER, {**tags, "reason": f"v{now} became champion meanwhile"}
-        version = _interrupted(store, name, tags["evidence"]) or store.create_model_version(
+        version = _interrupted_version(store, name, tags["evidence"]) or store.create_model_version(
             name,
             tracked.model_uri,
             run_id=tracked.run_id,
@@ -143,20 +143,20 @@ def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, f
             description=f"{tags['model']}: {tags['reason']}",
         )
         if alias == CHAMPION:
-            succeed(store, name, ChampionRecord(str(version.version), "contest", tags["reason"]))
+            make_champion(store, name, ChampionRecord(str(version.version), "contest", tags["reason"]))
         else:
-            challenge(store, name, version.version, {})
-        settle(store, name)
+            make_challenger(store, name, version.version, {})
+        sync_tags(store, name)
     return alias
 
 
-def _interrupted(store: Any, name: str, evidence: str) -> Any:
+def _interrupted_version(store: Any, name: str, evidence: str) -> Any:
     """Return the version that an interrupted test on this evidence made, or None."""
     for version in store.search_model_versions(f"name = '{name}'"):
         if version.tags.get("evidence") == evidence:
             # its run may have been deleted
-            with suppress(mlflow().exceptions.MlflowException):
-                if store.get_run(version.run_id).data.tags.get(STANDING) == CANDIDATE:
+            with suppress(import_mlflow().exceptions.MlflowException):
+                if store.get_run(version.run_id).data.tags.get(ROLE_TAG) == CANDIDATE:
                     return version
     return None
 
@@ -168,96 +168,96 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
     is not champion any more.
     """
     store = client()
-    with moving(name):
-        model = _model(store, name)
-        aliases, moves = _bearers(model), _reigns(model.tags)
+    with lock_aliases(name):
+        model = _registered_model(store, name)
+        aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
         now = aliases.get(CHAMPION, "")
         if now != former:
-            reason = f" ({moves[-1].told})" if moves and moves[-1].version == now else ""
+            reason = f" ({moves[-1].summary_line})" if moves and moves[-1].version == now else ""
             change = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
             raise MovedError(f"{change}{reason}; review the champion, then decide again")
         if former:
-            reason = f"{record.by} preferred v{version}: {record.because}"
-            challenge(store, name, former, {REPLACED: reason, "judged_against": version})
+            reason = f"{record.by} preferred v{version}: {record.reason}"
+            make_challenger(store, name, former, {REPLACED: reason, "judged_against": version})
         elif aliases.get(CHALLENGER) == version:
             store.delete_registered_model_alias(name, CHALLENGER)
-        succeed(store, name, record)
-        settle(store, name)
+        make_champion(store, name, record)
+        sync_tags(store, name)
 
 
-def challenge(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
+def make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
     """Give a version the alias of the challenger, and these tags."""
     for tag, value in tags.items():
         store.set_model_version_tag(name, version, tag, value)
     store.set_registered_model_alias(name, CHALLENGER, version)
 
 
-def succeed(store: Any, name: str, record: ChampionRecord) -> None:
+def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
     """Give a version the alias of the champion, and record when and why."""
-    for tag, value in record.tags.items():
+    for tag, value in record.version_tags.items():
         store.set_model_version_tag(name, record.version, tag, value)
     if REPLACED in store.get_model_version(name, record.version).tags:
         store.delete_model_version_tag(name, record.version, REPLACED)
-    _keep(store, name, record)
+    _store_record(store, name, record)
     # last, so that the reason is visible whenever the alias is
     store.set_registered_model_alias(name, CHAMPION, record.version)
 
 
-def _keep(store: Any, name: str, record: ChampionRecord) -> None:
+def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
     # keys in MLflow must not contain "+"
     key = f"{MOVED}{record.at.replace('+00:00', 'Z')}"
     store.set_registered_model_tag(name, key, json.dumps(asdict(record)))
 
 
-def settle(store: Any, name: str) -> None:
+def sync_tags(store: Any, name: str) -> None:
     """Update the tags of versions and runs to match the aliases, and record a move made by hand."""
-    model = _model(store, name)
-    aliases, moves = _bearers(model), _reigns(model.tags)
+    model = _registered_model(store, name)
+    aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
     now = aliases.get(CHAMPION)
     if now is not None and (not moves or moves[-1].version != now):
         moves.append(ChampionRecord(now, "by hand", "the alias was moved in MLflow", by=""))
-        _keep(store, name, moves[-1])
+        _store_record(store, name, moves[-1])
     former_champions = {bearer.version for bearer in moves}
     for version in store.search_model_versions(f"name = '{name}'"):
         alias = next(
             (bearer for bearer in (CHAMPION, CHALLENGER) if aliases.get(bearer) == str(version.version)), ""
         )
-        last = version.tags.get(STANDING, "").removeprefix("former ")
+        last = version.tags.get(ROLE_TAG, "").removeprefix("former ")
         former = CHAMPION if str(version.version) in former_champions else last if last == CHALLENGER else ""
-        role = alias or (f"former {former}" if former else version.tags.get(STANDING, ""))
-        if role and role != version.tags.get(STANDING):
-            _stands(store, version, role, aliases.get(role.removeprefix("former "), ""))
+        role = alias or (f"former {former}" if former else version.tags.get(ROLE_TAG, ""))
+        if role and role != version.tags.get(ROLE_TAG):
+            _write_role(store, version, role, aliases.get(role.removeprefix("former "), ""))
 
 
-def _stands(store: Any, entry: Any, role: str, bearer: str) -> None:
+def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
     """Write the role of a version to its tags, and to the tags and the description of its run."""
-    store.set_model_version_tag(entry.name, entry.version, STANDING, role)
+    store.set_model_version_tag(entry.name, entry.version, ROLE_TAG, role)
     shown = f"[{entry.name} v{{0}}](#/models/{entry.name}/versions/{{0}})"
     if role.startswith("former "):
         since = f" since {shown.format(bearer)}" if bearer else ""
         paragraph = f"No longer {role.removeprefix('former ')}{since}."
     else:
-        version = registered(f"models:/{entry.name}/{entry.version}")
-        telling = why if role == CHAMPION else why_not
-        reason = "" if version is None else telling(version)
+        version = find_version(f"models:/{entry.name}/{entry.version}")
+        describe = champion_reason if role == CHAMPION else challenger_reason
+        reason = "" if version is None else describe(version)
         paragraph = f"**{role.capitalize()}**: {shown.format(entry.version)}; {reason}."
     # a version made by hand has no run, and a run may have been deleted
     if entry.run_id:
-        with suppress(mlflow().exceptions.MlflowException):
-            store.set_tag(entry.run_id, STANDING, role)
-            note(store, entry.run_id, paragraph)
+        with suppress(import_mlflow().exceptions.MlflowException):
+            store.set_tag(entry.run_id, ROLE_TAG, role)
+            add_note(store, entry.run_id, paragraph)
 
 
-def settled(name: str) -> None:
+def sync_if_moved(name: str) -> None:
     """Settle moves made by hand; it takes milliseconds without such moves."""
     bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
-    if any(version is not None and version.tags.get(STANDING) != alias for alias, version in bearers.items()):
-        with moving(name):
-            settle(client(), name)
+    if any(version is not None and version.tags.get(ROLE_TAG) != alias for alias, version in bearers.items()):
+        with lock_aliases(name):
+            sync_tags(client(), name)
 
 
 @contextmanager
-def moving(name: str) -> Iterator[None]:
+def lock_aliases(name: str) -> Iterator[None]:
     """Lock the aliases of `name` in this store on this machine while the block runs."""
     local = local_store()
     if local is not None:
@@ -270,13 +270,13 @@ def moving(name: str) -> Iterator[None]:
         yield
 
 
-def _bearers(model: Any) -> dict[str, str]:
+def _versions_by_alias(model: Any) -> dict[str, str]:
     """Return the version of each alias as text; stores return numbers or text."""
     return {alias: str(version) for alias, version in model.aliases.items()}
 
 
-def _model(store: Any, name: str) -> Any:
+def _registered_model(store: Any, name: str) -> Any:
     try:
         return store.get_registered_model(name)
-    except mlflow().exceptions.MlflowException as exc:
+    except import_mlflow().exceptions.MlflowException as exc:
         raise InputError(f"nothing is registered as {name!r} in MLflow ({exc.message})") from exc

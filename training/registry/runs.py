@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from training.registry.champions import CANDIDATE, STANDING, client, local_store, note, project_root
+from training.registry.champions import CANDIDATE, ROLE_TAG, add_note, client, local_store, project_root
 from training.registry.origins import source_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class TrackedRun:
     nested: Iterable[TrackedRun] = ()
     figures: Callable[[], Figures] = dict  # returns figures by file name
 
-    def begin(self, store: Any, experiment: str, tags: dict[str, str]) -> str:
+    def start_run(self, store: Any, experiment: str, tags: dict[str, str]) -> str:
         """Create the run without its figures and nested runs; return its id."""
         from mlflow.entities import Metric, Param
 
@@ -84,56 +84,61 @@ class Logbook:
         return client()
 
     @cached_property
-    def models(self) -> str:
+    def model_experiment(self) -> str:
         """The id of the experiment of the models."""
-        return _experiment(
+        return _experiment_id(
             self.store, self.family, f"Models of {self.family}, the best of each promotion first."
         )
 
     @cached_property
-    def nested(self) -> str:
+    def nested_experiment(self) -> str:
         """The id of the experiment of folds and trials."""
-        return _experiment(self.store, NESTED, "Folds and trials of the models; each run names its parent.")
+        return _experiment_id(
+            self.store, NESTED, "Folds and trials of the models; each run names its parent."
+        )
 
-    def known(self) -> dict[str, dict[str, str]]:
+    def logged_tags(self) -> dict[str, dict[str, str]]:
         """Return the tags of models logged completely on this evidence; mark interrupted runs as killed."""
         evidence = f"tags.evidence = '{self.evidence}'"
-        for experiment, scope in ((self.models, evidence), (self.nested, f"tags.family = '{self.family}'")):
-            for run in self._runs(experiment, scope, "RUNNING"):
+        for experiment, scope in (
+            (self.model_experiment, evidence),
+            (self.nested_experiment, f"tags.family = '{self.family}'"),
+        ):
+            for run in self._search_runs(experiment, scope, "RUNNING"):
                 self.store.set_terminated(run.info.run_id, "KILLED")
-        runs = self._runs(self.models, evidence, "FINISHED")
+        runs = self._search_runs(self.model_experiment, evidence, "FINISHED")
         return {run.info.run_name: run.data.tags for run in runs}
 
-    def _runs(self, experiment: str, scope: str, status: str) -> Any:
+    def _search_runs(self, experiment: str, scope: str, status: str) -> Any:
         wanted = f"{scope} and attributes.status = '{status}'"
         return self.store.search_runs([experiment], wanted, max_results=1000)
 
     @contextmanager
-    def logged(self, run: TrackedRun) -> Iterator[str]:
+    def log_run(self, run: TrackedRun) -> Iterator[str]:
         """Log a model and its nested runs; yield its run's id, then mark it finished. Log the best last."""
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-        run_id = run.begin(self.store, self.models, self._tags)
-        self.store.log_inputs(run_id, [self._dataset])
+        run_id = run.start_run(self.store, self.model_experiment, self._run_tags)
+        self.store.log_inputs(run_id, [self._dataset_input])
         for name, figure in run.figures().items():
             self.store.log_figure(run_id, figure, name)
         above = {MLFLOW_PARENT_RUN_ID: run_id, "family": self.family, "model": run.name}
         for child in reversed([*run.nested]):
-            below = child.begin(self.store, self.nested, above)
+            below = child.start_run(self.store, self.nested_experiment, above)
             self.store.set_terminated(below, child.status)
         wanted = quote(f"tags.mlflow.parentRunId = '{run_id}'", safe="")
-        address = f"#/experiments/{self.nested}/runs?searchFilter={wanted}"
-        note(self.store, run_id, f"[Folds and trials]({address})")
+        address = f"#/experiments/{self.nested_experiment}/runs?searchFilter={wanted}"
+        add_note(self.store, run_id, f"[Folds and trials]({address})")
         yield run_id
         self.store.set_terminated(run_id)
 
     @cached_property
-    def _tags(self) -> dict[str, str]:
-        tags = {"evidence": self.evidence, "data_digest": self.data["digest"], STANDING: CANDIDATE}
+    def _run_tags(self) -> dict[str, str]:
+        tags = {"evidence": self.evidence, "data_digest": self.data["digest"], ROLE_TAG: CANDIDATE}
         return tags | source_of(project_root(), "training/promote.py")
 
     @cached_property
-    def _dataset(self) -> Any:
+    def _dataset_input(self) -> Any:
         from mlflow.entities import Dataset, DatasetInput, InputTag
         from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
@@ -143,13 +148,13 @@ class Logbook:
             digest=self.data["digest"][:36],
             source_type=self.data["format"],
             source=json.dumps({"path": self.data["path"]}),
-            schema=json.dumps({"mlflow_colspec": _columns(self.vectors)}),
+            schema=json.dumps({"mlflow_colspec": _schema_columns(self.vectors)}),
             profile=json.dumps({name: value for name, value in self.data.items() if name not in _ADDRESS}),
         )
         return DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, "training")])
 
 
-def _experiment(store: Any, name: str, about: str) -> str:
+def _experiment_id(store: Any, name: str, about: str) -> str:
     """Return the id of the experiment `name`, created if it does not exist."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
@@ -164,7 +169,7 @@ def _experiment(store: Any, name: str, about: str) -> str:
     return str(experiment.experiment_id)
 
 
-def _columns(table: Path) -> list[dict[str, Any]]:
+def _schema_columns(table: Path) -> list[dict[str, Any]]:
     """Return names and types of the columns of a Parquet file, in the format of MLflow's schemas."""
     import pyarrow.parquet as pq
 
@@ -205,7 +210,7 @@ def scores_by_name(splits: dict[str, Any], entry: str) -> dict[str, Any]:
     }
 
 
-def headline(entry: dict[str, Any]) -> dict[str, Any]:
+def headline_scores(entry: dict[str, Any]) -> dict[str, Any]:
     """Return one figure per score of an entry of metrics.json: pooled, or else the mean of the folds."""
     scores = {name: spread for name, spread in entry.items() if isinstance(spread, dict)}
     return {

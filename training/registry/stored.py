@@ -17,7 +17,7 @@ from pydantic import FiniteFloat
 from data.errors import InputError
 from data.families import FAMILIES
 from data.tables.files import read_json, replacing, write_json
-from training.supply import supply
+from training.plugins import family_plugin
 
 _SHARED = (
     "numpy.dtype",
@@ -52,7 +52,9 @@ _SHARED = (
     "xgboost.sklearn.XGBRegressor",
 )
 #: The shared types, and those of the families.
-TRUSTED_TYPES = tuple(sorted({*_SHARED, *(one for family in FAMILIES for one in supply(family).trusted)}))
+TRUSTED_TYPES = tuple(
+    sorted({*_SHARED, *(type_name for family in FAMILIES for type_name in family_plugin(family).trusted)})
+)
 
 
 _PARTS = 10
@@ -77,28 +79,28 @@ class Deciles:
             raise ValueError(f"{len(self.shares)} shares for {len(self.edges)} edges")
 
     @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Self:
+    def from_values(cls, values: NDArray[np.float64]) -> Self:
         """Compute the bins of the training rows, shape (n_rows,)."""
         finite = values[np.isfinite(values)]
-        edges = _edges(finite) if len(finite) else np.zeros(0)
+        edges = _decile_edges(finite) if len(finite) else np.zeros(0)
         bins = np.searchsorted(edges, finite)
         counts = np.append(np.bincount(bins, minlength=len(edges) + 1), len(values) - len(finite))
-        return cls(tuple(edges.tolist()), tuple(smoothed(counts).tolist()))
+        return cls(tuple(edges.tolist()), tuple(smooth_counts(counts).tolist()))
 
 
-def of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, Deciles]:
+def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, Deciles]:
     """Return the deciles of every feature of the training rows, shape (n_rows, n_features)."""
-    return {name: Deciles.of(column) for name, column in zip(names, values.T, strict=True)}
+    return {name: Deciles.from_values(column) for name, column in zip(names, values.T, strict=True)}
 
 
-def smoothed(counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+def smooth_counts(counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
     """Return counts, with bins on the last axis, as shares above 0."""
     raised = counts + 0.5
     shares: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)
     return shares
 
 
-def _edges(finite: NDArray[np.float64]) -> NDArray[np.float64]:
+def _decile_edges(finite: NDArray[np.float64]) -> NDArray[np.float64]:
     inner = np.quantile(finite, np.arange(1, _PARTS) / _PARTS, method="inverted_cdf")
     values, times = np.unique(inner, return_counts=True)
     often = values[(times > 1) | (finite.min() == finite.max())]
@@ -139,25 +141,25 @@ class StoredModel(Generic[CardType]):
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`."""
-        store(directory, self.model, self.card)
+        store_model(directory, self.model, self.card)
 
     @classmethod
     def read(cls, directory: Path) -> Self:
         """Read the files of `write`; raise InputError if a file is missing or a type is not trusted."""
-        return cls(loaded(directory), cls.CARD.read(directory))
+        return cls(load_model(directory), cls.CARD.read(directory))
 
 
-def store(directory: Path, model: Any, card: StoredCard) -> Path:
+def store_model(directory: Path, model: Any, card: StoredCard) -> Path:
     """Write ``model.skops`` (return its path) and ``card.json``; equal models give equal bytes."""
     import skops.io
 
     with replacing(directory / MODEL) as path:
-        path.write_bytes(_reproducible(skops.io.dumps(model)))
+        path.write_bytes(_reproducible_archive(skops.io.dumps(model)))
     write_json(directory / CARD, asdict(card))
     return directory / MODEL
 
 
-def _reproducible(archive: bytes) -> bytes:
+def _reproducible_archive(archive: bytes) -> bytes:
     """Remove differences between archives of equal models: times, addresses (numbered), padding."""
     numbers: dict[str, str] = {}
 
@@ -192,7 +194,7 @@ def _without_padding(content: bytes) -> bytes:
     return written.getvalue()
 
 
-def loaded(directory: Path) -> Any:
+def load_model(directory: Path) -> Any:
     """Read ``model.skops``, trusting `TRUSTED_TYPES` only; InputError if that is not possible."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException

@@ -22,16 +22,16 @@ def steps(series: Series) -> Steps:
     return detect_steps(costs.tolist())
 
 
-def regressions(found: Steps, threshold: float) -> list[int]:
+def regressions(fitted_steps: Steps, threshold: float) -> list[int]:
     """Return the start of each step that is still worse at the end of the series."""
-    _, _, places = detect_regressions(found, threshold=threshold)
-    return [after for _, after, _, _ in places or ()]
+    _, _, positions = detect_regressions(fitted_steps, threshold=threshold)
+    return [after for _, after, _, _ in positions or ()]
 
 
 def by_threshold(series: Series) -> dict[int, float]:
     """Vary the smallest relative change of a regression."""
-    found = steps(series)
-    return strictest(dict(enumerate(THRESHOLDS, 1)), lambda t: regressions(found, t))
+    fitted_steps = steps(series)
+    return strictest(dict(enumerate(THRESHOLDS, 1)), lambda t: regressions(fitted_steps, t))
 
 
 def by_step(series: Series) -> dict[int, float]:

@@ -18,13 +18,13 @@ STRETCH, STEP = 300, 200
 
 
 def changes(series: Series, p: float = P) -> list[int]:
-    return searched(series[0].tobytes(), p)
+    return search_stretches(series[0].tobytes(), p)
 
 
 @cache
-def searched(content: bytes, p: float) -> list[int]:
+def search_stretches(content: bytes, p: float) -> list[int]:
     """Search overlapping stretches; in an overlap, the stretch whose end is farther away counts."""
-    values, found = np.frombuffer(content), set[int]()
+    values, positions = np.frombuffer(content), set[int]()
     last = max(len(values) - STRETCH + STEP, 1)
     for start in range(0, last, STEP):
         np.random.seed(SEED)  # noqa: NPY002 - the global generator that e_divisive uses
@@ -32,19 +32,19 @@ def searched(content: bytes, p: float) -> list[int]:
         low = margin if start else 0
         high = STEP + margin if start + STEP < last else STRETCH
         points = e_divisive(values[start : start + STRETCH].copy(), pvalue=p)
-        found |= {start + point for point in points if low <= point < high}
-    return sorted(found)
+        positions |= {start + point for point in points if low <= point < high}
+    return sorted(positions)
 
 
 def by_p_and_size(series: Series) -> dict[int, float]:
     """Vary the p value; points of equal p are ranked by the energy statistic h of the two sides."""
-    found: dict[int, float] = {}
+    strengths: dict[int, float] = {}
     for rank, p in enumerate(LEVELS, start=1):
         points = changes(series, p)
         edges = list(pairwise([0, *points, len(series[0])]))
         for (first, at), (_, stop) in pairwise(edges):
-            found[at] = rank + get_energy_statistics(series[0][first:at], series[0][at:stop]).h
-    return found
+            strengths[at] = rank + get_energy_statistics(series[0][first:at], series[0][at:stop]).h
+    return strengths
 
 
 answer("signal-processing-algorithms", {"p, then h": Way(changes, by_p_and_size)})

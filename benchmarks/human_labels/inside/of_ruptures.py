@@ -20,48 +20,48 @@ SHORTEST = 4
 Maker = Callable[[], Any]
 
 
-def scaled(values: Any) -> Any:
+def scale_by_noise(values: Any) -> Any:
     """Return a series in units of its noise, estimated robustly from neighbours' differences."""
     noise = np.median(np.abs(np.diff(values))) / QUARTILE / np.sqrt(2) or np.std(values) or 1.0
     return ((values - np.median(values)) / noise).reshape(-1, 1)
 
 
-def found(fitted: Any, penalty: float) -> list[int]:
+def change_points(fitted: Any, penalty: float) -> list[int]:
     return [int(at) for at in fitted.predict(pen=penalty)[:-1]]
 
 
-def fixed(make: Maker, series: Series, penalty: float | None = None) -> list[int]:
+def points_at_penalty(make: Maker, series: Series, penalty: float | None = None) -> list[int]:
     """Return the change points at `penalty`, by default the logarithm of the length."""
     if len(series[0]) < SHORTEST:
         return []
-    own = np.log(len(series[0])) if penalty is None else penalty
-    return found(make().fit(scaled(series[0])), own)
+    chosen_penalty = np.log(len(series[0])) if penalty is None else penalty
+    return change_points(make().fit(scale_by_noise(series[0])), chosen_penalty)
 
 
-def varied(make: Maker, series: Series) -> dict[int, float]:
+def strictest_penalties(make: Maker, series: Series) -> dict[int, float]:
     if len(series[0]) < SHORTEST:
         return {}
-    fitted, scale = make().fit(scaled(series[0])), np.log(len(series[0]))
-    return strictest({size: size * scale for size in PENALTIES.tolist()}, partial(found, fitted))
+    fitted, scale = make().fit(scale_by_noise(series[0])), np.log(len(series[0]))
+    return strictest({size: size * scale for size in PENALTIES.tolist()}, partial(change_points, fitted))
 
 
-def way(make: Maker, penalty: float | None = None) -> Way:
-    return Way(lambda series: fixed(make, series, penalty), partial(varied, make))
+def search_way(make: Maker, penalty: float | None = None) -> Way:
+    return Way(lambda series: points_at_penalty(make, series, penalty), partial(strictest_penalties, make))
 
 
-def ways() -> dict[str, Way]:
+def all_ways() -> dict[str, Way]:
     """Return all search methods; every version may be a boundary (jump 1; the default is every fifth)."""
     search = {
         # PELT in C
-        "PELT, l2": way(lambda: rpt.KernelCPD(kernel="linear", min_size=2)),
+        "PELT, l2": search_way(lambda: rpt.KernelCPD(kernel="linear", min_size=2)),
         # the penalty of the example on the first page of ruptures
-        "PELT, rbf": way(lambda: rpt.KernelCPD(kernel="rbf", min_size=2), 10.0),
+        "PELT, rbf": search_way(lambda: rpt.KernelCPD(kernel="rbf", min_size=2), 10.0),
     }
     for cost in ("l2", "l1"):
-        search[f"binary segmentation, {cost}"] = way(partial(rpt.Binseg, model=cost, jump=1))
+        search[f"binary segmentation, {cost}"] = search_way(partial(rpt.Binseg, model=cost, jump=1))
     for cost in ("l2", "l1"):
-        search[f"window, {cost}"] = way(partial(rpt.Window, width=WIDTH, model=cost, jump=1))
+        search[f"window, {cost}"] = search_way(partial(rpt.Window, width=WIDTH, model=cost, jump=1))
     return search
 
 
-answer("ruptures", ways())
+answer("ruptures", all_ways())

@@ -28,7 +28,7 @@ class Way:
 
 
 @dataclass
-class _Found:
+class _PointColumns:
     series: list[int] = field(default_factory=list)
     position: list[int] = field(default_factory=list)
     way: list[int] = field(default_factory=list)
@@ -46,19 +46,21 @@ def answer(package: str, ways: dict[str, Way]) -> None:
 
     Points of the fixed setting have the strength 0.
     """
-    with np.load(sys.argv[1]) as given:
-        series = list(zip(np.split(given["values"], given["starts"][1:-1]), given["better"], strict=True))
-    found, seconds = _Found(), []
+    with np.load(sys.argv[1]) as request:
+        series = list(
+            zip(np.split(request["values"], request["starts"][1:-1]), request["better"], strict=True)
+        )
+    columns, seconds = _PointColumns(), []
     for number, way in enumerate(ways.values()):
         start = time.process_time()
-        settled = [way.fixed(one) for one in series]
+        settled = [way.fixed(measured_series) for measured_series in series]
         seconds.append(time.process_time() - start)
-        for place, one in enumerate(series):
-            found.add(number, place, dict.fromkeys(settled[place], 0.0))
-            found.add(number, place, way.varied(one))
-    points = {name: np.array(column) for name, column in vars(found).items()}
-    told = {"ways": list(ways), "seconds": seconds, "version": version(package)}
-    np.savez(sys.argv[2], **points, **{name: np.array(value) for name, value in told.items()})
+        for place, measured_series in enumerate(series):
+            columns.add(number, place, dict.fromkeys(settled[place], 0.0))
+            columns.add(number, place, way.varied(measured_series))
+    points = {name: np.array(column) for name, column in vars(columns).items()}
+    tool_facts = {"ways": list(ways), "seconds": seconds, "version": version(package)}
+    np.savez(sys.argv[2], **points, **{name: np.array(value) for name, value in tool_facts.items()})
 
 
 def strictest(settings: Mapping[float, Any], find: Callable[[Any], list[int]]) -> dict[int, float]:

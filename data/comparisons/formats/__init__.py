@@ -12,14 +12,14 @@ import pandas as pd
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
 from data.comparisons.formats.tools.recognition import ToolFormat
 from data.comparisons.formats.tools.tracking_json import BENCHMARKS
-from data.comparisons.labels.label_csv import with_listed
+from data.comparisons.labels.label_csv import with_csv_labels
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
-from data.comparisons.validity import check
+from data.comparisons.validity import find_errors
 from data.errors import InputError
 from data.tables.files import content_of
-from data.tables.formats import Format, Reading, chosen
-from data.tables.problems import Problems, nearest
+from data.tables.formats import Format, Reading, choose_reader
+from data.tables.problems import Problems, nearest_name
 
 
 @dataclass(frozen=True)
@@ -30,43 +30,45 @@ class Request:
     problems: Problems
     label_rules: LabelRules
     measure: Measure
-    piece: int | None
+    chunk_rows: int | None
 
 
 Reader = Callable[[Request], Iterator[ComparisonTables]]
 
 
-def _tables(request: Request) -> Iterator[ComparisonTables]:
+def _imported_tables(request: Request) -> Iterator[ComparisonTables]:
     for path in request.paths:
         try:
             yield ComparisonTables.read(path).without_flaws(request.problems)
         except InputError as error:
-            request.problems.add(error.within(path))
+            request.problems.add(error.with_file(path))
 
 
 def _comparison_xml(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import comparison_xml
     from data.tables.xml_stream import Document
 
-    documents = map(Document.of_path, _files_in(request.paths, ".xml"))
+    documents = map(Document.from_path, _files_in(request.paths, ".xml"))
     better = request.measure.better
-    return comparison_xml.read(documents, request.problems, better=better, piece=request.piece)
+    return comparison_xml.read_documents(
+        documents, request.problems, better=better, chunk_rows=request.chunk_rows
+    )
 
 
 def _result_xml(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import result_xml
 
     files = _files_in(request.paths, ".xml")
-    return result_xml.read(files, request.problems, request.measure, piece=request.piece)
+    return result_xml.read_results(files, request.problems, request.measure, chunk_rows=request.chunk_rows)
 
 
 def _comparison_json(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import comparison_json
 
-    taken = comparison_json.Taken()
+    used_names = comparison_json.UsedNames()
     for path in _files_in(request.paths, ".json"):
         try:
-            yield comparison_json.tables_of(content_of(path), str(path), request.problems, taken)
+            yield comparison_json.tables_of(content_of(path), str(path), request.problems, used_names)
         except InputError as error:
             request.problems.add(error)
 
@@ -75,15 +77,17 @@ def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import sap_hana
 
     for path in request.paths:
-        yield from sap_hana.read(path, request.problems, request.label_rules, request.piece)
+        yield from sap_hana.read_data_set(path, request.problems, request.label_rules, request.chunk_rows)
 
 
 def _tool_output(tool: ToolFormat, request: Request) -> Iterator[ComparisonTables]:
-    return assembly.tables(tool, request.paths, request.problems, request.measure, request.piece)
+    return assembly.read_tool_tables(
+        tool, request.paths, request.problems, request.measure, request.chunk_rows
+    )
 
 
 FORMATS: dict[str, Format[Reader]] = {
-    "tables": Format(_tables, sign="results.parquet"),
+    "tables": Format(_imported_tables, sign="results.parquet"),
     "result-xml": Format(_result_xml, sign="*.xml", suffix=".xml"),
     "comparison-xml": Format(_comparison_xml, sign="*.xml", suffix=".xml"),
     "comparison-json": Format(_comparison_json, sign="*.json", suffix=".json"),
@@ -100,26 +104,26 @@ _ROOTS = {"comparison_results": "comparison-xml", "beaker_run_result": "result-x
 _HEAD = 2**18
 
 
-def stream(
+def stream_tables(
     name: str,
     paths: list[Path],
     problems: Problems,
     *,
     label_rules: LabelRules | None = None,
     measure: Measure | None = None,
-    piece: int | None = CHUNK_ROWS,
+    chunk_rows: int | None = CHUNK_ROWS,
 ) -> Iterator[ComparisonTables]:
     """Yield the tables of `paths` in chunks; XML of any size needs bounded memory.
 
     A comparison comes in the same chunk as its results, except in result-xml, where the baseline may be in an
     earlier chunk. Errors are raised as by `read_tables`.
     """
-    reader = chosen(FORMATS, name, paths)
-    request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), piece)
-    return with_listed(reader(request), paths, problems)
+    reader = choose_reader(FORMATS, name, paths)
+    request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)
+    return with_csv_labels(reader(request), paths, problems)
 
 
-def read(
+def read_tables(
     name: str,
     paths: list[Path],
     *,
@@ -145,15 +149,15 @@ def read(
         At the first error, unless `keep_going`; and if there is nothing to judge or learn from.
     """
     problems = Problems(keep_going)
-    pieces = stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=None)
-    tables = ComparisonTables.joined(list(pieces))
-    for error in check(tables):
+    chunks = stream_tables(name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=None)
+    tables = ComparisonTables.join_tables(list(chunks))
+    for error in find_errors(tables):
         problems.add(error)
-    refuse_nothing(name, paths, problems, results=len(tables.results), comparisons=len(tables.comparisons))
+    require_content(name, paths, problems, results=len(tables.results), comparisons=len(tables.comparisons))
     return Reading(tables, tuple(problems.skipped), tuple(problems.notes))
 
 
-def refuse_nothing(
+def require_content(
     name: str, paths: list[Path], problems: Problems, *, results: int, comparisons: int
 ) -> None:
     """Raise an InputError if `results` or `comparisons`, numbers of rows, are 0 and no part was skipped."""
@@ -188,14 +192,14 @@ def results_of_run(
     InputError
         If the file cannot be read, or holds comparisons or several versions.
     """
-    kind = kind or sniff(path)
+    kind = kind or recognise_format(path)
     if kind == "comparison-json":
         # report invalid JSON as such
         content_of(path)
     if kind in {"comparison-json", "comparison-xml", "sap-hana"}:
         raise InputError(f"is {kind}; expected the results of one run: {', '.join(RUNS)}", file=path)
-    results = ComparisonTables.joined(
-        list(stream(kind, [path], problems or Problems(), measure=measure, piece=None))
+    results = ComparisonTables.join_tables(
+        list(stream_tables(kind, [path], problems or Problems(), measure=measure, chunk_rows=None))
     ).results
     if results["order"].min() != results["order"].max():
         raise InputError("holds the results of several versions; expected those of one run", file=path)
@@ -212,7 +216,7 @@ def _files_in(paths: list[Path], suffix: str) -> list[Path]:
     return files
 
 
-def sniff(path: Path) -> str:
+def recognise_format(path: Path) -> str:
     """Return the format of `path`, recognised from its content.
 
     InputError if the format is unknown, or `path` is missing or cannot be read.
@@ -224,7 +228,7 @@ def sniff(path: Path) -> str:
 
 def _sniff_directory(path: Path) -> str:
     for name in ("tables", "sap-hana"):
-        if FORMATS[name].recognises(path):
+        if FORMATS[name].matches_path(path):
             return name
     files = assembly.measurement_files(path)
     if not files or (path / BENCHMARKS).is_file():
@@ -233,7 +237,7 @@ def _sniff_directory(path: Path) -> str:
         result = next(path.glob(asv.folder), None)
         if result is not None and recognition.recognise_tool(recognition.UnreadFile(result), [asv]):
             return "asv"
-        if FORMATS["criterion"].recognises(path):
+        if FORMATS["criterion"].matches_path(path):
             return "criterion"
     if not files:
         raise InputError(f"holds no data in a known format ({', '.join(FORMATS)})", file=path)
@@ -263,7 +267,7 @@ def _sniff_file(path: Path) -> str:
 def _sniff_xml(path: Path, head: bytes) -> str:
     from data.tables.xml_stream import Document, root_of
 
-    root = root_of(Document.of_path(path))
+    root = root_of(Document.from_path(path))
     # any other root may contain comparisons
     is_searched = len(head) < _HEAD
     if root not in _ROOTS and is_searched and b"comparison_result" not in head.replace(b"\0", b""):
@@ -275,13 +279,13 @@ def _sniff_xml(path: Path, head: bytes) -> str:
 def _sniff_json(path: Path) -> str:
     """Return the format of JSON; the comparison reader reports invalid JSON and misspelt keys."""
     file = recognition.UnreadFile(path)
-    keys = file.outline.members
+    keys = file.json_outline.members
     if "comparisons" in keys:
         return "comparison-json"
     tool = recognition.recognise_tool(file, TOOLS.values())
     if tool is not None:
         return tool
-    meant = {nearest(key, ("comparisons", "results")) for key in keys}
+    meant = {nearest_name(key, ("comparisons", "results")) for key in keys}
     if "comparisons" in meant or not file.is_json:
         return "comparison-json"
     if keys.keys() == {"results"}:

@@ -23,8 +23,8 @@ from data.comparisons.request import (
 from data.comparisons.tables import Builder, ComparisonTables, LabelRow, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
-from data.tables.documents import EXAMPLE_MOMENT, moment
-from data.tables.problems import Problems, unknown
+from data.tables.documents import EXAMPLE_MOMENT, parse_moment
+from data.tables.problems import Problems, unknown_message
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -46,7 +46,7 @@ _EXPECTED = {
     f"a whole number from 1 to {MAX_THREADS}",
 )
 _OF_LABELS = {"status": '"pass", "fail" or "cannot_tell"', "labelled_at": f"a time like {EXAMPLE_MOMENT}"}
-_WRONG = {
+_PROBLEMS = {
     "string_pattern_mismatch": "is empty",
     "string_unicode": "holds half a surrogate pair",
     "too_short": "is empty; expected at least one",
@@ -54,7 +54,10 @@ _WRONG = {
 
 
 def tables_of(
-    content: object, name: str = "request.json", problems: Problems | None = None, taken: Taken | None = None
+    content: object,
+    name: str = "request.json",
+    problems: Problems | None = None,
+    used_names: UsedNames | None = None,
 ) -> ComparisonTables:
     """Return the tables of a request that was loaded from JSON; `problems` receives skipped comparisons.
 
@@ -68,11 +71,11 @@ def tables_of(
     InputError
         If there is no comparison, or, unless ``problems.keep_going``, at the first error.
     """
-    taken, builder = taken or Taken(), Builder()
-    request = _validated(JudgeRequest, content, name, "")
-    for place, comparison in _valid_comparisons(request, name, problems or Problems(), taken):
-        _add_comparison(comparison, f"{name} {place}", taken, builder)
-    return builder.take()
+    used_names, builder = used_names or UsedNames(), Builder()
+    request = _validate_part(JudgeRequest, content, name, "")
+    for place, comparison in _valid_comparisons(request, name, problems or Problems(), used_names):
+        _add_comparison(comparison, f"{name} {place}", used_names, builder)
+    return builder.take_tables()
 
 
 def checked_request(content: object, name: str) -> JudgeRequest:
@@ -83,7 +86,7 @@ def checked_request(content: object, name: str) -> JudgeRequest:
     InputError
         At the first error.
     """
-    request = _validated(JudgeRequest, content, name, "")
+    request = _validate_part(JudgeRequest, content, name, "")
     request.comparisons = [
         comparison for _, comparison in _valid_comparisons(request, name, Problems(), None)
     ]
@@ -91,16 +94,16 @@ def checked_request(content: object, name: str) -> JudgeRequest:
 
 
 def _valid_comparisons(
-    request: JudgeRequest, name: str, problems: Problems, taken: Taken | None
+    request: JudgeRequest, name: str, problems: Problems, used_names: UsedNames | None
 ) -> Iterator[tuple[str, Comparison]]:
     """Yield each valid comparison of a request with its place; parameters and errors as of `tables_of`."""
     for index, content in enumerate(request.comparisons):
         place = f"comparisons[{index}]"
         try:
-            comparison = _validated(Comparison, content, name, place)
+            comparison = _validate_part(Comparison, content, name, place)
             # without `used_names`, the caller handles repeated comparisons
-            if taken is not None:
-                _require_once(comparison, name, place, taken)
+            if used_names is not None:
+                _require_once(comparison, name, place, used_names)
         except InputError as error:
             problems.add(error)
         else:
@@ -108,14 +111,14 @@ def _valid_comparisons(
 
 
 @dataclass
-class Taken:
+class UsedNames:
     """The comparison ids and the machine names that are already in use."""
 
     identifiers: set[str] = field(default_factory=set)
     operations: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
-    def machine(self, benchmark: str, operation: str, machine: str) -> str:
-        """Return and reserve a name of `machine` that no earlier comparison of this operation uses."""
+    def reserve_machine(self, benchmark: str, operation: str, machine: str) -> str:
+        """Reserve and return a machine name that no earlier comparison of this operation uses."""
         key = name = (benchmark, operation, machine)
         while name in self.operations:
             self.operations[key] += 1
@@ -124,7 +127,7 @@ class Taken:
         return name[2]
 
 
-def _require_once(comparison: Comparison, name: str, place: str, taken: Taken) -> None:
+def _require_once(comparison: Comparison, name: str, place: str, used_names: UsedNames) -> None:
     """Raise an InputError for a repeated number of threads or identifier; else reserve the identifier."""
     seen: set[int] = set()
     for index, configuration in enumerate(comparison.configurations):
@@ -134,14 +137,14 @@ def _require_once(comparison: Comparison, name: str, place: str, taken: Taken) -
             raise InputError(problem, file=name)
         seen.add(threads)
     identifier = comparison.comparison_id
-    if identifier in taken.identifiers:
-        raise InputError(f"{place}.comparison_id {_quoted(identifier)} appears twice", file=name)
-    taken.identifiers.add(identifier)
+    if identifier in used_names.identifiers:
+        raise InputError(f"{place}.comparison_id {_quote_value(identifier)} appears twice", file=name)
+    used_names.identifiers.add(identifier)
 
 
-def _add_comparison(comparison: Comparison, source: str, taken: Taken, builder: Builder) -> None:
+def _add_comparison(comparison: Comparison, source: str, used_names: UsedNames, builder: Builder) -> None:
     identifier, benchmark, operation = comparison.comparison_id, comparison.benchmark, comparison.operation
-    machine = taken.machine(benchmark, operation, comparison.machine)
+    machine = used_names.reserve_machine(benchmark, operation, comparison.machine)
     lists = [
         (c.history, versions_of(c.baseline), versions_of(c.target), c.later)
         for c in comparison.configurations
@@ -155,19 +158,19 @@ def _add_comparison(comparison: Comparison, source: str, taken: Taken, builder: 
         for versions, first in zip(parts, firsts, strict=True):
             for order, samples in enumerate(versions, first):
                 if isinstance(samples, list):
-                    builder.results.samples(series, order, None, array("d", samples))
+                    builder.results.add_samples(series, order, None, array("d", samples))
                 else:
-                    builder.results.summary(series, order, None, samples.model_dump(exclude_unset=True))
+                    builder.results.add_summary(series, order, None, samples.model_dump(exclude_unset=True))
     orders = (baseline, target - 1, target, later - 1, stop - 1 if stop > later else None)
     worse = comparison.siblings_worse
     builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source, worse))
     for label in comparison.labels:
         labelled_by = label.labelled_by or label.annotator or UNKNOWN
-        labelled_at = moment(label.labelled_at or "")
+        labelled_at = parse_moment(label.labelled_at or "")
         builder.labels.append(LabelRow(identifier, label.status, labelled_by, label.annotator, labelled_at))
 
 
-def _validated(kind: type[Part], content: object, name: str, place: str) -> Part:
+def _validate_part(kind: type[Part], content: object, name: str, place: str) -> Part:
     """Return `content` validated as `kind`.
 
     An InputError names the first error, or an unknown key in the object of the first error, because it may be
@@ -185,7 +188,7 @@ def _validated(kind: type[Part], content: object, name: str, place: str) -> Part
             if is_around and error["type"] == "extra_forbidden"
         ]
         worst = min(unknown_keys, key=lambda error: len(error["loc"]), default=first)
-        raise InputError(_message(worst, kind, place), file=name) from exc
+        raise InputError(_error_message(worst, kind, place), file=name) from exc
 
 
 def _rejects_other_form(error: ErrorDetails) -> bool:
@@ -196,28 +199,30 @@ def _rejects_other_form(error: ErrorDetails) -> bool:
     return form == _FORMS[0] and isinstance(error["input"], list)
 
 
-def _message(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
+def _error_message(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
     error_type, loc, value = error["type"], error["loc"], error["input"]
     if error_type == "missing":
-        return f"{_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
+        return f"{_key_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
     if error_type == "extra_forbidden":
         key = str(loc[-1])[:_QUOTED]
         inside = PostedLabel if loc[0] == "labels" else Configuration
         parts: dict[int, type[RequestPart]] = {1: kind, 3: inside}
         part = parts.get(len(loc), FiveNumbers)
-        return f"{_path(place, loc[:-1])}.{key} {unknown(key, part.model_fields)}".removeprefix(".")
-    path = _path(place, loc)
-    if error_type in _WRONG and loc[-1:] != ("labelled_at",):
-        return f"{path} {_WRONG[error_type]}"
-    return f"{path or 'the request'}={_quoted(value)} is not {_expectation(error_type, loc, value)}"
+        return f"{_key_path(place, loc[:-1])}.{key} {unknown_message(key, part.model_fields)}".removeprefix(
+            "."
+        )
+    path = _key_path(place, loc)
+    if error_type in _PROBLEMS and loc[-1:] != ("labelled_at",):
+        return f"{path} {_PROBLEMS[error_type]}"
+    return f"{path or 'the request'}={_quote_value(value)} is not {_expected_value(error_type, loc, value)}"
 
 
-def _path(place: str, loc: tuple[int | str, ...]) -> str:
+def _key_path(place: str, loc: tuple[int | str, ...]) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc if step not in _FORMS)
     return f"{place}{''.join(steps)}".removeprefix(".")
 
 
-def _expectation(error_type: str, loc: tuple[int | str, ...], value: object) -> str:
+def _expected_value(error_type: str, loc: tuple[int | str, ...], value: object) -> str:
     if loc and loc[-1] in _FORMS:
         return "a list of numbers or a five-number summary"
     if loc and loc[-1] in _OF_LABELS:
@@ -232,7 +237,7 @@ def _expectation(error_type: str, loc: tuple[int | str, ...], value: object) -> 
     return _EXPECTED[error_type]
 
 
-def _quoted(value: object) -> str:
+def _quote_value(value: object) -> str:
     if isinstance(value, list | dict):
         return "[...]" if isinstance(value, list) else "{...}"
     text = json.dumps(value) if not isinstance(value, int) or abs(value) < 1 << _QUOTED else "a huge number"

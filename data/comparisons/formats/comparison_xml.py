@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from data.comparisons.formats.comparison_json import Taken
+from data.comparisons.formats.comparison_json import UsedNames
 from data.comparisons.tables import (
     FIVE_NUMBERS,
     LABEL_STATUSES,
@@ -30,7 +30,7 @@ from data.comparisons.tables import (
 )
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, RepeatedError
-from data.tables.documents import EXAMPLE_MOMENT, moment
+from data.tables.documents import EXAMPLE_MOMENT, parse_moment
 from data.tables.problems import Problems
 from data.tables.xml_stream import Attributes, Document, Element, Walk
 
@@ -53,7 +53,7 @@ class _ReportNames:
     def __init__(self) -> None:
         self._unnamed: dict[str, int] = {}
 
-    def name(self, stem: str, attributes: Mapping[str, str]) -> str:
+    def next_name(self, stem: str, attributes: Mapping[str, str]) -> str:
         """Return the next report's name; the second report without UUID in `stem` is ``stem#2``."""
         uuid = attributes.get("report_uuid", "")
         if uuid not in {"", "..."}:
@@ -62,26 +62,30 @@ class _ReportNames:
         return stem if count == 1 else f"{stem}#{count}"
 
 
-def identifier(report: str, attributes: Mapping[str, str]) -> str:
+def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
     """Return the id of a ``comparison_result``: its ``comparison_id``, or report, benchmark and operation."""
     default = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
     return attributes.get("comparison_id") or default
 
 
-def numbers(walk: Attributes, element: Element, place: str) -> dict[str, float]:
+def summary_statistics(walk: Attributes, element: Element, place: str) -> dict[str, float]:
     """Return the summary statistics of an element, by `STATS` names.
 
     InputError as of `Attributes.number`; all but `mean` and `stdev` are required.
     """
     return {
-        name: walk.number(element, attribute, place)
+        name: walk.number_attribute(element, attribute, place)
         for name, attribute in ATTRIBUTES.items()
         if name in FIVE_NUMBERS or attribute in element.attrib
     }
 
 
-def read(
-    documents: Iterable[Document], problems: Problems, *, better: str | None = None, piece: int | None = None
+def read_documents(
+    documents: Iterable[Document],
+    problems: Problems,
+    *,
+    better: str | None = None,
+    chunk_rows: int | None = None,
 ) -> Iterator[ComparisonTables]:
     """Read comparison XML one comparison at a time; `problems` receives those that are skipped.
 
@@ -96,20 +100,20 @@ def read(
     ComparisonTables
         Whole comparisons with the additional columns `UUIDS`; at least one chunk.
     """
-    reader = _Reader(Builder(piece, further_comparisons=UUIDS), problems, better)
+    reader = _Reader(Builder(chunk_rows, extra_comparison_columns=UUIDS), problems, better)
     for document in documents:
         try:
             for _ in reader.read_comparisons(document):
                 if reader.builder.is_full:
-                    yield reader.builder.take()
+                    yield reader.builder.take_tables()
         except InputError as error:
             problems.add(error)
-    yield reader.builder.take()
+    yield reader.builder.take_tables()
 
 
 def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
     """Return the tables of a request in comparison XML; `problems` is as for `read_documents`."""
-    return next(read([Document.of_bytes(body, name)], problems or Problems()))
+    return next(read_documents([Document.from_bytes(body, name)], problems or Problems()))
 
 
 @dataclass
@@ -148,7 +152,7 @@ class _Reader:
 
     def __init__(self, builder: Builder, problems: Problems, better: str | None) -> None:
         self.builder, self.problems, self.better = builder, problems, better
-        self.names, self.taken = _ReportNames(), Taken()
+        self.names, self.used_names = _ReportNames(), UsedNames()
 
     def _open_document(self, document: Document) -> None:
         self.document, self.walk = document, Walk(document)
@@ -169,7 +173,9 @@ class _Reader:
                 elif self.open is not None and element.tag in _PARTS:
                     text = (element.text or "").strip()
                     if text:
-                        raise self.walk.error(f'<{element.tag}> holds text: "{text[:60]}"', self.open.place)
+                        raise self.walk.error_here(
+                            f'<{element.tag}> holds text: "{text[:60]}"', self.open.place
+                        )
             except InputError as error:
                 self.open = self.side = None
                 self.problems.add(error)
@@ -187,7 +193,7 @@ class _Reader:
     def _begin_element(self, element: Element) -> None:
         if element.tag == "comparison_results":
             self.report_attributes = {str(name): str(value) for name, value in element.attrib.items()}
-            self.report = self.names.name(self.document.stem, self.report_attributes)
+            self.report = self.names.next_name(self.document.stem, self.report_attributes)
         elif element.tag == COMPARISON:
             self.open = self.side = self.threads = None
             self.open = self._begin_comparison(element)
@@ -196,78 +202,84 @@ class _Reader:
         elif element.tag == LABEL:
             self.open.labels.append(self._read_label(self.open, element))
         elif element.tag == "result":
-            self.threads = self.walk.whole(element, "threads_no", self.open.place)
+            self.threads = self.walk.whole_attribute(element, "threads_no", self.open.place)
         elif element.tag in VERSIONS:
             self.side = self._begin_side(self.open, element)
         elif self.side is not None and element.tag == "samples":
-            order = self.walk.text(element, "order", self.open.place)
+            order = self.walk.text_attribute(element, "order", self.open.place)
             if not _ORDER.fullmatch(order):
-                raise self.walk.error(f'order="{order}" is not a whole number', self.open.place)
-            self.side.samples.append((int(order), self.walk.numbers(element, "values", self.open.place)))
+                raise self.walk.error_here(f'order="{order}" is not a whole number', self.open.place)
+            self.side.samples.append(
+                (int(order), self.walk.numbers_attribute(element, "values", self.open.place))
+            )
 
     def _begin_comparison(self, element: Element) -> _Comparison:
         if self.report is None:
-            self.report = self.names.name(self.document.stem, {})
-        operation = self.walk.text(element, "operation_name")
+            self.report = self.names.next_name(self.document.stem, {})
+        operation = self.walk.text_attribute(element, "operation_name")
         place = f'operation "{operation}"'
-        benchmark = self.walk.text(element, "benchmark_name", place)
-        better = self._choice(element, "better", ("higher", "lower"), place)
-        status = self._choice(element, "result_status", STATUSES, place)
-        key = identifier(self.report, {str(name): str(value) for name, value in element.attrib.items()})
-        if key in self.taken.identifiers:
+        benchmark = self.walk.text_attribute(element, "benchmark_name", place)
+        better = self._read_choice(element, "better", ("higher", "lower"), place)
+        status = self._read_choice(element, "result_status", STATUSES, place)
+        key = comparison_id_of(self.report, {str(name): str(value) for name, value in element.attrib.items()})
+        if key in self.used_names.identifiers:
             repeated = (
                 f'comparison_id="{key}" appears twice'
                 if "comparison_id" in element.attrib
                 else (f'<comparison_result> appears twice in the report "{self.report}"')
             )
-            raise self.walk.error(repeated, place, RepeatedError)
-        self.taken.identifiers.add(key)
+            raise self.walk.error_here(repeated, place, RepeatedError)
+        self.used_names.identifiers.add(key)
         hint = "the attribute better, or --better, says otherwise"
         better = better or self.better or self.problems.assume_higher(self.document.name, hint)
         unit, worse = element.get("unit") or UNKNOWN, None
         if "siblings_worse" in element.attrib:
-            worse = self.walk.number(element, "siblings_worse", place)
+            worse = self.walk.number_attribute(element, "siblings_worse", place)
             if not 0 <= worse <= 1:
-                raise self.walk.error(f'siblings_worse="{worse:g}" is not between 0 and 1', place)
+                raise self.walk.error_here(f'siblings_worse="{worse:g}" is not between 0 and 1', place)
         return _Comparison(key, benchmark, operation, unit, better, status, worse, self.walk.line)
 
     def _read_label(self, comparison: _Comparison, element: Element) -> LabelRow:
-        status = self.walk.text(element, "status", comparison.place)
+        status = self.walk.text_attribute(element, "status", comparison.place)
         if status not in LABEL_STATUSES:
             expected = ", ".join(LABEL_STATUSES)
-            raise self.walk.error(f'status="{status[:60]}" is not one of {expected}', comparison.place)
+            raise self.walk.error_here(f'status="{status[:60]}" is not one of {expected}', comparison.place)
         annotator, time = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
-        labelled_at = moment(time)
+        labelled_at = parse_moment(time)
         if time and labelled_at is None:
             wrong = f'labelled_at="{time[:60]}" is not a time like {EXAMPLE_MOMENT}'
-            raise self.walk.error(wrong, comparison.place)
+            raise self.walk.error_here(wrong, comparison.place)
         labelled_by = element.get("labelled_by", "").strip() or annotator or UNKNOWN
         return LabelRow(comparison.key, status, labelled_by, annotator, labelled_at)
 
-    def _choice(self, element: Element, name: str, allowed: tuple[str, ...], place: str) -> str:
+    def _read_choice(self, element: Element, name: str, allowed: tuple[str, ...], place: str) -> str:
         """Return an attribute's value, empty if missing; InputError if the value is not in `allowed`."""
         value = element.get(name, "")
         if value and value not in allowed:
             expected = " or ".join(f'"{word}"' for word in allowed)
-            raise self.walk.error(f'{name}="{value}" is unknown; expected {expected}', place)
+            raise self.walk.error_here(f'{name}="{value}" is unknown; expected {expected}', place)
         return value
 
     def _begin_side(self, comparison: _Comparison, element: Element) -> _Side:
         tag = str(element.tag)
         if self.threads is None:
-            raise self.walk.error(f"<{tag}> is not inside a <result>", comparison.place)
+            raise self.walk.error_here(f"<{tag}> is not inside a <result>", comparison.place)
         key = (self.threads, tag)
         if key in comparison.sides:
             repeated = f'threads_no="{self.threads}" has a second <{tag}>'
-            raise self.walk.error(repeated, comparison.place, RepeatedError)
-        summary = {} if tag in WITHOUT_NUMBERS else numbers(self.walk, element, f"{comparison.place} {tag}")
+            raise self.walk.error_here(repeated, comparison.place, RepeatedError)
+        summary = (
+            {}
+            if tag in WITHOUT_NUMBERS
+            else summary_statistics(self.walk, element, f"{comparison.place} {tag}")
+        )
         comparison.sides[key] = side = _Side(summary)
         return side
 
     def _add_comparison(self, comparison: _Comparison) -> None:
         key, benchmark, operation = comparison.key, comparison.benchmark, comparison.operation
         machine = self.report_attributes.get("machine") or str(self.report)
-        machine = self.taken.machine(benchmark, operation, machine)
+        machine = self.used_names.reserve_machine(benchmark, operation, machine)
         # consecutive orders of the versions, by their orders in the document; None is a summary
         orders: dict[str, dict[int | None, int]] = {}
         next_order = 0
@@ -283,9 +295,9 @@ class _Reader:
         for (threads, tag), side in comparison.sides.items():
             series = Series(f"{key}/{threads}", *common, threads)
             for version, values in side.samples:
-                results.samples(series, orders[tag][version], None, values)
+                results.add_samples(series, orders[tag][version], None, values)
             if not side.samples and side.numbers:
-                results.summary(series, min(orders[tag].values()), None, side.numbers)
+                results.add_summary(series, min(orders[tag].values()), None, side.numbers)
         bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
         later = max(orders[LATER].values(), default=None)
         source = f"{self.document.name}:{comparison.line} {comparison.place}"
@@ -326,7 +338,7 @@ def with_status(
     InputError
         If the document is not well-formed, or not in an encoding that extends ASCII.
     """
-    document = Document.of_bytes(source, name) if isinstance(source, bytes) else Document.of_path(source)
+    document = Document.from_bytes(source, name) if isinstance(source, bytes) else Document.from_path(source)
     with document.open() as file:
         content = file.read()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -362,10 +374,10 @@ def _status_edits(
         tags.append(element.tag)
         offsets.append(walk.offset)
         if element.tag == "comparison_results":
-            report = names.name(document.stem, element.attrib)
+            report = names.next_name(document.stem, element.attrib)
         elif element.tag == COMPARISON:
-            report = report or names.name(document.stem, {})
-            key = identifier(report, element.attrib)
+            report = report or names.next_name(document.stem, {})
+            key = comparison_id_of(report, element.attrib)
             verdict = "invalid" if key in seen else verdicts.get(key, otherwise)
             attributes, stop, is_empty = _start_tag(content, walk.offset)
             if verdict is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from data.comparisons.formats.comparison_xml import numbers
+from data.comparisons.formats.comparison_xml import summary_statistics
 from data.comparisons.params import Measure
 from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import UNKNOWN
@@ -29,7 +29,7 @@ class Settings:
     benchmark: str | None = None
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Settings:
+    def from_properties(cls, properties: Mapping[str, str]) -> Settings:
         """Return the settings that `properties` hold; their names are compared without regard to case."""
         values = {name.lower(): value for name, value in properties.items() if value}
         return cls(values.get("hostname"), values.get("kernel"), values.get("benchmarkname"))
@@ -40,15 +40,15 @@ def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
     properties = {}
     for element in list(settings.iter())[1:]:
         tree.here = element
-        properties[str(element.tag)] = tree.text(element, "value", SETTINGS_TAG).strip()
+        properties[str(element.tag)] = tree.text_attribute(element, "value", SETTINGS_TAG).strip()
     return properties
 
 
-def beside(path: Path) -> dict[str, str]:
+def properties_beside(path: Path) -> dict[str, str]:
     """Return the properties in ``<stem>.settings.xml``, else ``settings.xml``, in the directory of `path`."""
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
-            tree = WholeDocument(Document.of_path(candidate))
+            tree = WholeDocument(Document.from_path(candidate))
             properties: dict[str, str] = {}
             for settings in tree.root.iter(SETTINGS_TAG):
                 properties |= properties_in(tree, settings)
@@ -107,15 +107,15 @@ class ResultRun:
     @cached_property
     def settings(self) -> Settings:
         """The properties that the tables use."""
-        return Settings.of(self.properties)
+        return Settings.from_properties(self.properties)
 
     @cached_property
-    def lines(self) -> Mapping[str, int]:
+    def line_numbers(self) -> Mapping[str, int]:
         """The line numbers where the operations begin."""
         operations = self.operations.items()
         return {name: self.tree.line_of(operation.element) for name, operation in operations}
 
-    def benchmark(self, operation: _RunOperation) -> str:
+    def benchmark_name(self, operation: _RunOperation) -> str:
         """Return the name of the benchmark of an operation."""
         return self.settings.benchmark or operation.suite
 
@@ -130,10 +130,10 @@ def read_run(
     possible attributes, as `TIMES` does.
     """
     reader = _RunReader(path, problems, measure, times)
-    reader.read()
+    reader.read_file()
     properties = reader.properties
-    if Settings.of(properties) == Settings():
-        properties = beside(path) | properties
+    if Settings.from_properties(properties) == Settings():
+        properties = properties_beside(path) | properties
     return ResultRun(reader.tree, path, properties, reader.operations, frozenset(reader.broken))
 
 
@@ -142,15 +142,15 @@ class _RunReader:
         self, path: Path, problems: Problems, measure: Measure, times: Mapping[str, Sequence[str]]
     ) -> None:
         self.path, self.problems, self.measure, self.times = path, problems, measure, times
-        self.tree = WholeDocument(Document.of_path(path))
+        self.tree = WholeDocument(Document.from_path(path))
         self.properties: dict[str, str] = {}
         self.operations: dict[str, _RunOperation] = {}
         self.broken: set[str] = set()
 
-    def read(self) -> None:
+    def read_file(self) -> None:
         root = self.tree.root
         if root.tag != RUN_TAG:
-            raise self.tree.error(f"<{root.tag}> is not a benchmark run; expected <{RUN_TAG}>")
+            raise self.tree.error_here(f"<{root.tag}> is not a benchmark run; expected <{RUN_TAG}>")
         self._read_children(root)
         if not self.operations and not self.broken:
             raise InputError(f"<{RUN_TAG}> holds no result of an operation", file=self.path)
@@ -169,30 +169,30 @@ class _RunReader:
                 self.problems.add(error)
 
     def _read_operation(self, suite: str, element: Element) -> None:
-        name = self._at(element).text(element, "benchmark_name")
+        name = self._tree_at(element).text_attribute(element, "benchmark_name")
         operation = _RunOperation(name, suite, element)
         repeated = name in self.operations or name in self.broken
         try:
             if repeated:
-                raise self.tree.error(f"<{element.tag}> appears twice", operation.place)
+                raise self.tree.error_here(f"<{element.tag}> appears twice", operation.place)
             for threads in element.iter("threads"):
                 self._read_configuration(operation, threads)
             if not operation.configurations:
-                raise self._at(element).error("has no <threads>", operation.place)
+                raise self._tree_at(element).error_here("has no <threads>", operation.place)
         except InputError:
             self.operations.pop(name, None)
             self.broken.add(name)
             raise
         self.operations[name] = operation
 
-    def _at(self, element: Element) -> WholeDocument:
+    def _tree_at(self, element: Element) -> WholeDocument:
         self.tree.here = element
         return self.tree
 
     def _read_configuration(self, operation: _RunOperation, element: Element) -> None:
-        threads = self._at(element).whole(element, "number", operation.place)
+        threads = self._tree_at(element).whole_attribute(element, "number", operation.place)
         if threads in operation.configurations:
-            raise self.tree.error(f'<threads number="{threads}"> appears twice', operation.place)
+            raise self.tree.error_here(f'<threads number="{threads}"> appears twice', operation.place)
         configuration = operation.configurations[threads] = _RunConfiguration(threads)
         self._read_samples(operation, configuration, list(element.iter("result")))
         if not configuration.samples:
@@ -201,7 +201,7 @@ class _RunReader:
                     self._read_summary(operation, configuration, part)
             if not configuration.summary:
                 problem = f'<threads number="{threads}"> holds no measurement'
-                raise self._at(element).error(problem, operation.place)
+                raise self._tree_at(element).error_here(problem, operation.place)
 
     def _read_samples(
         self, operation: _RunOperation, configuration: _RunConfiguration, results: Sequence[Element]
@@ -214,11 +214,11 @@ class _RunReader:
                 candidates += [name for name in TIMES["real_seconds"] if name in attributes]
                 if not candidates:
                     problem = f"<result> holds no measurement; found {attributes}"
-                    raise self._at(results[0]).error(problem, operation.place)
+                    raise self._tree_at(results[0]).error_here(problem, operation.place)
                 metric = candidates[0]
             self._set_metric(operation, metric)
         place = f'{operation.place} threads="{configuration.threads}"'
-        configuration.samples += self.tree.each(results, operation.metric, place)
+        configuration.samples += self.tree.number_attributes(results, operation.metric, place)
         for column, names in self.times.items():
             configuration.times[column] += self._read_times(results, names, place)
 
@@ -226,9 +226,12 @@ class _RunReader:
         """Return, for each result, the first of the attributes `names` that it has; NaN without any."""
         first = [next((name for name in names if name in result.attrib), "") for result in results]
         if len({*first}) == 1 and first[0]:
-            return self.tree.each(results, first[0], place)
+            return self.tree.number_attributes(results, first[0], place)
         pairs = zip(results, first, strict=True)
-        return [self.tree.each([result], name, place)[0] if name else math.nan for result, name in pairs]
+        return [
+            self.tree.number_attributes([result], name, place)[0] if name else math.nan
+            for result, name in pairs
+        ]
 
     def _read_summary(
         self, operation: _RunOperation, configuration: _RunConfiguration, element: Element
@@ -238,7 +241,7 @@ class _RunReader:
             self._set_metric(operation, tag)
         if tag == operation.metric:
             place = f'{operation.place} threads="{configuration.threads}" {tag}'
-            configuration.summary = numbers(self._at(element), element, place)
+            configuration.summary = summary_statistics(self._tree_at(element), element, place)
 
     def _set_metric(self, operation: _RunOperation, metric: str) -> None:
         operation.metric = metric
@@ -248,8 +251,8 @@ class _RunReader:
             operation.better = self.measure.better or self.problems.assume_higher(self.path)
 
 
-def read(
-    paths: list[Path], problems: Problems, measure: Measure | None = None, *, piece: int | None = None
+def read_results(
+    paths: list[Path], problems: Problems, measure: Measure | None = None, *, chunk_rows: int | None = None
 ) -> Iterator[ComparisonTables]:
     """Read result files, the oldest version first; files that hold only settings are skipped.
 
@@ -268,16 +271,16 @@ def read(
     results = [path for path in paths if not is_settings(path)]
     if not results:
         raise InputError("holds settings only; expected results", file=paths[0])
-    builder = Builder(piece, further_results=tuple(TIMES))
+    builder = Builder(chunk_rows, extra_result_columns=tuple(TIMES))
     versions = _Versions(builder, problems, len(results) - 1)
     for path in results:
         try:
-            versions.add(read_run(path, problems, measure or Measure()))
+            versions.add_run(read_run(path, problems, measure or Measure()))
         except InputError as error:
             problems.add(error)
         if builder.is_full:
-            yield builder.take()
-    yield builder.take()
+            yield builder.take_tables()
+    yield builder.take_tables()
 
 
 class _Versions:
@@ -289,7 +292,7 @@ class _Versions:
         self.order = -1
         self.identifiers: set[str] = set()
 
-    def add(self, run: ResultRun) -> None:
+    def add_run(self, run: ResultRun) -> None:
         if self.last is not None and self.last.settings.machine != run.settings.machine:
             before, now = (
                 f'on "{name}"' if name else "on a machine it does not name"
@@ -304,7 +307,7 @@ class _Versions:
         self.last = run
 
     def _add_results(self, run: ResultRun, operation: _RunOperation) -> None:
-        benchmark, name = run.benchmark(operation), operation.name
+        benchmark, name = run.benchmark_name(operation), operation.name
         machine = run.settings.machine or UNKNOWN
         version = run.settings.version or run.path.stem
         common = (benchmark, benchmark, name, machine, operation.metric, operation.better)
@@ -313,9 +316,9 @@ class _Versions:
             series = Series(f"{benchmark}/{name}/{threads}", *common, threads)
             if configuration.samples:
                 times = configuration.times.values()
-                results.samples(series, self.order, version, configuration.samples, *times)
+                results.add_samples(series, self.order, version, configuration.samples, *times)
             else:
-                results.summary(series, self.order, version, configuration.summary)
+                results.add_summary(series, self.order, version, configuration.summary)
 
     def _add_comparisons(self, baseline: ResultRun, target: ResultRun) -> None:
         scope = target.path.stem
@@ -333,7 +336,7 @@ class _Versions:
                 continue
             key = f"{scope}/{name}"
             self.identifiers.add(key)
-            source = f'{target.path}:{target.lines[name]} operation "{name}"'
+            source = f'{target.path}:{target.line_numbers[name]} operation "{name}"'
             names = key, benchmark, name, target.settings.machine or UNKNOWN
             self.builder.comparisons.append((*names, *orders, source, None))
 
@@ -343,12 +346,12 @@ def _common_benchmark(baseline: ResultRun, target: ResultRun, name: str) -> str:
     place = f'operation "{name}"'
     for run, other in ((baseline, target), (target, baseline)):
         if name not in run.operations:
-            line = other.lines[name]
+            line = other.line_numbers[name]
             raise InputError(f"is not in {run.path}", file=other.path, line=line, place=place)
     before, after = baseline.operations[name], target.operations[name]
-    benchmarks = baseline.benchmark(before), target.benchmark(after)
+    benchmarks = baseline.benchmark_name(before), target.benchmark_name(after)
     for field_name, old, new in (("benchmark", *benchmarks), ("metric", before.metric, after.metric)):
         if old != new:
             problem = f'{field_name} "{new}" is not that of {baseline.path}, "{old}"'
-            raise InputError(problem, file=target.path, line=target.lines[name], place=place)
+            raise InputError(problem, file=target.path, line=target.line_numbers[name], place=place)
     return benchmarks[1]

@@ -29,10 +29,10 @@ from data.comparisons.tables import (
     LabelRow,
     Series,
     series_columns,
-    strings,
+    text_array,
 )
 from data.errors import InputError
-from data.tables.cells import cells, fractional, numbers, refuse
+from data.tables.cells import not_whole, parse_numbers, read_cells, refuse_wrong_rows
 from data.tables.files import content_of
 from data.tables.problems import Problems
 
@@ -63,11 +63,11 @@ class Boundary(NamedTuple):
     version: int
     marked: bool
     annotators: tuple[str, ...]
-    lookers: tuple[str, ...]
+    inspectors: tuple[str, ...]
     agreed: bool = True
 
 
-def boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
+def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
     """Return the boundaries with agreement, and if ``rules.doubtful`` also disputed ones, ascending.
 
     A change is agreed if at least ``rules.annotators`` annotators marked it within ``rules.within`` versions;
@@ -78,13 +78,13 @@ def boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -
     by_version: dict[int, Boundary] = {}
     last = max((span.stop for span in spans), default=0)
     for version in range(rules.versions_before, last, rules.clean_every):
-        inspectors = _inspectors(spans, version, rules)
-        is_near = any(abs(mark.version - version) <= rules.clear_of for mark in marks)
-        if not is_near and len(inspectors) >= rules.annotators:
+        inspectors = _find_inspectors(spans, version, rules)
+        is_near = any(abs(mark.version - version) <= rules.exclusion_window for mark in marks)
+        if not is_near and len(inspectors) >= rules.min_annotators:
             by_version[version] = Boundary(version, False, inspectors, inspectors)
     for version, people in _groups_of_marks(sorted(marks), rules):
-        if inspectors := _inspectors(spans, version, rules):
-            agreed = len(people) >= rules.annotators
+        if inspectors := _find_inspectors(spans, version, rules):
+            agreed = len(people) >= rules.min_annotators
             by_version[version] = Boundary(version, True, people, inspectors, agreed)
     return [boundary for _, boundary in sorted(by_version.items())]
 
@@ -94,7 +94,8 @@ def _groups_of_marks(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tu
     left = marks
     while left:
         groups = (
-            [mark for mark in left if 0 <= mark.version - first.version <= rules.within] for first in left
+            [mark for mark in left if 0 <= mark.version - first.version <= rules.match_window]
+            for first in left
         )
         # the most annotators, then the narrowest
         group = max(
@@ -102,13 +103,13 @@ def _groups_of_marks(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tu
             key=lambda group: (len({mark.annotator for mark in group}), group[0].version - group[-1].version),
         )
         people = {mark.annotator for mark in group}
-        if len(people) < (1 if rules.doubtful else rules.annotators):
+        if len(people) < (1 if rules.include_ambiguous else rules.min_annotators):
             return
         yield int(median(mark.version for mark in group)), _sorted_names(people)
         left = [mark for mark in left if mark not in group]
 
 
-def _inspectors(spans: list[Span], version: int, rules: LabelRules) -> tuple[str, ...]:
+def _find_inspectors(spans: list[Span], version: int, rules: LabelRules) -> tuple[str, ...]:
     first, stop = version - rules.versions_before, version + rules.versions_after
     inspecting = [span for span in spans if span.first <= first and stop <= span.stop]
     return _sorted_names({name for span in inspecting for name in span.annotators})
@@ -160,18 +161,18 @@ class _Series:
     starts: NDArray[np.int64]
 
     @property
-    def common(self) -> Series:
+    def common_columns(self) -> Series:
         names = (f"{BENCHMARK}/{self.name}", self.category, BENCHMARK, self.name, MACHINE, self.unit)
         return Series(*names, "higher" if THROUGHPUT.fullmatch(self.unit) else "lower", 1)
 
     def has_worsened(self, first: int, at: int, stop: int) -> bool:
         rows = self.starts[[first, at, stop]]
         before, after = (np.median(self.samples[start:end]) for start, end in pairwise(rows))
-        return bool(after > before if self.common.better == "lower" else after < before)
+        return bool(after > before if self.common_columns.better == "lower" else after < before)
 
 
-def read(
-    path: Path, problems: Problems, rules: LabelRules, piece: int | None = None
+def read_data_set(
+    path: Path, problems: Problems, rules: LabelRules, chunk_rows: int | None = None
 ) -> Iterator[ComparisonTables]:
     """Read SAP's data set: ``annotations.json`` and, at any depth, ``<id>__<category>__<unit>.csv``.
 
@@ -186,12 +187,12 @@ def read(
     for future in _read_ahead(files):
         try:
             new = future.result()
-            splits = annotations.get(_number(new.name), [])
+            splits = annotations.get(_series_number(new.name), [])
             _add_comparisons(new, splits, rules, builder, path / "annotations.json")
             series.append(new)
         except InputError as error:
             problems.add(error)
-        if piece is not None and sum(len(read.samples) for read in series) >= _LONGER * piece:
+        if chunk_rows is not None and sum(len(read.samples) for read in series) >= _LONGER * chunk_rows:
             yield _take_tables(series, builder)
             series = []
     yield _take_tables(series, builder)
@@ -207,7 +208,7 @@ def _read_ahead(files: list[Path]) -> Iterator[Future[_Series]]:
                 futures.append(reader.submit(_read_series, file))
 
 
-def _number(name: str) -> str:
+def _series_number(name: str) -> str:
     return name.lstrip("0") or "0"
 
 
@@ -224,7 +225,7 @@ def annotations_of(path: Path) -> dict[str, list[Annotations]]:
         _require_marks(path, key, marks)
         first = SECOND_SPLIT if match[2] == "2" else 0
         versions = FIRST_SPLIT if match[2] == "1" else None
-        splits.setdefault(_number(match[1]), []).append(Annotations(key, first, versions, marks))
+        splits.setdefault(_series_number(match[1]), []).append(Annotations(key, first, versions, marks))
     return splits
 
 
@@ -267,15 +268,15 @@ def _read_columns(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
 def _first_problem(file: Path) -> InputError:
-    table = cells(file, list(_COLUMNS), skip_blank_lines=False)
-    versions = numbers(table["sut_version"], file, "a whole number", fractional)
-    numbers(table["value"], file, "a finite number")
+    table = read_cells(file, list(_COLUMNS), skip_blank_lines=False)
+    versions = parse_numbers(table["sut_version"], file, "a whole number", not_whole)
+    parse_numbers(table["value"], file, "a finite number")
     times = pd.to_datetime(table["timestamp"], format=TIME, utc=True, errors="coerce")
     texts = {name: [f'{name}="{cell}"' for cell in table[name]] for name in ("timestamp", "sut_version")}
     expected = "is not a time like 2021-09-01 10:09:12"
-    refuse(times.isna(), lambda row: f"{texts['timestamp'][row]} {expected}", file)
+    refuse_wrong_rows(times.isna(), lambda row: f"{texts['timestamp'][row]} {expected}", file)
     descends = np.diff(versions, prepend=-np.inf) < 0
-    refuse(descends, lambda row: f"{texts['sut_version'][row]} is below the version before", file)
+    refuse_wrong_rows(descends, lambda row: f"{texts['sut_version'][row]} is below the version before", file)
     return InputError("holds no value" if table.empty else "is not plain CSV", file=file)
 
 
@@ -293,7 +294,7 @@ def _add_comparisons(
                     problem = f"annotator {annotator}: {version} is beyond the {count} versions of the series"
                     raise InputError(problem, file=marked, place=split.key)
                 marks.add(ChangePoint(split.first + version, annotator))
-    for boundary in boundaries(spans, list(marks), rules):
+    for boundary in find_boundaries(spans, list(marks), rules):
         _add_comparison(series, boundary, rules, builder)
 
 
@@ -310,26 +311,26 @@ def _add_comparison(series: _Series, boundary: Boundary, rules: LabelRules, buil
         people = ", ".join(boundary.annotators)
         labelled_by = f"consensus of {people}" if boundary.marked else f"no mark by {people}"
         builder.labels.append(LabelRow(key, marked, labelled_by))
-    for name in boundary.lookers:
+    for name in boundary.inspectors:
         status = marked if boundary.marked and name in boundary.annotators else "pass"
         builder.labels.append(LabelRow(key, status, name, name))
 
 
 def _take_tables(series: list[_Series], builder: Builder) -> ComparisonTables:
-    tables = builder.take()
+    tables = builder.take_tables()
     if not series:
         return tables
     counts = [np.diff(read.starts) for read in series]
     rows = np.repeat(np.arange(len(series)), [len(read.samples) for read in series])
-    columns = series_columns([read.common for read in series], rows)
+    columns = series_columns([read.common_columns for read in series], rows)
     versions = np.concatenate([read.versions[read.starts[:-1]] for read in series])
     distinct, codes = np.unique(versions, return_inverse=True)
     repeats = np.concatenate(counts)
-    columns["version"] = strings(map(str, distinct.tolist()), np.repeat(codes, repeats))
+    columns["version"] = text_array(map(str, distinct.tolist()), np.repeat(codes, repeats))
     columns["order"] = np.repeat(np.concatenate([np.arange(len(count)) for count in counts]), repeats)
     times = np.concatenate([read.times for read in series]).astype("datetime64[us]")
     columns["measured_at"] = pd.Series(times).dt.tz_localize("UTC")
     columns["value"] = np.concatenate([read.samples for read in series])
-    columns["stat"] = strings((), np.full(len(rows), -1))
+    columns["stat"] = text_array((), np.full(len(rows), -1))
     results = pd.DataFrame(columns)[list(RESULT_DTYPES)]
     return ComparisonTables(results, tables.comparisons, tables.labels)

@@ -32,16 +32,21 @@ class Votes:
     fail: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, labels: pd.DataFrame) -> Votes:
+    def from_labels(cls, labels: pd.DataFrame) -> Votes:
         """Return the votes in a table of labels.
 
         The voter is the ``annotator``. Labels without annotator are votes only where a comparison has several
         of them; their voter is ``labelled_by``, and unnamed voters are distinct. The latest label of a voter
         counts, by ``labelled_at``, then by row.
         """
-        labels = decided(labels)
+        labels = decided_labels(labels)
         unnamed = pd.Series([f"somebody {row}" for row in range(len(labels))], labels.index, dtype="str")
-        voters = labels["annotator"].fillna(labels["labelled_by"]).fillna(unnamed).mask(_alone(labels))
+        voters = (
+            labels["annotator"]
+            .fillna(labels["labelled_by"])
+            .fillna(unnamed)
+            .mask(_is_sole_unattributed(labels))
+        )
         last = _last_votes(labels.assign(person=voters).dropna(subset=["person"]))
         comparison, comparisons = pd.factorize(last["comparison_id"], sort=True)
         person, people = pd.factorize(last["person"], sort=True)
@@ -50,14 +55,14 @@ class Votes:
         return cls(pd.Index(comparisons), pd.Index(people), *indices, fail)
 
     @property
-    def counts(self) -> Ints:
+    def vote_counts(self) -> Ints:
         """The number of votes for pass and for fail, shape (2, n_comparisons)."""
         n = len(self.comparisons)
         fails = np.bincount(self.comparison[self.fail], minlength=n)
         return np.stack([np.bincount(self.comparison, minlength=n) - fails, fails])
 
 
-def decided(labels: pd.DataFrame) -> pd.DataFrame:
+def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
     """Return the labels pass and fail, without those that their author later replaced by `CANNOT_TELL`."""
     undecided = labels["status"] == CANNOT_TELL
     if not undecided.any():
@@ -69,16 +74,16 @@ def decided(labels: pd.DataFrame) -> pd.DataFrame:
     return labels[~undecided & ~pd.MultiIndex.from_frame(frame[keys]).isin(retracted)]
 
 
-def agreed(labels: pd.DataFrame) -> pd.Series:
+def settled_labels(labels: pd.DataFrame) -> pd.Series:
     """Return the settled status of comparisons with exactly one label without annotator, by comparison_id.
 
     A label of an annotator that is later than the settled one overrides it: then votes decide.
     """
-    labels = decided(labels)
+    labels = decided_labels(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
     latest = times.where(labels["annotator"].notna(), _LONG_AGO)
     later = latest.groupby(labels["comparison_id"]).transform("max") > times
-    return labels[_alone(labels) & ~later].set_index("comparison_id")["status"]
+    return labels[_is_sole_unattributed(labels) & ~later].set_index("comparison_id")["status"]
 
 
 def _last_votes(votes: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +91,7 @@ def _last_votes(votes: pd.DataFrame) -> pd.DataFrame:
     return ordered.drop_duplicates(["comparison_id", "person"], keep="last").sort_index()
 
 
-def _alone(labels: pd.DataFrame) -> pd.Series:
+def _is_sole_unattributed(labels: pd.DataFrame) -> pd.Series:
     """Mark labels without annotator that are the only such label of their comparison."""
     plain = labels["annotator"].isna()
     return plain & (plain.groupby(labels["comparison_id"]).transform("sum") == 1)
@@ -115,7 +120,7 @@ _EDGE = 1e-9
 
 def dawid_skene(votes: Votes) -> Reliability:
     """Estimate the annotators' reliability by expectation maximisation (Dawid and Skene, 1979)."""
-    passes, fails = votes.counts
+    passes, fails = votes.vote_counts
     posterior = fails / (passes + fails)
     for _ in range(_MOST_ROUNDS):
         estimate = _em_step(votes, posterior)
@@ -149,7 +154,7 @@ def _share_of_right(votes: Votes, weight: Floats, right: NDArray[np.bool_]) -> F
 
 Rule = Literal["majority", "dawid-skene"]
 #: Columns of `annotator_reliability`, with their dtypes.
-PEOPLE = {
+ANNOTATOR_COLUMNS = {
     "annotator": "str",
     "cases": "int64",
     "fails": "int64",
@@ -161,25 +166,25 @@ PEOPLE = {
 _TIED = 1e-9
 
 
-def consensus(labels: pd.DataFrame, rule: Rule) -> pd.Series:
+def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     """Return the status of every labelled comparison, by comparison_id; missing where votes are tied.
 
     A settled label (`settled_labels`) precedes all votes. Other comparisons get the status of the majority,
     or with the rule "dawid-skene" the more probable status given the reliability of the voters.
     """
-    votes = Votes.of(labels)
+    votes = Votes.from_labels(labels)
     if rule == "majority":
-        passes, fails = votes.counts
+        passes, fails = votes.vote_counts
         fail = fails / (passes + fails)
     else:
         fail = dawid_skene(votes).posterior if len(votes.comparisons) else np.zeros(0)
     status = np.select([fail > 0.5 + _TIED, fail < 0.5 - _TIED], ["fail", "pass"], "")
     voted = pd.Series(status, votes.comparisons, name="status", dtype="str").where(status != "")
-    settled = agreed(labels)
+    settled = settled_labels(labels)
     return pd.concat([settled, voted[~voted.index.isin(settled.index)]]).rename_axis("comparison_id")
 
 
-def people(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
+def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
     """Return the reliability of every annotator, the one with most labels first.
 
     Returns
@@ -189,9 +194,9 @@ def people(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
         specificity by Dawid and Skene, and the share of labels that agree with the consensus `status`. Empty
         if no comparison has votes of two annotators.
     """
-    votes = Votes.of(labels)
-    if not len(votes.comparisons) or votes.counts.sum(axis=0).max() <= 1:
-        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PEOPLE.items()})
+    votes = Votes.from_labels(labels)
+    if not len(votes.comparisons) or votes.vote_counts.sum(axis=0).max() <= 1:
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in ANNOTATOR_COLUMNS.items()})
     reliability, n = dawid_skene(votes), len(votes.people)
     settled = status.reindex(votes.comparisons).to_numpy(object)[votes.comparison]
     is_settled = ~pd.isna(settled)
@@ -207,18 +212,18 @@ def people(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
             "agreement": np.bincount(votes.person, agrees, minlength=n)
             / np.where(n_settled > 0, n_settled, np.nan),
         }
-    ).astype(PEOPLE)
+    ).astype(ANNOTATOR_COLUMNS)
     return table.sort_values(["cases", "annotator"], ascending=[False, True], ignore_index=True)
 
 
-def disagreements(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
+def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
     """Return comparisons with votes for both labels: those without consensus first, then the most divided.
 
     The columns are ``comparison_id, said_fail, said_pass`` (names of annotators, joined by commas) and
     ``status`` (the consensus).
     """
-    votes = Votes.of(labels)
-    fewer = votes.counts.min(axis=0)
+    votes = Votes.from_labels(labels)
+    fewer = votes.vote_counts.min(axis=0)
     divided = votes.comparisons[fewer > 0]
     names = {
         f"said_{word}": _voter_names(votes, chosen).reindex(divided)

@@ -74,14 +74,14 @@ WRITES = "perfjudge_writes"
 
 
 @dataclass(frozen=True)
-class Place:
+class StoreAddress:
     """The address of a label store; `text` is for messages, without user, password and options."""
 
     url: URL = field(repr=False)
-    told: str
+    text: str
 
     @classmethod
-    def of(cls, address: str) -> Place:
+    def from_address(cls, address: str) -> StoreAddress:
         """Parse an address; the InputError does not quote it, as it may hold a password."""
         try:
             url = make_url(address)
@@ -97,16 +97,16 @@ class Place:
         raise InputError(f"the address of the labels has the kind {kind[:20]!r}; {EXPECTED}")
 
     @property
-    def file(self) -> Path | None:
+    def sqlite_file(self) -> Path | None:
         """The file of an SQLite database; None for a server."""
         return Path(self.url.database or "") if self.url.drivername == "sqlite" else None
 
-    def engine(self) -> Engine:
+    def new_engine(self) -> Engine:
         """Return a new engine, which connects on first use."""
-        if self.file is not None:
+        if self.sqlite_file is not None:
             engine = create_engine(self.url, connect_args={"timeout": _PATIENCE}, hide_parameters=True)
-            event.listen(engine, "connect", _lasting)
-            event.listen(engine, "begin", _begin)
+            event.listen(engine, "connect", _make_durable)
+            event.listen(engine, "begin", _begin_transaction)
             return engine
         timeouts = {"connect_timeout": _CONNECTING, "tcp_user_timeout": _SILENCE}
         return create_engine(
@@ -118,13 +118,13 @@ class Place:
         )
 
 
-def _lasting(connection: sqlite3.Connection, _record: Any) -> None:
+def _make_durable(connection: sqlite3.Connection, _record: Any) -> None:
     """Make commits durable, and leave it to `_begin_transaction` to start transactions."""
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous=FULL")
 
 
-def _begin(connection: Connection) -> None:
+def _begin_transaction(connection: Connection) -> None:
     # a transaction that reads before it writes would fail, instead of waiting, if another one writes
     writes = connection.get_execution_options().get(WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -9,35 +9,35 @@ import pandas as pd
 
 from data.comparisons.tables import LABEL_DTYPES, LABEL_STATUSES, ComparisonTables
 from data.errors import InputError
-from data.tables.cells import cells, without_quotes
-from data.tables.problems import Problems, nearest
+from data.tables.cells import read_cells, without_quotes
+from data.tables.problems import Problems, nearest_name
 
 FILE = "labels.csv"
 #: Required columns; ``labelled_at`` is optional, other columns are ignored.
 COLUMNS = ("comparison_id", "status", "annotator")
 
 
-def with_listed(
-    pieces: Iterator[ComparisonTables], paths: list[Path], problems: Problems
+def with_csv_labels(
+    chunks: Iterator[ComparisonTables], paths: list[Path], problems: Problems
 ) -> Iterator[ComparisonTables]:
-    """Yield `pieces`, then the labels in the ``labels.csv`` of each directory in `paths`."""
+    """Yield `chunks`, then the labels in the ``labels.csv`` of each directory in `paths`."""
     files = [path / FILE for path in paths if (path / FILE).is_file()]
     seen: set[str] = set()
-    for piece in pieces:
+    for chunk in chunks:
         if files:
-            seen.update(piece.comparisons["comparison_id"])
-        yield piece
+            seen.update(chunk.comparisons["comparison_id"])
+        yield chunk
     for file in files:
-        yield ComparisonTables.of_rows(None, None, read(file, problems, seen))
+        yield ComparisonTables.from_rows(None, None, read_labels(file, problems, seen))
 
 
-def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.DataFrame:
+def read_labels(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.DataFrame:
     """Return the labels of a file, without rows whose status is empty (not yet labelled).
 
     `seen` are the ids of known comparisons, by default any. InputError at the first wrong row, unless
     ``problems.keep_going``: then `problems` receives the errors, and wrong rows are skipped.
     """
-    table = cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
+    table = read_cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     table["line"] = range(2, len(table) + 2)
     rows = table[table["status"] != ""]
     times = rows.get("labelled_at", pd.Series("", rows.index))
@@ -51,13 +51,13 @@ def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.Dat
     broken = pd.Series(False, rows.index)
     for column, is_wrong in wrong.items():
         for row in rows.index[is_wrong & ~broken]:
-            problems.add(_error(file, rows.loc[row], column, seen or set()))
+            problems.add(_row_error(file, rows.loc[row], column, seen or set()))
         broken |= is_wrong
     return rows.assign(labelled_by=rows["annotator"], labelled_at=at).loc[~broken, [*LABEL_DTYPES]]
 
 
-def _error(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError:
-    meant = nearest(str(row["comparison_id"]), seen) if column == "comparison_id" else None
+def _row_error(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError:
+    meant = nearest_name(str(row["comparison_id"]), seen) if column == "comparison_id" else None
     expected = {
         "status": f"is not one of {', '.join(LABEL_STATUSES)}",
         "annotator": "is empty; expected a name",

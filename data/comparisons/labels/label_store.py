@@ -20,21 +20,21 @@ from sqlalchemy import Connection, Engine, RowMapping, Select, func, inspect, se
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from data.comparisons.labels.database import LABELS, VERSION, WRITES, Place
+from data.comparisons.labels.database import LABELS, VERSION, WRITES, StoreAddress
 from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
-from data.tables.specs import typed
+from data.tables.specs import with_dtypes
 
 #: Time of labels without one.
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 Status = Literal["pass", "fail", "cannot_tell"]
 
 
-class AwayError(InputError):
+class UnreachableError(InputError):
     """The store is unreachable; labels may be sent again with the same keys."""
 
 
-class NewerError(AwayError):
+class IncompatibleStoreError(UnreachableError):
     """A newer perfjudge, or an unreleased older one, has written the store."""
 
 
@@ -42,12 +42,12 @@ class KeyTakenError(InputError):
     """The store holds another label with this key."""
 
 
-class TooManyError(InputError):
+class TooManyLabelsError(InputError):
     """An annotator has reached the limit of labels per time."""
 
 
 @dataclass(frozen=True)
-class GivenLabel:
+class NewLabel:
     """An annotator's label of a comparison, to be added to the store.
 
     Attributes
@@ -73,30 +73,30 @@ class GivenLabel:
     labelled_at: datetime | None = None
 
     @property
-    def content(self) -> tuple[object, ...]:
+    def identifying_values(self) -> tuple[object, ...]:
         """The fields that identify a label apart from its key."""
         return self.comparison_id, self.status, self.labelled_by, self.labelled_at
 
-    def at(self, now: datetime) -> Self:
+    def with_time(self, now: datetime) -> Self:
         """Return the label with the time `now` if it has none."""
         return replace(self, labelled_at=self.labelled_at or now)
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptLabel(GivenLabel):
+class StoredLabel(NewLabel):
     """A label in the store; `number` ascends in the order of arrival, `labelled_at` is in UTC."""
 
     number: int
     labelled_at: datetime
 
     @property
-    def age(self) -> tuple[datetime, int]:
+    def age_key(self) -> tuple[datetime, int]:
         """The sort key of labels, the oldest first."""
         return self.labelled_at, self.number
 
-    def says(self, given: GivenLabel) -> bool:
+    def is_same_label(self, other: NewLabel) -> bool:
         """Return whether `other` is this label; `model` is ignored, as it may have changed in between."""
-        stored = replace(given, model=self.model, labelled_at=given.labelled_at or self.labelled_at)
+        stored = replace(other, model=self.model, labelled_at=other.labelled_at or self.labelled_at)
         return asdict(stored).items() <= asdict(self).items()
 
 
@@ -104,8 +104,8 @@ class KeptLabel(GivenLabel):
 class Added:
     """A stored label and all labels of its comparison, oldest first; `fresh` is whether it is new."""
 
-    label: KeptLabel
-    history: list[KeptLabel]
+    label: StoredLabel
+    history: list[StoredLabel]
     fresh: bool
 
 
@@ -117,7 +117,7 @@ _LOCK = 0x7065_7266_6C61_626C
 _MIGRATION_PATIENCE = 15.0
 
 
-def migrate(engine: Engine, address: str) -> None:
+def migrate_tables(engine: Engine, address: str) -> None:
     """Create or upgrade the tables; safe if several processes do so at the same time.
 
     IncompatibleStoreError if a newer perfjudge, or an unreleased older one, has written the database.
@@ -132,7 +132,7 @@ def migrate(engine: Engine, address: str) -> None:
     if version is not None and not int(FIRST) <= int(version) <= int(HEAD):
         age = "a newer" if int(version) > int(HEAD) else "an older"
         problem = f"was written by {age} perfjudge (tables of version {version}; this one knows {HEAD})"
-        raise NewerError(problem, place=address)
+        raise IncompatibleStoreError(problem, place=address)
     if engine.dialect.name == "sqlite":
         _use_write_ahead_log(engine)
     with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
@@ -181,7 +181,7 @@ def _use_write_ahead_log(engine: Engine) -> None:
 #: Number of labels per insert: SQLite limits the number of values in a statement.
 AT_ONCE = 500
 #: Period in seconds of the limit on an annotator's labels.
-WHILE = 60.0
+LIMIT_SECONDS = 60.0
 _INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -193,9 +193,9 @@ class LabelStore:
     """
 
     def __init__(self, address: str) -> None:
-        self.place = Place.of(address)
-        self._away, self._looking = False, Lock()
-        self._engine = self.place.engine()
+        self.address = StoreAddress.from_address(address)
+        self._unreachable, self._retry_lock = False, Lock()
+        self._engine = self.address.new_engine()
         self._migrated, self._lock = False, Lock()
 
     @classmethod
@@ -210,7 +210,7 @@ class LabelStore:
         """
         store = cls(address)
         try:
-            with store._connected(writes=True):
+            with store._open_transaction(writes=True):
                 return store
         except InputError:
             store.close()
@@ -220,35 +220,35 @@ class LabelStore:
         """Close all connections."""
         self._engine.dispose()
 
-    def look(self) -> None:
+    def check_reachable(self) -> None:
         """Check that the store is reachable; raises as `open`."""
-        self.history("")
+        self.label_history("")
 
     @property
-    def away(self) -> bool:
+    def is_unreachable(self) -> bool:
         """Whether the store was unreachable at the last attempt; if so, a thread tries again."""
-        if self._away and self._looking.acquire(blocking=False):
-            Thread(target=self._look_again, daemon=True).start()
-        return self._away
+        if self._unreachable and self._retry_lock.acquire(blocking=False):
+            Thread(target=self._retry_connection, daemon=True).start()
+        return self._unreachable
 
-    def _look_again(self) -> None:
-        with suppress(AwayError):
-            self.look()
-        self._looking.release()
+    def _retry_connection(self) -> None:
+        with suppress(UnreachableError):
+            self.check_reachable()
+        self._retry_lock.release()
 
-    def add(self, label: GivenLabel) -> KeptLabel:
+    def add_label(self, label: NewLabel) -> StoredLabel:
         """Add one label; raises the errors that `add_all` returns or raises."""
         (added,) = self.add_all([label])
         if isinstance(added, InputError):
             raise added
         return added.label
 
-    def add_all(self, labels: Sequence[GivenLabel], most: int | None = None) -> list[Added | InputError]:
+    def add_all(self, labels: Sequence[NewLabel], max_recent: int | None = None) -> list[Added | InputError]:
         """Add labels in one transaction.
 
         Parameters
         ----------
-        most : int, optional
+        max_recent : int, optional
             Maximum number of labels of an annotator within `LIMIT_SECONDS` seconds; further ones are refused.
 
         Returns
@@ -262,23 +262,23 @@ class LabelStore:
             If the store is unreachable. The labels may have been stored or not; adding them again is safe.
         """
         now = datetime.now(UTC)
-        with self._connected(writes=True) as connection:
+        with self._open_transaction(writes=True) as connection:
             keys = select(LABELS.c.key).where(LABELS.c.key.in_({label.key for label in labels}))
             stored = {*connection.scalars(keys)}
-            fresh: dict[str, GivenLabel] = {}
+            fresh: dict[str, NewLabel] = {}
             for label in labels:
                 if label.key not in stored:
                     fresh.setdefault(label.key, label)
             people = {label.labelled_by for label in fresh.values()}
-            query = _recent_query(people, now - timedelta(seconds=WHILE))
+            query = _recent_query(people, now - timedelta(seconds=LIMIT_SECONDS))
             recent = {person: (count, last) for person, count, last in connection.execute(query)}
             late, rows = set[str](), list[dict[str, Any]]()
             for label in fresh.values():
                 count, last = recent.get(label.labelled_by, (0, LONG_AGO))
-                if count < (most or math.inf):
+                if count < (max_recent or math.inf):
                     # the annotator's labels ascend in time
                     last = max(now, last + timedelta(microseconds=1))
-                    rows.append(asdict(label.at(last)))
+                    rows.append(asdict(label.with_time(last)))
                 else:
                     late.add(label.key)
                 recent[label.labelled_by] = count + 1, last
@@ -290,24 +290,26 @@ class LabelStore:
                 inserted = {*connection.scalars(insert)}
             comparisons = {label.comparison_id for label in labels}
             rows_of_histories = connection.execute(_history_query(comparisons)).mappings()
-            histories = _histories(rows_of_histories, comparisons)
+            histories = _histories_by_comparison(rows_of_histories, comparisons)
         return [
-            TooManyError(f"{label.labelled_by} labels too quickly")
+            TooManyLabelsError(f"{label.labelled_by} labels too quickly")
             if label.key in late
-            else _outcome(label, histories[label.comparison_id], fresh=label.key in inserted)
+            else _label_outcome(label, histories[label.comparison_id], fresh=label.key in inserted)
             for label in labels
         ]
 
-    def history(self, comparison_id: str) -> list[KeptLabel]:
+    def label_history(self, comparison_id: str) -> list[StoredLabel]:
         """Return all labels of a comparison, the oldest first; raises as `LabelStore.open`."""
-        return _histories(self._rows(_history_query([comparison_id])), [comparison_id])[comparison_id]
+        return _histories_by_comparison(self._query_rows(_history_query([comparison_id])), [comparison_id])[
+            comparison_id
+        ]
 
-    def current(self) -> pd.DataFrame:
+    def current_labels(self) -> pd.DataFrame:
         """Return `last_labels` without withdrawn labels."""
-        last = self.last()
+        last = self.last_labels()
         return last[last["status"].notna()].reset_index(drop=True)
 
-    def last(self) -> pd.DataFrame:
+    def last_labels(self) -> pd.DataFrame:
         """Return each annotator's last label of each comparison, with the columns of the table of labels.
 
         `labelled_by` is also the ``annotator``; the status of withdrawn labels is missing. Raises as
@@ -318,31 +320,31 @@ class LabelStore:
         rank = func.row_number().over(partition_by=keys, order_by=newest)
         ranked = select(LABELS, rank.label("rank")).subquery()
         wanted = select(ranked).where(ranked.c.rank == 1).order_by(ranked.c.number)
-        rows = [{**row, "annotator": row["labelled_by"]} for row in self._rows(wanted)]
-        return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
+        rows = [{**row, "annotator": row["labelled_by"]} for row in self._query_rows(wanted)]
+        return with_dtypes(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
 
-    def everything(self) -> set[tuple[object, ...]]:
+    def all_identifying_values(self) -> set[tuple[object, ...]]:
         """Return the `NewLabel.identifying_values` of all labels; raises as `LabelStore.open`."""
         columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
-        return {tuple(row.values()) for row in self._rows(select(*columns))}
+        return {tuple(row.values()) for row in self._query_rows(select(*columns))}
 
-    def recent(self, person: str, seconds: float) -> int:
+    def count_recent_labels(self, person: str, seconds: float) -> int:
         """Return the number of an annotator's labels of the last `seconds`; raises as `LabelStore.open`."""
         since = datetime.now(UTC) - timedelta(seconds=seconds)
-        return sum(row["count"] for row in self._rows(_recent_query([person], since)))
+        return sum(row["count"] for row in self._query_rows(_recent_query([person], since)))
 
-    def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
-        if self.place.file is not None and not self.place.file.exists():
+    def _query_rows(self, query: Select[Any]) -> Sequence[RowMapping]:
+        if self.address.sqlite_file is not None and not self.address.sqlite_file.exists():
             return []
-        with self._connected() as connection:
+        with self._open_transaction() as connection:
             return connection.execute(query).mappings().all()
 
     @contextmanager
-    def _connected(self, *, writes: bool = False) -> Iterator[Connection]:
+    def _open_transaction(self, *, writes: bool = False) -> Iterator[Connection]:
         try:
             with self._lock:
                 if not self._migrated:
-                    migrate(self._engine, self.place.told)
+                    migrate_tables(self._engine, self.address.text)
                     self._migrated = True
             with (
                 self._engine.connect().execution_options(**{WRITES: writes}) as connection,
@@ -350,20 +352,24 @@ class LabelStore:
             ):
                 yield connection
         except SQLAlchemyError as exc:
-            self._away = True
+            self._unreachable = True
             cause = exc.orig if isinstance(exc, DBAPIError) else exc
             reason = next(iter(str(cause).strip().splitlines()), "") or type(cause).__name__
-            raise AwayError(f"the labels cannot be reached ({reason})", place=self.place.told) from exc
-        self._away = False
+            raise UnreachableError(
+                f"the labels cannot be reached ({reason})", place=self.address.text
+            ) from exc
+        self._unreachable = False
 
 
 def _history_query(comparisons: Collection[str]) -> Select[Any]:
     return select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))
 
 
-def _histories(rows: Iterable[RowMapping], comparisons: Iterable[str]) -> dict[str, list[KeptLabel]]:
-    histories: dict[str, list[KeptLabel]] = {comparison: [] for comparison in comparisons}
-    for label in sorted((KeptLabel(**row) for row in rows), key=lambda label: label.age):
+def _histories_by_comparison(
+    rows: Iterable[RowMapping], comparisons: Iterable[str]
+) -> dict[str, list[StoredLabel]]:
+    histories: dict[str, list[StoredLabel]] = {comparison: [] for comparison in comparisons}
+    for label in sorted((StoredLabel(**row) for row in rows), key=lambda label: label.age_key):
         histories[label.comparison_id].append(label)
     return histories
 
@@ -375,23 +381,23 @@ def _recent_query(people: Collection[str], since: datetime) -> Select[Any]:
     return select(*columns).where(by.in_(people), at > since).group_by(by)
 
 
-def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Added | InputError:
-    stored = next((label for label in history if label.says(given)), None)
+def _label_outcome(new_label: NewLabel, history: list[StoredLabel], *, fresh: bool) -> Added | InputError:
+    stored = next((label for label in history if label.is_same_label(new_label)), None)
     if stored is None:
-        return KeyTakenError(f'key="{given.key}" is another label; expected a new key')
+        return KeyTakenError(f'key="{new_label.key}" is another label; expected a new key')
     return Added(stored, history, fresh)
 
 
 @dataclass(frozen=True)
-class Moved:
+class ImportedLabelCounts:
     """Numbers of labels that were added, were already known, or were left out for want of an annotator."""
 
     added: int
-    known: int
-    nobodys: int
+    already_stored: int
+    unattributed: int
 
 
-def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> Moved:
+def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> ImportedLabelCounts:
     """Add the labels of a table to a store, except those that it already has.
 
     A label without a time is older than any with one. Labels without an annotator are added as labels of
@@ -404,18 +410,20 @@ def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> M
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
-    stored = store.everything()
-    new = [label for label in map(_from_row, named.to_dict("records")) if label.content not in stored]
+    stored = store.all_identifying_values()
+    new = [
+        label for label in map(_from_row, named.to_dict("records")) if label.identifying_values not in stored
+    ]
     fresh = 0
     for start in range(0, len(new), AT_ONCE):
         for added in store.add_all(new[start : start + AT_ONCE]):
             if isinstance(added, InputError):
                 raise added
             fresh += added.fresh
-    return Moved(fresh, len(named) - fresh, len(labels) - len(named))
+    return ImportedLabelCounts(fresh, len(named) - fresh, len(labels) - len(named))
 
 
-def _from_row(row: dict[str, object]) -> GivenLabel:
+def _from_row(row: dict[str, object]) -> NewLabel:
     at = LONG_AGO if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"])).to_pydatetime()
     if at > datetime.now(UTC):
         raise InputError(
@@ -423,20 +431,20 @@ def _from_row(row: dict[str, object]) -> GivenLabel:
         )
     values = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
     key = sha256("\n".join(map(repr, values)).encode()).hexdigest()
-    return GivenLabel(values[0], cast(Status, values[1]), values[2], f"imported-{key}", labelled_at=at)
+    return NewLabel(values[0], cast(Status, values[1]), values[2], f"imported-{key}", labelled_at=at)
 
 
-def moved_out(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:
+def export_label_table(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the current labels of a store as the table of labels; raises as `LabelStore.open`.
 
     `labels` of the data are included, unless their annotator has labelled the same comparison in the store,
     even if that label was withdrawn.
     """
-    last = store.last()
+    last = store.last_labels()
     last["labelled_at"] = last["labelled_at"].where(last["labelled_at"] > LONG_AGO)
     current = last[last["status"].notna()]
     if labels is None:
         return current
     keys = ["comparison_id", "annotator"]
     replaced = pd.MultiIndex.from_frame(labels[keys]).isin(pd.MultiIndex.from_frame(last[keys]))
-    return typed(pd.concat([labels[~replaced], current], ignore_index=True), LABEL_DTYPES)
+    return with_dtypes(pd.concat([labels[~replaced], current], ignore_index=True), LABEL_DTYPES)

@@ -17,16 +17,16 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from data.comparisons.sides import Floats
 from data.errors import InputError
-from data.tables.cells import cells, numbers, refuse
+from data.tables.cells import parse_numbers, read_cells, refuse_wrong_rows
 from data.tables.files import read_json
 
 #: Endings of the names of files with loads.
 MPSTAT, CORES, NODES = ".mpstat.json", ".cores.csv", ".nodes.csv"
 BESIDE = (MPSTAT, CORES, NODES)
 #: Maximum number of columns; more are averaged.
-MOST_TIMES = 600
+MAX_TIMES = 600
 #: Maximum numbers of cores or nodes, and of bytes of a file.
-MOST_ROWS, MOST_BYTES = 4_096, 64 * 2**20
+MAX_ROWS, MAX_BYTES = 4_096, 64 * 2**20
 #: Maximum of times and percentages.
 _LARGEST = 1e12
 _CLOCKS = ("%H:%M:%S", "%I:%M:%S %p")
@@ -70,25 +70,25 @@ class HeatSamples:
     unit: str
 
 
-def beside(result: Path) -> Iterator[Path]:
+def heat_files_beside(result: Path) -> Iterator[Path]:
     """Yield the files of loads in the directory of a result whose names begin with the result's stem."""
     for path in sorted(result.parent.glob(f"{glob.escape(result.stem)}.*")):
         if path.name.endswith(BESIDE) and path.is_file() and not path.is_symlink():
             yield path
 
 
-def read(path: Path) -> HeatSamples:
+def read_heats(path: Path) -> HeatSamples:
     """Read the output of ``mpstat -P ALL -o JSON 1``, or CSV of percentages per core or node by ``seconds``.
 
     User and system time of a core are added. InputError if the file is invalid or too large.
     """
-    if path.stat().st_size > MOST_BYTES:
-        raise InputError(f"is larger than {MOST_BYTES >> 20} MB", file=path)
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(f"is larger than {MAX_BYTES >> 20} MB", file=path)
     kind = "nodes" if path.name.endswith(NODES) else "cores"
     rows, seconds, values = _of_mpstat(path) if path.name.endswith(MPSTAT) else _of_csv(path)
-    if len(rows) > MOST_ROWS:
-        raise InputError(f"holds {len(rows)} {kind}; expected {MOST_ROWS} at most", file=path)
-    return HeatSamples(kind, rows, *_thinned(seconds - seconds[0], values), "%")
+    if len(rows) > MAX_ROWS:
+        raise InputError(f"holds {len(rows)} {kind}; expected {MAX_ROWS} at most", file=path)
+    return HeatSamples(kind, rows, *_limit_columns(seconds - seconds[0], values), "%")
 
 
 def _of_mpstat(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
@@ -100,12 +100,12 @@ def _of_mpstat(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
     if not rows:
         raise InputError('holds only the core "all"; expected the output of mpstat -P ALL', file=path)
     values = np.array([[load.get(name, np.nan) for load in loads] for name in rows])
-    clock = np.array([_seconds(moment.timestamp, path) for moment in moments])
+    clock = np.array([_seconds_of_day(moment.timestamp, path) for moment in moments])
     midnights = np.cumsum(np.diff(clock, prepend=clock[0]) < 0)
     return rows, clock + _DAY * midnights, values
 
 
-def _seconds(text: str, path: Path) -> float:
+def _seconds_of_day(text: str, path: Path) -> float:
     for clock in _CLOCKS:
         try:
             time = datetime.strptime(text, clock)  # noqa: DTZ007 - a time of day
@@ -116,24 +116,24 @@ def _seconds(text: str, path: Path) -> float:
 
 
 def _of_csv(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
-    table = cells(path)
+    table = read_cells(path)
     if list(table.columns[:1]) != ["seconds"] or len(table.columns) == 1 or table.empty:
         columns = ", ".join(map(str, table.columns[:5]))
         raise InputError(f"expected rows of seconds,core0,core1,...; found {columns}", file=path, line=1)
     out_of_range = lambda values: ~(np.abs(values) <= _LARGEST)  # noqa: E731
     seconds, *values = (
-        numbers(table[name], path, "a finite number", out_of_range, gaps=name != "seconds").to_numpy()
+        parse_numbers(table[name], path, "a finite number", out_of_range, gaps=name != "seconds").to_numpy()
         for name in table.columns
     )
-    refuse(np.diff(seconds) <= 0, lambda _: "seconds do not ascend", path, first=3)
+    refuse_wrong_rows(np.diff(seconds) <= 0, lambda _: "seconds do not ascend", path, first=3)
     return tuple(map(str, table.columns[1:])), seconds, np.array(values)
 
 
-def _thinned(seconds: Floats, values: Floats) -> tuple[Floats, Floats]:
+def _limit_columns(seconds: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Return at most `MAX_TIMES` columns, by averaging neighbouring ones."""
-    if len(seconds) <= MOST_TIMES:
+    if len(seconds) <= MAX_TIMES:
         return seconds, values
-    parts: Sequence[Floats] = np.array_split(np.arange(len(seconds)), MOST_TIMES)
+    parts: Sequence[Floats] = np.array_split(np.arange(len(seconds)), MAX_TIMES)
     starts = np.array([part[0] for part in parts])
     is_finite = np.isfinite(values)
     total = np.add.reduceat(np.where(is_finite, values, 0.0), starts, axis=1)

@@ -23,9 +23,9 @@ NODES: Mapping[str, Role] = {
     "start": "start",
 }
 #: Maximum length of a pattern and of a property's value.
-LONGEST = 1_000
+MAX_LENGTH = 1_000
 #: Maximum number of sets of rules in one file.
-MOST_SETS = 1_000
+MAX_SETS = 1_000
 _EXPECTED = "expected <baseline>, <targets> and, if wanted, <start>"
 
 
@@ -37,9 +37,9 @@ class TimelineRule:
     name: str
     pattern: str
 
-    def matching(self, values: Iterable[str]) -> set[str]:
+    def matching_values(self, values: Iterable[str]) -> set[str]:
         """Return the values that match; those longer than `MAX_LENGTH` never do."""
-        texts = sorted({value for value in values if len(value) <= LONGEST})
+        texts = sorted({value for value in values if len(value) <= MAX_LENGTH})
         matches = pc.match_substring_regex(pa.array(texts, pa.string()), rf"\A(?:{self.pattern})\z")
         return {text for text, match in zip(texts, matches.to_pylist(), strict=True) if match}
 
@@ -56,22 +56,22 @@ class RuleSet:
         """The roles that have rules."""
         return frozenset(rule.role for rule in self.rules)
 
-    def of(self, role: Role) -> tuple[TimelineRule, ...]:
+    def rules_of_role(self, role: Role) -> tuple[TimelineRule, ...]:
         """Return the rules of one role."""
         return tuple(rule for rule in self.rules if rule.role == role)
 
-    def accepting(self, role: Role, runs: Sequence[Mapping[str, str]]) -> list[bool]:
+    def accepts_runs(self, role: Role, runs: Sequence[Mapping[str, str]]) -> list[bool]:
         """Return for each run, by its properties (names in lower case), whether all rules of a role match."""
         accepted = [True] * len(runs)
-        for rule in self.of(role):
+        for rule in self.rules_of_role(role):
             name = rule.name.lower()
             values = [properties.get(name) for properties in runs]
-            matching = rule.matching(value for value in values if value is not None)
+            matching = rule.matching_values(value for value in values if value is not None)
             accepted = [before and value in matching for before, value in zip(accepted, values, strict=True)]
         return accepted
 
 
-def read(path: Path) -> tuple[RuleSet, ...]:
+def read_rule_sets(path: Path) -> tuple[RuleSet, ...]:
     """Read the sets of rules of an XML file.
 
     A set has the nodes ``baseline``, ``targets`` (or ``target``) and optionally ``start``. Their child
@@ -79,12 +79,12 @@ def read(path: Path) -> tuple[RuleSet, ...]:
     the attribute ``value``. The root is the only set, or its elements are several sets, named by the
     attribute ``title``. InputError if a node is unknown, repeated, missing or empty, or a pattern is invalid.
     """
-    tree = WholeDocument(Document.of_path(path))
+    tree = WholeDocument(Document.from_path(path))
     elements = list(tree.root)
     if not elements or any(str(element.tag).lower() in NODES for element in elements):
         return (_read_set(tree, tree.root, path.stem),)
-    if len(elements) > MOST_SETS:
-        raise tree.error(f"holds {len(elements)} sets of rules; expected {MOST_SETS} at most")
+    if len(elements) > MAX_SETS:
+        raise tree.error_here(f"holds {len(elements)} sets of rules; expected {MAX_SETS} at most")
     return tuple(
         _read_set(tree, element, f"{path.stem} {number}") for number, element in enumerate(elements, start=1)
     )
@@ -92,21 +92,21 @@ def read(path: Path) -> tuple[RuleSet, ...]:
 
 def _read_set(tree: WholeDocument, element: Element, default_title: str) -> RuleSet:
     tree.here = element
-    title = (element.get("title") or default_title).strip()[:LONGEST]
+    title = (element.get("title") or default_title).strip()[:MAX_LENGTH]
     place = f'rules "{title}"'
     rules: dict[Role, list[TimelineRule]] = {}
     for node in element:
         tree.here, role = node, NODES.get(str(node.tag).lower())
         if role is None:
-            raise tree.error(f"<{node.tag}> is not a role of results; {_EXPECTED}", place)
+            raise tree.error_here(f"<{node.tag}> is not a role of results; {_EXPECTED}", place)
         if role in rules:
-            raise tree.error(f"<{node.tag}> appears twice; {_EXPECTED}, each once", place)
+            raise tree.error_here(f"<{node.tag}> appears twice; {_EXPECTED}, each once", place)
         rules[role] = _read_rules(tree, node, role, place)
     tree.here = element
     required = {"<baseline>": "baseline", "<targets>": "target"}
     missing = [name for name, role in required.items() if role not in rules]
     if missing:
-        raise tree.error(f"has no {' and no '.join(missing)}; {_EXPECTED}", place)
+        raise tree.error_here(f"has no {' and no '.join(missing)}; {_EXPECTED}", place)
     return RuleSet(title, tuple(rule for of_role in rules.values() for rule in of_role))
 
 
@@ -114,21 +114,25 @@ def _read_rules(tree: WholeDocument, node: Element, role: Role, place: str) -> l
     rules: dict[str, TimelineRule] = {}
     for element in node:
         tree.here, name = element, str(element.tag)
-        pattern = tree.text(element, "value", f"{place} {role}")
+        pattern = tree.text_attribute(element, "value", f"{place} {role}")
         if name.lower() in rules:
-            raise tree.error(f"<{name}> appears twice; expected each property once", f"{place} {role}")
+            raise tree.error_here(f"<{name}> appears twice; expected each property once", f"{place} {role}")
         rules[name.lower()] = rule = TimelineRule(role, name, pattern)
         rule_place = f"{place} {role} <{name}>"
-        if len(pattern) > LONGEST:
-            raise tree.error(f"value has {len(pattern)} characters; expected {LONGEST} at most", rule_place)
+        if len(pattern) > MAX_LENGTH:
+            raise tree.error_here(
+                f"value has {len(pattern)} characters; expected {MAX_LENGTH} at most", rule_place
+            )
         try:
             pc.match_substring_regex(pa.array([""]), pattern)
-            rule.matching([""])
+            rule.matching_values([""])
         except (pa.ArrowException, UnicodeError) as exc:
             reason = str(exc).removeprefix("Invalid regular expression: ")
             problem = f'value="{pattern[:60]}" is not a regular expression of RE2 ({reason})'
-            raise tree.error(problem, rule_place) from exc
+            raise tree.error_here(problem, rule_place) from exc
     if not rules:
         tree.here = node
-        raise tree.error(f'<{node.tag}> holds no rule; expected elements like <Kernel value="..."/>', place)
+        raise tree.error_here(
+            f'<{node.tag}> holds no rule; expected elements like <Kernel value="..."/>', place
+        )
     return list(rules.values())

@@ -23,7 +23,7 @@ from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
 from data.comparisons.timelines.heats import BESIDE
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
-from data.parallel import uncollected
+from data.parallel import garbage_collection_off
 from data.tables.files import content_of
 from data.tables.problems import Problems
 
@@ -94,7 +94,7 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
     series: list[RunSeries] = []
     lengths, values, five = array("q"), array("d"), array("d")
     for operation in run.operations.values():
-        names = (run.benchmark(operation), operation.name, operation.metric, operation.better)
+        names = (run.benchmark_name(operation), operation.name, operation.metric, operation.better)
         for threads, configuration in operation.configurations.items():
             series.append(RunSeries(*names, threads))
             lengths.append(len(configuration.samples))
@@ -114,7 +114,7 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
 
 def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> Iterator[TimelineRun]:
     """Read a JSON file of one run, by machine; raises as `data.comparisons.formats.results_of_run`."""
-    properties = _lower_case(result_xml.beside(path), path)
+    properties = _lower_case(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)
     results["version"] = properties[VERSION]
     for run in of_results(results, source):
@@ -187,7 +187,7 @@ def _time_measured(properties: Mapping[str, str], source: str, problems: Problem
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        problems.note(f'{source}: the time "{text[:60]}" is not of ISO 8601, and is ignored')
+        problems.add_note(f'{source}: the time "{text[:60]}" is not of ISO 8601, and is ignored')
         return None
     try:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
@@ -217,20 +217,20 @@ def _places_below(root: Path) -> tuple[list[ResultPlace], int]:
     """Return the places in a folder, sorted by name, and the number of ignored symbolic links."""
     if not root.is_dir():
         raise InputError("is not a directory" if root.exists() else "no such directory", file=root)
-    places, n_links = list[ResultPlace](), 0
+    result_places, n_links = list[ResultPlace](), 0
     for directory, subdirectories, files in os.walk(root):
         here = Path(directory)
         subdirectories.sort()
         links = {name for name in (*subdirectories, *files) if (here / name).is_symlink()}
         n_links += len(links)
         if "results.parquet" in {*files} - links:
-            places.append(ResultPlace("tables", here, here.relative_to(root).as_posix()))
+            result_places.append(ResultPlace("tables", here, here.relative_to(root).as_posix()))
         for path in (here / name for name in sorted({*files} - links)):
             kind = _KINDS.get(path.suffix.lower())
             is_result = not path.name.endswith(BESIDE) and not result_xml.is_settings(path)
             if kind is not None and is_result and path.is_file():
-                places.append(ResultPlace(kind, path, path.relative_to(root).as_posix()))
-    return places, n_links
+                result_places.append(ResultPlace(kind, path, path.relative_to(root).as_posix()))
+    return result_places, n_links
 
 
 @dataclass(frozen=True)
@@ -266,20 +266,20 @@ def read_folder(
     InputError
         At the first error, unless `keep_going`; and if there is no result at all.
     """
-    places, n_links = _places_below(root)
+    result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
-    if jobs == 1 or len(places) < _FEW:
-        parts: Iterable[ReadRuns | None] = map(read_one, places)
+    if jobs == 1 or len(result_places) < _FEW:
+        parts: Iterable[ReadRuns | None] = map(read_one, result_places)
     else:
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs=jobs, batch_size=_TOGETHER, return_as="generator", max_nbytes=None)
-        parts = parallel(delayed(read_one)(place) for place in places)
+        parts = parallel(delayed(read_one)(place) for place in result_places)
     runs: list[TimelineRun] = []
     skipped: list[InputError] = []
     all_notes: list[str] = []
     ignored: list[str] = []
-    for count, (place, part) in enumerate(zip(places, parts, strict=True), 1):
+    for count, (place, part) in enumerate(zip(result_places, parts, strict=True), 1):
         if part is None:
             ignored.append(place.source)
         elif part.skipped and not keep_going:
@@ -289,7 +289,7 @@ def read_folder(
             skipped += part.skipped
             all_notes += part.notes
         if advance is not None:
-            advance(count, len(places))
+            advance(count, len(result_places))
     if not runs and not skipped:
         raise InputError("holds no result of a run (result XML, JSON or results.parquet)", file=root)
     notes = [f"{n_links} symbolic links are passed over"] if n_links else []
@@ -301,13 +301,13 @@ def read_folder(
 def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> ReadRuns | None:
     problems, (kind, path, source) = Problems(keep_going), place
     try:
-        with uncollected():
+        with garbage_collection_off():
             if kind == "tables":
                 spec = ComparisonTables.SPECS["results"]
-                results = spec.sound(spec.read(path / "results.parquet"), "results", problems)
+                results = spec.drop_invalid_rows(spec.read(path / "results.parquet"), "results", problems)
                 runs = tuple(of_results(results, source))
             elif kind == "xml":
-                if formats.sniff(path) != "result-xml":
+                if formats.recognise_format(path) != "result-xml":
                     return None
                 runs = (of_xml(path, source, problems, measure),)
             else:
@@ -316,7 +316,7 @@ def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> Re
                     return None
                 runs = tuple(of_json(path, source, problems, measure))
     except InputError as error:
-        return ReadRuns((), (*problems.skipped, error.within(path)), ())
+        return ReadRuns((), (*problems.skipped, error.with_file(path)), ())
     notes = (note.replace(str(path), source) for note in problems.notes)
     return ReadRuns(runs, tuple(problems.skipped), tuple(notes))
 

@@ -30,7 +30,7 @@ _LONGEST = 1_000
 _EARLIER, _END, _LETTERS, _NUMBER = range(4)
 
 
-def natural(version: str) -> tuple[tuple[int, Any], ...]:
+def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
     """Return a key that sorts versions naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2."""
     parts = [
         (_NUMBER, int(text))
@@ -41,7 +41,7 @@ def natural(version: str) -> tuple[tuple[int, Any], ...]:
     return (*parts, (_END, ""))
 
 
-def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
+def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     """Return the versions of one machine, the oldest first, and the sorting criterion in words.
 
     The criterion is the first of these that is known for all versions and does not contradict the order in
@@ -60,9 +60,9 @@ def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
         keys["the time of measuring"] = lambda name: min(map(attrgetter("measured_at"), by_version[name]))
     if all(len(orders) == 1 for orders in numbers.values()):
         keys["the numbers that the source gives them"] = lambda name: min(numbers[name])
-    keys["their names"] = natural
+    keys["their names"] = natural_key
     candidates = [
-        (sorted(sorted(by_version, key=natural), key=key), criterion) for criterion, key in keys.items()
+        (sorted(sorted(by_version, key=natural_key), key=key), criterion) for criterion, key in keys.items()
     ]
     return next((order for order in candidates if _is_consistent(order[0], by_version)), candidates[0])
 
@@ -102,7 +102,7 @@ class ChosenRuns:
     notes: tuple[str, ...]
 
 
-def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
+def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     """Return the selected runs of every machine that has a baseline and targets, sorted by machine.
 
     The baseline is the newest version that matches its rules. Targets begin with the first one that also
@@ -114,7 +114,7 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     if of_runs != rules:
         runs = [run for run in runs if any(series.operation in operations for series in run.series)]
     properties = [run.properties for run in runs]
-    accepted = {role: of_runs.accepting(role, properties) for role in ROLES}
+    accepted = {role: of_runs.accepts_runs(role, properties) for role in ROLES}
     for role in ROLES:
         if role in rules.roles and not any(accepted[role]):
             raise _no_match(of_runs, role, properties)
@@ -124,7 +124,7 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
         machines.setdefault(run.machine, []).append((run, roles))
     timelines = [
         timeline
-        for machine in sorted(machines, key=natural)
+        for machine in sorted(machines, key=natural_key)
         for timeline in _timelines_of(machine, machines[machine], rules, operations)
     ]
     if not timelines:
@@ -138,7 +138,7 @@ def _selected_operations(runs: Sequence[TimelineRun], rules: RuleSet) -> set[str
     names = all_names = {series.operation for run in runs for series in run.series}
     wanted = [rule for rule in rules.rules if rule.name.lower() == OPERATION]
     for rule in wanted:
-        names = rule.matching(names)
+        names = rule.matching_values(names)
     if not names:
         patterns = " and ".join(f'"{rule.pattern}"' for rule in wanted)
         problem = f"no operation matches {patterns}; found {_first_values(all_names)}"
@@ -147,7 +147,7 @@ def _selected_operations(runs: Sequence[TimelineRun], rules: RuleSet) -> set[str
 
 
 def _first_values(values: Iterable[str]) -> str:
-    ascending = sorted(values, key=natural)
+    ascending = sorted(values, key=natural_key)
     more = f" and {len(ascending) - _SHOWN} more" if len(ascending) > _SHOWN else ""
     return (", ".join(value[:60] for value in ascending[:_SHOWN]) or "none") + more
 
@@ -155,15 +155,15 @@ def _first_values(values: Iterable[str]) -> str:
 def _timelines_of(
     machine: str, runs: Sequence[tuple[TimelineRun, set[Role]]], rules: RuleSet, operations: set[str]
 ) -> Iterator[ChosenRuns]:
-    versions, criterion = ordered([run for run, _ in runs])
+    versions, criterion = order_versions([run for run, _ in runs])
     rank = {name: place for place, name in enumerate(versions)}
-    places = {role: {rank[run.version] for run, roles in runs if role in roles} for role in ROLES}
-    baseline = max(places["baseline"], default=None)
-    starting = places["start"] & places["target"]
+    ranks_by_role = {role: {rank[run.version] for run, roles in runs if role in roles} for role in ROLES}
+    baseline = max(ranks_by_role["baseline"], default=None)
+    starting = ranks_by_role["start"] & ranks_by_role["target"]
     if baseline is None or not starting:
         return
     first = min(starting) if "start" in rules.roles else 0
-    shown = sorted({baseline, *(place for place in places["target"] if place >= first)})
+    shown = sorted({baseline, *(place for place in ranks_by_role["target"] if place >= first)})
     names = tuple(versions[place] for place in shown)
     selected: dict[str, list[TimelineRun]] = {name: [] for name in names}
     for run, roles in runs:
@@ -171,7 +171,7 @@ def _timelines_of(
         if is_target or ("baseline" in roles and rank[run.version] == baseline):
             selected[run.version].append(run)
     by_version = {
-        name: tuple(sorted(group, key=lambda run: (run.measured_at or _LONG_AGO, natural(run.source))))
+        name: tuple(sorted(group, key=lambda run: (run.measured_at or _LONG_AGO, natural_key(run.source))))
         for name, group in selected.items()
     }
     note = f"versions are in the order of {criterion}"
@@ -179,10 +179,10 @@ def _timelines_of(
 
 
 def _no_match(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]) -> InputError:
-    for rule in rules.of(role):
+    for rule in rules.rules_of_role(role):
         name = rule.name.lower()
         values = {of_run[name] for of_run in properties if name in of_run}
-        if not rule.matching(values):
+        if not rule.matching_values(values):
             problem = f'no result matches "{rule.pattern}"; found {_first_values(values)}'
             return InputError(problem, place=f'rules "{rules.title}" {role} <{rule.name}>')
     return InputError("no result matches all of them", place=f'rules "{rules.title}" {role}')
@@ -198,9 +198,9 @@ def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
 
 
 #: Minimum samples per version for comparing single versions; with fewer, windows of versions are compared.
-FEW = 3
+FEW_SAMPLES = 3
 #: Minimum number of versions in a window.
-FEWEST_VERSIONS = 12
+MIN_WINDOW_VERSIONS = 12
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class MeasuredOperation:
         return -1.0 if self.better == "lower" else 1.0
 
     @property
-    def rows(self) -> slice:
+    def row_slice(self) -> slice:
         """The rows of the operation's configurations."""
         return slice(self.first, self.first + len(self.threads))
 
@@ -240,28 +240,30 @@ class MeasuredVersions:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def counts(self) -> Ints:
+    def sample_counts(self) -> Ints:
         """Number of samples, shape (n_configurations, n_versions)."""
         return np.diff(self.edges, axis=1)
 
     @cached_property
-    def known(self) -> NDArray[np.bool_]:
+    def is_measured(self) -> NDArray[np.bool_]:
         """Whether there is a measurement, shape (n_configurations, n_versions)."""
         return np.isfinite(self.five[..., 2])
 
     @cached_property
-    def alone(self) -> NDArray[np.bool_]:
+    def compares_single_versions(self) -> NDArray[np.bool_]:
         """Whether single versions are compared, instead of windows of versions, shape (n_configurations,).
 
         True if the median version has at least `FEW_SAMPLES` samples, or if all data are summaries of fewer
         than `MIN_WINDOW_VERSIONS` versions. It is equal for all configurations of an operation.
         """
-        few = np.where(self.known, self.counts, -1)
+        few = np.where(self.is_measured, self.sample_counts, -1)
         usual = np.array([np.median(row[row >= 0]) if (row >= 0).any() else 0 for row in few])
-        summaries = (self.counts.sum(axis=1) == 0) & (self.known.sum(axis=1) < FEWEST_VERSIONS)
-        alone = (usual >= FEW) | summaries
+        summaries = (self.sample_counts.sum(axis=1) == 0) & (
+            self.is_measured.sum(axis=1) < MIN_WINDOW_VERSIONS
+        )
+        alone = (usual >= FEW_SAMPLES) | summaries
         for operation in self.operations:
-            alone[operation.rows] = alone[operation.rows].all()
+            alone[operation.row_slice] = alone[operation.row_slice].all()
         return np.asarray(alone)
 
 
@@ -300,7 +302,7 @@ class _Rows:
         return self.rows.setdefault((*operation, series.threads), len(self.rows)), scale
 
 
-def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
+def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     """Return the runs of a timeline as arrays; if a version was measured repeatedly, the newest counts.
 
     InputError if an operation was measured in opposite directions or incompatible units, unless

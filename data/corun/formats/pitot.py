@@ -37,14 +37,14 @@ SIZE = re.compile(r"_[sml]$")
 NOTE = "pitot: events are WebAssembly opcodes, not hardware counters"
 
 
-def read(directory: Path) -> CorunTables:
+def read_tables(directory: Path) -> CorunTables:
     """Read a directory with ``data.npz`` (solo) and ``if2.npz`` (with one co-runner).
 
     A machine is a platform, ``<engine>:<device>``; a family is a workload without its size. Times with the
     same co-runner are numbered as repetitions. InputError names a wrong file, array or index.
     """
     specs = {directory / "data.npz": SOLO, directory / "if2.npz": CORUN}
-    solo, corun = (arrays.read(path, spec) for path, spec in specs.items())
+    solo, corun = (arrays.read_arrays(path, spec) for path, spec in specs.items())
     platforms, workloads = (
         pd.array(solo[name].tolist(), dtype="str") for name in ("n_platform", "n_workload")
     )
@@ -75,4 +75,4 @@ def read(directory: Path) -> CorunTables:
     hosts = pd.DataFrame({"machine": platforms, "device": parts[1], "engine": parts[0], "note": NOTE})
     described = pd.DataFrame(solo["d_platform"].astype(np.float64), columns=solo["f_platform"].tolist())
     hosts = pd.concat([hosts, described], axis="columns")
-    return CorunTables.of_rows(pd.concat([tasks, events], axis="columns"), pairs, None, hosts)
+    return CorunTables.from_rows(pd.concat([tasks, events], axis="columns"), pairs, None, hosts)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.tables.cells import cells, numbers
+from data.tables.cells import parse_numbers, read_cells
 
 PAIRS = "validated.csv"
 PAIR_COLUMNS = ("name1", "name2", "actual1", "actual2")
@@ -27,7 +27,7 @@ DEVICE = "spec-corun"
 NOTE = "spec-corun: events are seconds beside a load on memory, not hardware counters"
 
 
-def read(directory: Path) -> CorunTables:
+def read_tables(directory: Path) -> CorunTables:
     """Read a directory of campaigns, or one campaign, with ``validated.csv`` and ``sensitivity/``.
 
     A machine is a campaign. The events of a program are the points of its curve (``beside_<n>mb``: its
@@ -40,14 +40,14 @@ def read(directory: Path) -> CorunTables:
     if not campaigns:
         problem = f"holds no campaign of spec-corun (no {PAIRS} in it or one level below)"
         raise InputError(problem, file=directory)
-    return CorunTables.joined([_read_campaign(campaign) for campaign in campaigns])
+    return CorunTables.join_tables([_read_campaign(campaign) for campaign in campaigns])
 
 
 def _read_campaign(directory: Path) -> CorunTables:
     tasks, name = _read_tasks(directory), directory.resolve().name
     pairs = _read_pairs(directory / PAIRS, tasks).assign(machine=name)
     host = {"machine": name, "device": DEVICE, "engine": f"governor {name}", "note": NOTE}
-    return CorunTables.of_rows(tasks.assign(machine=name), pairs, None, [host])
+    return CorunTables.from_rows(tasks.assign(machine=name), pairs, None, [host])
 
 
 def _read_tasks(directory: Path) -> pd.DataFrame:
@@ -99,16 +99,18 @@ def _read_pairs(path: Path, tasks: pd.DataFrame) -> pd.DataFrame:
 def _read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
     """Read a table separated by spaces; all `columns` except names must be numbers."""
     table = _read_cells(path, columns)
-    measured = {column: numbers(table[column], path) for column in columns if not column.startswith("name")}
+    measured = {
+        column: parse_numbers(table[column], path) for column in columns if not column.startswith("name")
+    }
     return table.assign(**measured)
 
 
 def _read_series(path: Path, *, heads: int) -> pd.Series:
     """Read a column of numbers by name, below `heads` header lines."""
     table = _read_cells(path, names=["name", "value"], skiprows=heads)
-    return numbers(table["value"], path, first=1 + heads).set_axis(table["name"])
+    return parse_numbers(table["value"], path, first=1 + heads).set_axis(table["name"])
 
 
 def _read_cells(path: Path, columns: tuple[str, ...] = (), **options: Any) -> pd.DataFrame:
     # pandas converts numbers itself, which keeps their last digit
-    return cells(path, columns, sep=r"\s+", dtype=None, keep_default_na=True, **options)
+    return read_cells(path, columns, sep=r"\s+", dtype=None, keep_default_na=True, **options)

@@ -19,7 +19,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import APPLICATION_DTYPES, MACHINE_DTYPES, FingerprintTables
-from data.tables.cells import cells, numbers
+from data.tables.cells import parse_numbers, read_cells
 
 COLUMNS = {
     "timestamp": "str",
@@ -64,7 +64,7 @@ PROCESSORS = {
 NODE_LABELS = 5
 
 
-def read(directory: Path) -> FingerprintTables:
+def read_tables(directory: Path) -> FingerprintTables:
     """Read a directory with ``results.csv`` and ``machines.csv``.
 
     A run of the fingerprint is a (machine, timestamp, repetition); repetitions are renumbered over all
@@ -83,7 +83,8 @@ def read(directory: Path) -> FingerprintTables:
     cores = _read_cores(directory / "machines.csv")
     names = results["machine"].unique()
     hosts = [
-        {"machine": name, "cpu": processor(name), "cores": cores.get(name.split(".")[0])} for name in names
+        {"machine": name, "cpu": processor_name(name), "cores": cores.get(name.split(".")[0])}
+        for name in names
     ]
     rates = results[is_rate]
     machines = rates.assign(
@@ -92,12 +93,12 @@ def read(directory: Path) -> FingerprintTables:
         bogo_ops_per_second=rates["result"].mask(rates["result"] == 0),
     )[[*MACHINE_DTYPES, "timestamp"]]
     applications = _application_rows(results[~is_rate])
-    return FingerprintTables.of_rows(
+    return FingerprintTables.from_rows(
         machines.reset_index(drop=True), applications, pd.DataFrame(hosts).assign(source="quiho")
     )
 
 
-def processor(machine: str) -> str:
+def processor_name(machine: str) -> str:
     """Return the processor of a machine by its name; the site if table 2 does not have it."""
     labels = machine.lower().split(".")
     place = ".".join(labels[-3:]) if len(labels) >= NODE_LABELS else re.sub(r"-\d+$", "", labels[0])
@@ -105,8 +106,8 @@ def processor(machine: str) -> str:
 
 
 def _read_columns(path: Path, dtypes: dict[str, str]) -> pd.DataFrame:
-    table = cells(path, tuple(dtypes))
-    converted = {name: numbers(table[name], path) for name, dtype in dtypes.items() if dtype != "str"}
+    table = read_cells(path, tuple(dtypes))
+    converted = {name: parse_numbers(table[name], path) for name, dtype in dtypes.items() if dtype != "str"}
     return table.assign(**converted).astype(dtypes)[list(dtypes)]
 
 
@@ -118,7 +119,7 @@ def _application_rows(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows.assign(test=rows["test"].where(~is_fio, rows["test"] + direction))[~idle]
     measures = [MEASURES.get(benchmark, RUNNING_TIME) for benchmark in rows["benchmark"]]
     table = rows.assign(
-        application=[*map(application, rows["benchmark"], rows["test"])],
+        application=[*map(application_name, rows["benchmark"], rows["test"])],
         metric=[metric for metric, _ in measures],
         better=[better for _, better in measures],
         value=rows["result"].mask(rows["result"] == 0),
@@ -126,7 +127,7 @@ def _application_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return table[[*APPLICATION_DTYPES, "timestamp"]].reset_index(drop=True)
 
 
-def application(benchmark: str, test: str) -> str:
+def application_name(benchmark: str, test: str) -> str:
     """Return the paper's name of an application: ``hpccg``, ``redis-set``, ``mariadb-10.3.2-innodb-load``.
 
     STREAM with n additions (STREAM-NADDS n) is ``stream-nadds-<kernel>-<n>``.

@@ -37,7 +37,7 @@ EXCEPTIONS = {"passmark:ME_LATENCY": ("ns", "lower")}
 SETTINGS = frozenset({"passmark:NumTestProcesses"})
 
 
-def read(directory: Path) -> FingerprintTables:
+def read_tables(directory: Path) -> FingerprintTables:
     """Read a directory with ``servers.parquet``, ``fingerprint.parquet`` and ``apps.parquet``.
 
     A machine is ``vendor/server``, with one repetition. Rates of 0 (stressors that did nothing) and scores of
@@ -55,10 +55,10 @@ def read(directory: Path) -> FingerprintTables:
             raise InputError(problem, file=directory / "apps.parquet")
     hosts = servers.assign(cores=servers["ncpu"], source="sparecores", stress_ng=None)
     described = [*HOST_DTYPES, *(column for column in ("vendor", "arch") if column in servers)]
-    return FingerprintTables.of_rows(_machine_rows(rates), _application_rows(scores), hosts[described])
+    return FingerprintTables.from_rows(_machine_rows(rates), _application_rows(scores), hosts[described])
 
 
-def _melt(table: pd.DataFrame, columns: list[str], names: list[str]) -> pd.DataFrame:
+def _melt_columns(table: pd.DataFrame, columns: list[str], names: list[str]) -> pd.DataFrame:
     """Return one row per machine and column that has a value; 0 becomes missing."""
     long = table.melt("machine", columns, *names).dropna(subset=names[1], ignore_index=True)
     values = long[names[1]].to_numpy(np.float64)
@@ -67,14 +67,14 @@ def _melt(table: pd.DataFrame, columns: list[str], names: list[str]) -> pd.DataF
 
 def _machine_rows(table: pd.DataFrame) -> pd.DataFrame:
     columns = [column for column in table.columns if column.startswith(tuple(THREADS))]
-    long = _melt(table, columns, ["column", "bogo_ops_per_second"])
+    long = _melt_columns(table, columns, ["column", "bogo_ops_per_second"])
     prefixes, stressors = long["column"].str[:5], long["column"].str[5:]
     return long.assign(stressor=stressors, threads=prefixes.map(THREADS))[list(MACHINE_DTYPES)]
 
 
 def _application_rows(table: pd.DataFrame) -> pd.DataFrame:
     columns = list(table.columns.drop(["machine", *KEY_DTYPES, *SETTINGS], errors="ignore"))
-    long = _melt(table, columns, ["application", "value"])
+    long = _melt_columns(table, columns, ["application", "value"])
     measures = {column: EXCEPTIONS.get(column, MEASURES[column.partition(":")[0]]) for column in columns}
     for at, name in enumerate(("metric", "better")):
         long[name] = long["application"].map({column: measure[at] for column, measure in measures.items()})

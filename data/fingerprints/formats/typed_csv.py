@@ -12,9 +12,9 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import ALL_THREADS, APPLICATION_DTYPES, HOST_DTYPES, FingerprintTables
-from data.tables.cells import cells, fractional, infinite, numbers, refuse
-from data.tables.problems import nearest, unknown
-from data.tables.specs import typed
+from data.tables.cells import not_finite, not_whole, parse_numbers, read_cells, refuse_wrong_rows
+from data.tables.problems import nearest_name, unknown_message
+from data.tables.specs import with_dtypes
 
 #: ``cpu_model``, as ``cpu`` is a stressor; the others are named as in `HOST_DTYPES`.
 CPU_MODEL = "cpu_model"
@@ -43,7 +43,7 @@ def read_machines(path: Path) -> FingerprintTables:
 
     InputError if a column is unknown, misspelt or twice there, a cell is wrong, or no column is a stressor.
     """
-    cell_table = cells(path, header=None, skipinitialspace=True)
+    cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
     for name in header:
         if header.count(name) > 1:
@@ -51,27 +51,27 @@ def read_machines(path: Path) -> FingerprintTables:
     table = cell_table.iloc[1:].set_axis(header, axis="columns")
     if table.empty:
         raise InputError("holds no machine", file=path)
-    refuse(table.iloc[:, 0].str.strip() == "", lambda _: "names no machine", path)
+    refuse_wrong_rows(table.iloc[:, 0].str.strip() == "", lambda _: "names no machine", path)
     machine, *columns = table.columns
     for column in columns:
         _require_known(column, path)
     measured = {
-        column: numbers(table[column], path, wrong=np.isnan, gaps=True)
+        column: parse_numbers(table[column], path, wrong=np.isnan, gaps=True)
         for column in columns
         if column not in PLAIN
     }
     whole = {
-        column: numbers(table[column], path, "a whole number", fractional, gaps=True)
+        column: parse_numbers(table[column], path, "a whole number", not_whole, gaps=True)
         for column in WHOLE
         if column in columns
     }
     repetitions = whole["repetition"].fillna(1).astype("int64") if "repetition" in whole else 1
     keyed = pd.DataFrame(measured, index=table.index).assign(machine=table[machine], repetition=repetitions)
-    stressors = {column: named for column in measured if (named := stressor(column))}
+    stressors = {column: named for column in measured if (named := parse_stressor(column))}
     if not stressors:
         raise InputError("has no column that is a stressor of stress-ng", file=path, line=1)
-    measures = {column: measure(column) for column in measured if column not in stressors}
-    return FingerprintTables.of_rows(
+    measures = {column: parse_measure(column) for column in measured if column not in stressors}
+    return FingerprintTables.from_rows(
         [
             {**row, "stressor": stressors[column][0], "threads": stressors[column][1]}
             for column, row in _value_rows(keyed, list(stressors), "bogo_ops_per_second")
@@ -80,11 +80,11 @@ def read_machines(path: Path) -> FingerprintTables:
             {**row, **measures[column]._asdict()}
             for column, row in _value_rows(keyed, list(measures), "value")
         ],
-        _hosts(table, whole, path),
+        _host_rows(table, whole, path),
     )
 
 
-def stressor(column: str) -> tuple[str, int] | None:
+def parse_stressor(column: str) -> tuple[str, int] | None:
     """Return the stressor and threads of a column, None if it is not named after a stressor."""
     name = column.removesuffix(ON_ALL)
     if name not in known_stressors():
@@ -92,7 +92,7 @@ def stressor(column: str) -> tuple[str, int] | None:
     return name, 1 if name == column else ALL_THREADS
 
 
-def measure(column: str) -> ValueColumn:
+def parse_measure(column: str) -> ValueColumn:
     """Return the application, metric and direction of a column, by default a running time."""
     match = _MEASURED.fullmatch(column)
     return ValueColumn(**match.groupdict()) if match else ValueColumn(column, *RUNNING_TIME)
@@ -100,9 +100,9 @@ def measure(column: str) -> ValueColumn:
 
 def _require_known(column: str, path: Path) -> None:
     """Raise an InputError if a column would be a running time only because it is misspelt."""
-    if column in PLAIN or stressor(column) or _MEASURED.fullmatch(column):
+    if column in PLAIN or parse_stressor(column) or _MEASURED.fullmatch(column):
         return
-    problem = unknown(column, PLAIN) if nearest(column, PLAIN, MISSPELT) else ""
+    problem = unknown_message(column, PLAIN) if nearest_name(column, PLAIN, MISSPELT) else ""
     if column.endswith(ON_ALL):
         problem = "is no stressor of stress-ng"
     if column.endswith(")") and "," in column:
@@ -124,7 +124,7 @@ def _value_rows(keyed: pd.DataFrame, columns: list[str], value: str) -> list[tup
     return [(row.pop("column"), row) for row in rows]
 
 
-def _hosts(table: pd.DataFrame, whole: dict[str, pd.Series], path: Path) -> list[dict[str, Any]]:
+def _host_rows(table: pd.DataFrame, whole: dict[str, pd.Series], path: Path) -> list[dict[str, Any]]:
     """Return one row per machine, from its first row."""
     machine = table.columns[0]
     first = table[~table[machine].duplicated()].replace({name: {"": None} for name in HOST_COLUMNS})
@@ -159,18 +159,20 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
         If the file is not CSV, has a missing or unknown column, a missing machine, a repeated measurement,
         several units, or a value that is not a number above 0.
     """
-    table = cells(path, COLUMNS, skipinitialspace=True)
+    table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)
     for column in table.columns:
         if column not in columns:
-            raise InputError(f'the column "{column}" {unknown(column, columns)}', file=path, line=1)
+            raise InputError(f'the column "{column}" {unknown_message(column, columns)}', file=path, line=1)
     if table.empty:
         raise InputError("holds no measurement", file=path)
     table = table.assign(machine=table["machine"].str.strip())
-    refuse(table["machine"] == "", lambda _: "names no machine", path)
-    values = numbers(table["value"], path, "a number above 0", lambda value: infinite(value) | (value <= 0))
+    refuse_wrong_rows(table["machine"] == "", lambda _: "names no machine", path)
+    values = parse_numbers(
+        table["value"], path, "a number above 0", lambda value: not_finite(value) | (value <= 0)
+    )
     if REPETITION in table:
-        repetitions = numbers(table[REPETITION], path, "a whole number", fractional)
+        repetitions = parse_numbers(table[REPETITION], path, "a whole number", not_whole)
     else:
         repetitions = table.groupby("machine").cumcount() + 1 + beyond
     rows = table[["machine"]].assign(
@@ -179,8 +181,10 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
         value=values,
     )
     message = 'machine "{machine}" has the repetition {repetition} twice'
-    refuse(rows.duplicated(["machine", REPETITION]), lambda row: message.format(**rows.iloc[row]), path)
-    return typed(rows.reset_index(drop=True), APPLICATION_DTYPES)
+    refuse_wrong_rows(
+        rows.duplicated(["machine", REPETITION]), lambda row: message.format(**rows.iloc[row]), path
+    )
+    return with_dtypes(rows.reset_index(drop=True), APPLICATION_DTYPES)
 
 
 def _in_unit_of(table: pd.DataFrame, measure: ValueColumn, path: Path) -> ValueColumn:
@@ -191,5 +195,5 @@ def _in_unit_of(table: pd.DataFrame, measure: ValueColumn, path: Path) -> ValueC
     units = table[column].str.strip()
     unit = units.iloc[0]
     message = column + '="{}" but "{}" before; expected one unit in all rows'
-    refuse(units != unit, lambda row: message.format(units.iloc[row], unit), path)
+    refuse_wrong_rows(units != unit, lambda row: message.format(units.iloc[row], unit), path)
     return measure._replace(metric=unit or measure.metric)

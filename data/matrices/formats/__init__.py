@@ -8,7 +8,7 @@ from data.errors import InputError
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.tables import MatrixTables
 from data.tables.formats import Format, Reading, Sources
-from data.tables.parquet import opened
+from data.tables.parquet import open_parquet
 from data.tables.problems import Problems
 
 #: The reference of a PetShop directory is at most two levels deeper.
@@ -16,17 +16,17 @@ _LEVELS = ("", "*/", "*/*/")
 SOURCES = Sources(
     {
         "tables": Format(MatrixTables.read, sign="matrices.parquet", suffix=".parquet"),
-        "dbsherlock": Format(dbsherlock.read, sign="*.parquet", suffix=".parquet"),
-        "petshop": Format(petshop.read, sign=f"**/noissue/{petshop.FILE}"),
+        "dbsherlock": Format(dbsherlock.read_tables, sign="*.parquet", suffix=".parquet"),
+        "petshop": Format(petshop.read_tables, sign=f"**/noissue/{petshop.FILE}"),
     },
     MatrixTables,
-    {"run": lambda tables: tables.runs, "raw metric": lambda tables: tables.raw},
+    {"run": lambda tables: tables.runs, "raw metric": lambda tables: tables.raw_metrics},
 )
 FORMATS = SOURCES.formats
 read = SOURCES.read
 
 
-def sniff(path: Path) -> str | None:
+def sniff_format(path: Path) -> str | None:
     """Return the format of the matrices at `path`, judged by its content; None if it has no matrices."""
     if path.is_dir() and not (path / "matrices.parquet").exists():
         inside = sorted(path.glob("*.parquet"))
@@ -34,32 +34,32 @@ def sniff(path: Path) -> str | None:
             return "dbsherlock"
         is_petshop = any(any(path.glob(f"{level}noissue/{petshop.FILE}")) for level in _LEVELS)
         return "petshop" if is_petshop else None
-    if not FORMATS["tables"].recognises(path):
+    if not FORMATS["tables"].matches_path(path):
         return None
     return "dbsherlock" if path.is_file() and _is_dbsherlock(path) else "tables"
 
 
 def _is_dbsherlock(path: Path) -> bool:
     try:
-        with opened(path) as file:
+        with open_parquet(path) as file:
             names = set(file.schema_arrow.names)
     except InputError:
         return False
     return names.issuperset(dbsherlock.KNOWN) and "run_id" not in names
 
 
-def read_asked(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
+def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
     """Read matrices for a verdict: without analysts' flags, but with pairs that cannot be compared.
 
     The verdict of such pairs is ``invalid``. InputError as of `read`.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
-    return asked(tables, path, Problems(keep_going))
+    return judgeable_runs(tables, path, Problems(keep_going))
 
 
-def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
+def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
     """Return the runs of `tables` that can be judged or called invalid; `source` is named in errors.
 
     InputError at the first wrong run, unless ``problems.keep_going``; and without any run or metric.
     """
-    return SOURCES.reading(tables.without_flawed_runs(problems), source, problems)
+    return SOURCES.make_reading(tables.without_flawed_runs(problems), source, problems)

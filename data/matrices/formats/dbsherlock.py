@@ -44,31 +44,31 @@ class Excerpt:
     loaded: bool
 
 
-def read(path: Path) -> MatrixTables:
+def read_tables(path: Path) -> MatrixTables:
     """Read one Parquet file, or all of a directory; InputError if a file has a missing or wrong column."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise InputError("holds no .parquet file", file=path)
-    return MatrixTables.joined([_of_file(file) for file in files])
+    return MatrixTables.join_tables([_read_file(file) for file in files])
 
 
-def _of_file(path: Path) -> MatrixTables:
-    seconds = read_table(path, KNOWN, further=as_number)
+def _read_file(path: Path) -> MatrixTables:
+    seconds = read_table(path, KNOWN, other_dtype=as_number)
     metrics = [column for column in seconds if column not in {*KNOWN, *CLOCKS}]
     draw = np.random.default_rng(SEED)
     sides, causes = StackedSides(metrics), []
     for (cause, run), of_run in seconds.sort_values("second").groupby(["cause", "run"], sort=True):
         about = {"workload": f"{path.stem} {cause} {run}", "group": path.stem, "machine": path.stem}
-        for number, (baseline, target, abnormal) in enumerate(_pairs(of_run, metrics, draw)):
+        for number, (baseline, target, abnormal) in enumerate(_measurement_pairs(of_run, metrics, draw)):
             pair = f"{about['workload']} {number}"
-            sides.add(baseline, pair, "baseline", version="reference", abnormal=False, **about)
-            names = sides.add(target, pair, "target", version="observed", abnormal=abnormal, **about)
+            sides.add_side(baseline, pair, "baseline", version="reference", abnormal=False, **about)
+            names = sides.add_side(target, pair, "target", version="observed", abnormal=abnormal, **about)
             causes += [{"run_id": name, "cause": cause} for name in names if abnormal]
     described = [{"metric": metric, "signed": metric in SIGNED} for metric in metrics]
-    return MatrixTables.of_rows(sides.frame(), causes, described)
+    return MatrixTables.from_rows(sides.to_frame(), causes, described)
 
 
-def _pairs(
+def _measurement_pairs(
     seconds: pd.DataFrame, metrics: list[str], draw: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], bool]]:
     """Yield baseline, target and whether the target is abnormal, for each measurement of one run.

@@ -24,12 +24,12 @@ SEED = 1
 FILE = "metrics.csv"
 
 
-def read(path: Path) -> MatrixTables:
+def read_tables(path: Path) -> MatrixTables:
     """Read a directory of traffic patterns, or one, such as ``low_traffic``."""
     patterns = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
     if not patterns:
         raise InputError(f"holds no traffic pattern; expected */noissue/{FILE}", file=path)
-    return MatrixTables.joined([_read_pattern(directory) for directory in patterns])
+    return MatrixTables.join_tables([_read_pattern(directory) for directory in patterns])
 
 
 def _read_pattern(directory: Path) -> MatrixTables:
@@ -37,7 +37,7 @@ def _read_pattern(directory: Path) -> MatrixTables:
     issues = sorted(file.parent for file in directory.glob(f"*/issue*/{FILE}"))
     sides, causes = StackedSides(list(reference.columns)), []
     about = {"group": directory.name, "machine": "petshop"}
-    for number, (baseline, target) in enumerate(_blocks(len(reference), len(issues), directory)):
+    for number, (baseline, target) in enumerate(_pair_rows(len(reference), len(issues), directory)):
         issue = issues[number] if number < len(issues) else None
         if issue is None:
             name, observed = f"{directory.name} noissue {number - len(issues)}", reference.iloc[target]
@@ -47,14 +47,14 @@ def _read_pattern(directory: Path) -> MatrixTables:
             observed = _read_metrics(issue / FILE).reindex(columns=reference.columns)
         fields = about | {"workload": name}
         values = reference.iloc[baseline].to_numpy(np.float64)
-        sides.add(values, name, "baseline", version="reference", abnormal=False, **fields)
+        sides.add_side(values, name, "baseline", version="reference", abnormal=False, **fields)
         values, abnormal = observed.to_numpy(np.float64), issue is not None
-        names = sides.add(values, name, "target", version="observed", abnormal=abnormal, **fields)
+        names = sides.add_side(values, name, "target", version="observed", abnormal=abnormal, **fields)
         causes += [{"run_id": run, "cause": _root_cause(issue)} for run in names if issue is not None]
-    return MatrixTables.of_rows(sides.frame(), causes)
+    return MatrixTables.from_rows(sides.to_frame(), causes)
 
 
-def _blocks(rows: int, issues: int, directory: Path) -> Iterator[tuple[list[int], list[int]]]:
+def _pair_rows(rows: int, issues: int, directory: Path) -> Iterator[tuple[list[int], list[int]]]:
     """Yield the rows of the baseline and of the target of each pair: first of issues, then of normal targets.
 
     The target is empty for an issue, which has its own file. Normal targets are consecutive rows, evenly

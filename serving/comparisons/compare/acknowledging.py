@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from data.errors import InputError
-from data.tables.documents import Section, TextLoader, said
+from data.tables.documents import Section, TextLoader, validation_message
 from data.tables.files import yaml_content
 from serving.comparisons.judge import Verdict
 
@@ -32,14 +32,14 @@ class Revision:
     """The measured code: version names of its runs, and the commit that was built."""
 
     names: tuple[str, ...]
-    where: Path  # a directory of the repository; may be outside any repository
+    directory: Path  # a directory of the repository; may be outside any repository
 
-    def holds(self, change: str) -> bool:
+    def contains_change(self, change: str) -> bool:
         """Return whether a version or commit is this one or an ancestor of it."""
         return any(
             change == name
             or (len(change) >= _MIN_PREFIX and name.startswith(change))
-            or _is_ancestor(change, name, self.where)
+            or _is_ancestor(change, name, self.directory)
             for name in self.names
         )
 
@@ -96,20 +96,20 @@ EXCUSABLE = ("fail", "unsure")
 _Kind = Literal["acknowledged", "unstable", "accepted"]
 
 
-class Concerned(Section):
+class ReviewedEntry(Section):
     """An entry: its operations (names may contain ``*``, ``?`` and ``[...]``), its author and its reason."""
 
     operation: _Text
     benchmark: _Text = "*"
-    why: _Text
+    reason: _Text
     by: _Text
 
-    def concerns(self, benchmark: str, operation: str) -> bool:
+    def covers_operation(self, benchmark: str, operation: str) -> bool:
         """Return whether the entry includes an operation."""
         return fnmatchcase(operation, self.operation) and fnmatchcase(benchmark, self.benchmark)
 
 
-class Acknowledged(Concerned):
+class Acknowledged(ReviewedEntry):
     """A known regression, until a day (inclusive), or until a version or commit is measured.
 
     `at_most`: the largest acknowledged loss, in percent of the median.
@@ -119,13 +119,13 @@ class Acknowledged(Concerned):
     at_most: Annotated[float, Field(gt=0)] | None = None
 
 
-class Unstable(Concerned):
+class Unstable(ReviewedEntry):
     """Operations that are too noisy to fail a build."""
 
     until: _Until | None = None
 
 
-class Accepted(Concerned):
+class Accepted(ReviewedEntry):
     """An intended change, since a version or commit; earlier measurements are no longer used as history."""
 
     since: _Text
@@ -145,16 +145,16 @@ class Excuse:
 
     kind: _Kind
     by: str
-    why: str
+    reason: str
     until: str  # until, since: empty if unbounded
     since: str
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The excuse in words."""
         spans = [f"{word} {end}" for word, end in (("until", self.until), ("since", self.since)) if end]
         verb = "called unstable" if self.kind == "unstable" else self.kind
-        return f"{verb} by {self.by}: {self.why}{f' ({spans[0]})' if spans else ''}"
+        return f"{verb} by {self.by}: {self.reason}{f' ({spans[0]})' if spans else ''}"
 
 
 @dataclass(frozen=True)
@@ -167,43 +167,43 @@ class Acknowledgements:
     target: Revision
     today: date
 
-    def excuse(self, verdict: Verdict) -> Excuse | None:
+    def find_excuse(self, verdict: Verdict) -> Excuse | None:
         """Return the excuse of the first entry that covers the verdict; None without one."""
-        for kind, entry in self._entries():
-            if not entry.concerns(verdict.benchmark, verdict.operation) or self._is_over(entry):
+        for kind, entry in self._all_entries():
+            if not entry.covers_operation(verdict.benchmark, verdict.operation) or self._is_over(entry):
                 continue
             limit = getattr(entry, "at_most", None)
             if limit is None or verdict.moved is None or 100 * -verdict.moved.change <= limit:
                 until, since = (str(getattr(entry, name, None) or "") for name in ("until", "since"))
-                return Excuse(kind, entry.by, entry.why, until, since)
+                return Excuse(kind, entry.by, entry.reason, until, since)
         return None
 
-    def excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
+    def find_excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
         """Return the excuse of each verdict; None for verdicts other than fail and unsure."""
-        return [self.excuse(verdict) if verdict.verdict in EXCUSABLE else None for verdict in verdicts]
+        return [self.find_excuse(verdict) if verdict.verdict in EXCUSABLE else None for verdict in verdicts]
 
-    def notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    def entry_notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
         """Yield notes on entries that have expired or match no compared operation."""
-        for kind, entry in self._entries():
+        for kind, entry in self._all_entries():
             name = f'{self.path}: {kind} "{entry.operation}" by {entry.by}'
-            if not any(entry.concerns(verdict.benchmark, verdict.operation) for verdict in verdicts):
+            if not any(entry.covers_operation(verdict.benchmark, verdict.operation) for verdict in verdicts):
                 yield f"{name} matches no compared operation"
             elif not isinstance(entry, Accepted):
                 if self._is_over(entry):
                     yield f"{name} has expired (until {entry.until})"
-            elif not (self.baseline.holds(entry.since) or self.target.holds(entry.since)):
+            elif not (self.baseline.contains_change(entry.since) or self.target.contains_change(entry.since)):
                 yield f"{name} does not apply: neither side is known to contain {entry.since}"
 
-    def stale(self, operations: Sequence[tuple[str, str]], run: Revision) -> set[tuple[str, str]]:
+    def stale_operations(self, operations: Sequence[tuple[str, str]], run: Revision) -> set[tuple[str, str]]:
         """Return the benchmarks and operations of an earlier run from before an accepted change."""
         resets = [
             entry
             for entry in self.content.accepted
-            if self.baseline.holds(entry.since) and not run.holds(entry.since)
+            if self.baseline.contains_change(entry.since) and not run.contains_change(entry.since)
         ]
-        return {names for names in operations if any(entry.concerns(*names) for entry in resets)}
+        return {names for names in operations if any(entry.covers_operation(*names) for entry in resets)}
 
-    def _entries(self) -> Iterator[tuple[_Kind, Acknowledged | Unstable | Accepted]]:
+    def _all_entries(self) -> Iterator[tuple[_Kind, Acknowledged | Unstable | Accepted]]:
         yield from (("acknowledged", entry) for entry in self.content.acknowledged)
         yield from (("unstable", entry) for entry in self.content.unstable)
         yield from (("accepted", entry) for entry in self.content.accepted)
@@ -211,10 +211,10 @@ class Acknowledgements:
     def _is_over(self, entry: Acknowledged | Unstable | Accepted) -> bool:
         """Return whether an entry does not apply; an accepted change applies only to its own step."""
         if isinstance(entry, Accepted):
-            return self.baseline.holds(entry.since) or not self.target.holds(entry.since)
+            return self.baseline.contains_change(entry.since) or not self.target.contains_change(entry.since)
         if isinstance(entry.until, date):
             return self.today > entry.until
-        return entry.until is not None and self.target.holds(entry.until)
+        return entry.until is not None and self.target.contains_change(entry.until)
 
 
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
@@ -229,4 +229,4 @@ def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
         # as text: a commit of digits must not become a number
         return file, AcknowledgedFile.model_validate(yaml_content(file, TextLoader) or {})
     except ValidationError as exc:
-        raise InputError(said(exc), file=file) from exc
+        raise InputError(validation_message(exc), file=file) from exc

@@ -13,10 +13,10 @@ import pandas as pd
 
 from data.comparisons.pair import TwoRuns, matched_operations
 from data.comparisons.params import Measure
-from data.comparisons.tables import versions
+from data.comparisons.tables import version_ranges
 from data.errors import InputError
 from data.tables.problems import Problems
-from serving.answering import write
+from serving.answering import write_output
 from serving.comparisons.compare.acknowledging import (
     EXCUSABLE,
     Acknowledgements,
@@ -24,18 +24,18 @@ from serving.comparisons.compare.acknowledging import (
     head_commit,
     read_acknowledged,
 )
-from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, Confirming, RunReader
+from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, ConfirmationRuns, RunReader
 from serving.comparisons.compare.rows import (
     ComparedSides,
-    add_to_page,
-    annotated,
-    as_answer,
-    as_cases,
+    append_step_summary,
     as_comment,
+    as_compare_json,
+    as_junit_xml,
     as_table,
-    rows_of,
+    compared_rows,
+    github_annotations,
 )
-from serving.comparisons.compare.weighing import Weighed, weigh
+from serving.comparisons.compare.weighing import AdjustedJudgement, judge_runs
 from serving.comparisons.model import Judge
 from serving.comparisons.xml.report import as_xml
 
@@ -53,7 +53,7 @@ class Outputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparing:
+class CompareRequest:
     """The runs to compare, and how; without a target, two operations of the baseline are compared."""
 
     baseline: Sequence[Path]
@@ -61,15 +61,15 @@ class Comparing:
     history: Sequence[Path]
     served: Judge
     measure: Measure
-    #: assumed standard deviation between runs; see `features.comparisons.between_run_variation.offsets`
+    #: assumed standard deviation between runs; see `features.comparisons.between_run_variation.divide_shifts`
     assumed: float
     kind: str | None  # the format of all runs; None: detected from the content
-    confirming: Confirming | None
+    confirming: ConfirmationRuns | None
     acknowledged: Path | None  # None: the default file, if it exists
     commits: tuple[str | None, str | None]  # of baseline and target; None: unknown, and the checked-out one
     matched: Sequence[str]  # as of `data.comparisons.pair.matched_operations`
 
-    def compared(self) -> ComparedSides:
+    def compare_sides(self) -> ComparedSides:
         """Compare both sides.
 
         Raises InputError if an input cannot be read, the sides have nothing in common or cannot be compared,
@@ -77,47 +77,49 @@ class Comparing:
         """
         reader = RunReader(Problems(), self.measure, self.kind)
         runs = self._read_runs(reader)
-        acknowledgements = self._acknowledgements(runs)
+        acknowledgements = self._read_acknowledgements(runs)
         runs = replace(runs, earlier=tuple(_current_runs(runs.earlier, acknowledgements)))
-        pair = runs.paired()
-        weighed, spans = self._weigh_pair(pair, reader), versions(pair.tables)
+        pair = runs.pair_runs()
+        weighed, spans = self._weigh_pair(pair, reader), version_ranges(pair.tables)
         if self.confirming is not None:
-            excuses = acknowledgements.excuses(weighed.judgement.verdicts)
+            excuses = acknowledgements.find_excuses(weighed.judgement.verdicts)
             doubted = np.isin(weighed.judgement.answers, EXCUSABLE) & [excuse is None for excuse in excuses]
             if doubted.any():
-                runs = self.confirming.again(runs, pair.tables, doubted, reader)
-                pair = replace(runs.paired(), missing=pair.missing, notes=pair.notes)
-                weighed = weighed.beside(self._weigh_pair(pair, reader), doubted)
-                spans = np.where(doubted, versions(pair.tables), spans).tolist()
+                runs = self.confirming.measure_again(runs, pair.tables, doubted, reader)
+                pair = replace(runs.pair_runs(), missing=pair.missing, notes=pair.notes)
+                weighed = weighed.replace_rows(self._weigh_pair(pair, reader), doubted)
+                spans = np.where(doubted, version_ranges(pair.tables), spans).tolist()
         verdicts = weighed.judgement.verdicts
-        rows = rows_of(weighed, pair.tables, spans, acknowledgements.excuses(verdicts), runs.matched)
-        notes = (*weighed.judgement.notes, *acknowledgements.notes(verdicts))
+        rows = compared_rows(
+            weighed, pair.tables, spans, acknowledgements.find_excuses(verdicts), runs.matched
+        )
+        notes = (*weighed.judgement.notes, *acknowledgements.entry_notes(verdicts))
         return ComparedSides(
             rows=tuple(rows),
             weighed=weighed,
             tables=pair.tables,
             missing=pair.missing,
-            sides=runs.names,
+            sides=runs.side_names,
             notes=notes,
         )
 
     def _read_runs(self, reader: RunReader) -> ComparedRuns:
-        baseline = reader.runs(self.baseline)
-        target = reader.runs(self.target) if self.target else baseline
+        baseline = reader.read_runs(self.baseline)
+        target = reader.read_runs(self.target) if self.target else baseline
         taken = {run.path.resolve() for run in (*baseline, *target)}
-        earlier = (run for run in reader.history(self.history) if run.path.resolve() not in taken)
+        earlier = (run for run in reader.read_history(self.history) if run.path.resolve() not in taken)
         runs = ComparedRuns(baseline, target, tuple(earlier))
         if self.matched:
             before, after = (pd.concat([run.results for run in side]) for side in (baseline, target))
-            renamed = matched_operations(self.matched, before, after, runs.names)
-            return runs.matching(renamed, reader.problems.note)
+            renamed = matched_operations(self.matched, before, after, runs.side_names)
+            return runs.match_operations(renamed, reader.problems.add_note)
         if self.target:
             return runs
         if len(baseline) > 1:
             raise InputError("holds several runs; expected TARGET", file=self.baseline[0])
-        return runs.matching(reader.two_commands(baseline[0]), reader.problems.note)
+        return runs.match_operations(reader.two_commands(baseline[0]), reader.problems.add_note)
 
-    def _acknowledgements(self, runs: ComparedRuns) -> Acknowledgements:
+    def _read_acknowledgements(self, runs: ComparedRuns) -> Acknowledgements:
         directory = Path.cwd()
         commits = self.commits[0], self.commits[1] or head_commit(directory)
         baseline, target = (
@@ -127,39 +129,39 @@ class Comparing:
         today = datetime.now(UTC).astimezone().date()
         return Acknowledgements(*read_acknowledged(self.acknowledged), baseline, target, today)
 
-    def _weigh_pair(self, pair: TwoRuns, reader: RunReader) -> Weighed:
-        return weigh(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))
+    def _weigh_pair(self, pair: TwoRuns, reader: RunReader) -> AdjustedJudgement:
+        return judge_runs(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))
 
 
-def compare_runs(comparing: Comparing, outputs: Outputs, failing: Collection[str]) -> int:
+def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collection[str]) -> int:
     """Compare and print; return 1 if a row has an outcome that is `failing`, else 0.
 
     `failing`: outcomes, or "missing" for operations of only one side.
     Raises as `Comparing.compared`.
     """
-    compared = comparing.compared()
+    compared = comparing.compare_sides()
     for form, path in outputs.files.items():
         if path is not None:
-            write(_rendered(compared, form, outputs.name), path)
+            write_output(_render_form(compared, form, outputs.name), path)
     if outputs.step_summary:
-        add_to_page(as_comment(compared, outputs.name))
+        append_step_summary(as_comment(compared, outputs.name))
     if outputs.annotations:
-        sys.stderr.writelines(annotated(compared))
+        sys.stderr.writelines(github_annotations(compared))
     terminal = outputs.output is None and sys.stdout.isatty()
-    content = _rendered(compared, outputs.shown, outputs.name, terminal=terminal)
-    write(content, outputs.output, styled=terminal and outputs.shown == "table")
-    present = {*compared.counts, *(["missing"] if compared.missing else [])}
+    content = _render_form(compared, outputs.shown, outputs.name, terminal=terminal)
+    write_output(content, outputs.output, styled=terminal and outputs.shown == "table")
+    present = {*compared.outcome_counts, *(["missing"] if compared.missing else [])}
     return 1 if present.intersection(failing) else 0
 
 
-def _rendered(compared: ComparedSides, form: str, name: str, *, terminal: bool = False) -> str | bytes:
+def _render_form(compared: ComparedSides, form: str, name: str, *, terminal: bool = False) -> str | bytes:
     match form:
         case "markdown":
             return as_comment(compared, name)
         case "junit":
-            return as_cases(compared)
+            return as_junit_xml(compared)
         case "json":
-            return as_answer(compared)
+            return as_compare_json(compared)
         case "xml":
             return as_xml(compared.weighed.judgement, compared.tables)
     return as_table(compared, terminal=terminal)
@@ -172,7 +174,9 @@ def _current_runs(
     for run in earlier:
         names = run.results[["benchmark", "operation"]]
         operations = list(names.drop_duplicates().itertuples(index=False, name=None))
-        stale = acknowledgements.stale(operations, Revision((run.version,), acknowledgements.target.where))
+        stale = acknowledgements.stale_operations(
+            operations, Revision((run.version,), acknowledgements.target.directory)
+        )
         current = ~pd.MultiIndex.from_frame(names).isin(stale) if stale else np.ones(len(names), bool)
         if current.any():
             yield replace(run, results=run.results[current])

@@ -23,8 +23,8 @@ from data.comparisons.pair import (
     MatchedOperations,
     NamedOperation,
     TwoRuns,
-    counted,
-    listed,
+    list_names,
+    number_with_noun,
     paired_runs,
 )
 from data.comparisons.params import Measure
@@ -46,7 +46,7 @@ class ComparedRun:
     results: pd.DataFrame  # with the columns of ``RESULT_DTYPES``
 
     @classmethod
-    def named(cls, path: Path, results: pd.DataFrame) -> ComparedRun:
+    def from_file(cls, path: Path, results: pd.DataFrame) -> ComparedRun:
         """Return the run of a file, with its version in the results."""
         names = results["version"].dropna().unique()
         version = str(names[0]) if len(names) == 1 and names[0] != _UNNAMED else path.stem
@@ -63,7 +63,7 @@ class ComparedRuns:
     matched: MatchedOperations = field(default_factory=MatchedOperations)
 
     @property
-    def names(self) -> tuple[str, str]:
+    def side_names(self) -> tuple[str, str]:
         """The names of the two sides in messages."""
         baseline, target = (
             str(side[0].path) if len(side) == 1 else f"{side[0].path} and {len(side) - 1} more"
@@ -71,14 +71,14 @@ class ComparedRuns:
         )
         return baseline, target
 
-    def paired(self) -> TwoRuns:
+    def pair_runs(self) -> TwoRuns:
         """Return the comparisons of both sides, with earlier runs as their history."""
         baseline, target, earlier = (
             [run.results for run in side] for side in (self.baseline, self.target, self.earlier)
         )
-        return paired_runs(baseline, target, earlier, self.names)
+        return paired_runs(baseline, target, earlier, self.side_names)
 
-    def matching(
+    def match_operations(
         self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]
     ) -> ComparedRuns:
         """Return a copy that compares operations of different names with each other.
@@ -89,7 +89,7 @@ class ComparedRuns:
         same = {run.path.resolve() for run in self.baseline} == {run.path.resolve() for run in self.target}
         matched = MatchedOperations(renamed, only=same)
         for (_, new), (_, old) in renamed.items():
-            note(f'"{new}" of {self.names[1]} is compared with "{old}" of {self.names[0]}')
+            note(f'"{new}" of {self.side_names[1]} is compared with "{old}" of {self.side_names[0]}')
         sides = ((self.baseline, matched.of_baseline), (self.target, matched.of_target))
         baseline, target = (
             tuple(replace(run, results=select(run.results)) for run in side) for side, select in sides
@@ -105,18 +105,18 @@ class RunReader:
     measure: Measure
     kind: str | None = None  # their format; None: detected from the content
 
-    def runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
+    def read_runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
         """Read runs; a directory that is not itself a run holds one run per file, in natural order.
 
         Raises InputError if a run cannot be read, or a directory is empty.
         """
         return tuple(
-            ComparedRun.named(path, results_of_run(path, self.problems, self.measure, self.kind))
+            ComparedRun.from_file(path, results_of_run(path, self.problems, self.measure, self.kind))
             for path in run_files(paths)
         )
 
-    def history(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
-        """Read earlier runs as `runs`, with one run per version of a file."""
+    def read_history(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
+        """Read earlier runs as `read_runs`, with one run per version of a file."""
         return tuple(run for path in run_files(paths) for run in self._runs_of_versions(path))
 
     def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
@@ -124,13 +124,13 @@ class RunReader:
 
         Raises InputError if the run is of another format, or does not have exactly two commands.
         """
-        kind = self.kind or formats.sniff(run.path)
+        kind = self.kind or formats.recognise_format(run.path)
         operations = list(run.results[["benchmark", "operation"]].drop_duplicates().itertuples(False, None))
         if kind == "hyperfine" and len(operations) == len(SIDES):
             return {operations[1]: operations[0]}
         names = [name for _, name in operations]
         problem = (
-            f"is one run, of {counted(len(names), 'operation')} ({listed(names)}); "
+            f"is one run, of {number_with_noun(len(names), 'operation')} ({list_names(names)}); "
             "expected TARGET, or --target FILE"
         )
         if len(names) > 1:
@@ -138,13 +138,13 @@ class RunReader:
         raise InputError(problem, file=run.path)
 
     def _runs_of_versions(self, path: Path) -> Iterator[ComparedRun]:
-        kind = self.kind or formats.sniff(path)
+        kind = self.kind or formats.recognise_format(path)
         if kind not in TOOLS or not TOOLS[kind].versions:
-            yield from self.runs([path])
+            yield from self.read_runs([path])
             return
-        chunks = formats.stream(kind, [path], self.problems, measure=self.measure, piece=None)
-        results = ComparisonTables.joined(list(chunks)).results
-        yield from (ComparedRun.named(path, rows) for _, rows in results.groupby("order"))
+        chunks = formats.stream_tables(kind, [path], self.problems, measure=self.measure, chunk_rows=None)
+        results = ComparisonTables.join_tables(list(chunks)).results
+        yield from (ComparedRun.from_file(path, rows) for _, rows in results.groupby("order"))
 
 
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -168,7 +168,7 @@ def _is_one_source(directory: Path) -> bool:
     if (directory / "results.parquet").exists():
         return True
     try:
-        kind = formats.sniff(directory)
+        kind = formats.recognise_format(directory)
     except InputError:
         # reading the files explains the error
         return False
@@ -182,7 +182,7 @@ VARIABLE = "PERFJUDGE_OPERATIONS"
 
 
 @dataclass(frozen=True)
-class Confirming:
+class ConfirmationRuns:
     """The commands of confirmation runs, their number and their time limit."""
 
     times: int
@@ -196,7 +196,7 @@ class Confirming:
                 problem = f"names no {OUTPUT}, where it is to write its results"
                 raise InputError(problem, place=_command_place(command))
 
-    def again(
+    def measure_again(
         self, runs: ComparedRuns, tables: ComparisonTables, doubted: NDArray[np.bool_], reader: RunReader
     ) -> ComparedRuns:
         """Measure target and baseline again, alternating, and return all runs.
@@ -224,10 +224,10 @@ class Confirming:
                     operations = list(dict.fromkeys(wanted[side]))
                     sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
                     _run_command(command, output, operations, self.seconds)
-                    (run,) = reader.runs([output])
+                    (run,) = reader.read_runs([output])
                     results = select[side](run.results).merge(configurations, on=CONFIGURATION)
                     if not results["operation"].isin(wanted["baseline"]).any():
-                        problem = f"measured none of the operations in doubt: {listed(operations)}"
+                        problem = f"measured none of the operations in doubt: {list_names(operations)}"
                         raise InputError(problem, place=_command_place(command))
                     version = f"{measured[side][0].version}, again {number}"
                     measured[side].append(ComparedRun(output, version, results.assign(version=version)))
@@ -241,6 +241,6 @@ def _command_place(command: Sequence[str]) -> str:
 def _run_command(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
     filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
     place, environment = _command_place(command), {VARIABLE: "\n".join(operations)}
-    execute(filled, place, limit=seconds, environment=environment).require(place)
+    execute(filled, place, limit=seconds, environment=environment).require_success(place)
     if not output.exists():
         raise InputError(f"ended well, but wrote no {OUTPUT}", place=place)

@@ -12,18 +12,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from data.comparisons.pair import MatchedOperations, Missing, counted, listed
-from data.comparisons.pair import told as missing_notes
-from data.comparisons.tables import OPERATION, ComparisonTables, units
-from data.errors import InputError, one_line, visible
+from data.comparisons.pair import MatchedOperations, Missing, list_names, number_with_noun
+from data.comparisons.pair import describe_missing as missing_notes
+from data.comparisons.tables import OPERATION, ComparisonTables, comparison_units
+from data.errors import InputError, escape_invisible, one_line
 from serving.comparisons import render
 from serving.comparisons.compare.acknowledging import Excuse
-from serving.comparisons.compare.weighing import Outcome, Weighed, outcome_of
+from serving.comparisons.compare.weighing import AdjustedJudgement, Outcome, outcome_of
 from serving.comparisons.explain.features import percent
-from serving.comparisons.explain.sentences import Direction, direction, shifted
+from serving.comparisons.explain.sentences import Direction, describe_change, direction_words
 from serving.comparisons.judge import Move, Verdict
-from serving.reports.text_tables import cell, printed, prose, shown
-from serving.reports.verdict_lines import Lines, VerdictLine, as_junit
+from serving.reports.text_tables import markdown_cell, markdown_line, rich_text, table_text
+from serving.reports.verdict_lines import VerdictLine, VerdictTable, as_junit
 
 #: Plural and terminal colour of the outcomes, in descending order of urgency.
 OUTCOMES: dict[Outcome, tuple[str, str]] = {
@@ -56,7 +56,7 @@ class ComparedRow:
     matched: str = ""  # the target's name of the operation, if it differs
 
     @property
-    def operation(self) -> str:
+    def operation_names(self) -> str:
         """The operation, with both names if they differ."""
         return f"{self.verdict.operation} -> {self.matched}" if self.matched else self.verdict.operation
 
@@ -68,12 +68,12 @@ class ComparedRow:
         return "" if probability is None else f"{probability:.3f}"
 
     @property
-    def name(self) -> str:
+    def full_name(self) -> str:
         """Benchmark and operation."""
-        return f"{self.verdict.benchmark}/{self.operation}"
+        return f"{self.verdict.benchmark}/{self.operation_names}"
 
     @property
-    def medians(self) -> tuple[str, str]:
+    def median_texts(self) -> tuple[str, str]:
         """Baseline's and target's median with their unit; empty if unknown."""
         if self.move is None:
             return "", ""
@@ -82,17 +82,17 @@ class ComparedRow:
         return before, after
 
     @property
-    def change(self) -> str:
+    def change_text(self) -> str:
         """The change of the median in percent and in words."""
-        return "" if self.move is None else shifted(self.move.change, self.direction)
+        return "" if self.move is None else describe_change(self.move.change, self.direction)
 
     @property
-    def configuration(self) -> str:
+    def configuration_text(self) -> str:
         """The configuration of `move`."""
-        return "" if self.move is None else counted(self.move.threads, "thread")
+        return "" if self.move is None else number_with_noun(self.move.threads, "thread")
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """The reasons of the outcome: excuse, remarks, evidence and counterfactual."""
         verdict = self.verdict
         if verdict.invalid_reason is not None:
@@ -101,10 +101,16 @@ class ComparedRow:
             return "; ".join(verdict.words[:1])
         if self.outcome in QUIET:
             return "; ".join((*verdict.remarks, *self._noise_reasons()))
-        excuse = "" if self.excuse is None else self.excuse.told
+        excuse = "" if self.excuse is None else self.excuse.summary
         has_flip = self.outcome in {"regression", "unsure"} and self.judged == verdict.verdict
-        unlike = "" if verdict.unlike is None else verdict.unlike.words
-        parts = (excuse, *verdict.remarks, *verdict.words, verdict.flip if has_flip else "", unlike)
+        out_of_distribution = "" if verdict.out_of_distribution is None else verdict.out_of_distribution.words
+        parts = (
+            excuse,
+            *verdict.remarks,
+            *verdict.words,
+            verdict.counterfactual if has_flip else "",
+            out_of_distribution,
+        )
         return "; ".join(filter(None, parts))
 
     def _noise_reasons(self) -> Sequence[str]:
@@ -120,14 +126,14 @@ class ComparedSides:
     """The result of a comparison of two sides."""
 
     rows: tuple[ComparedRow, ...]  # in the order of the comparisons
-    weighed: Weighed
+    weighed: AdjustedJudgement
     tables: ComparisonTables
     missing: tuple[Missing, ...]
     sides: tuple[str, str]  # names of the two
     notes: tuple[str, ...]
 
     @cached_property
-    def ordered(self) -> Sequence[ComparedRow]:
+    def ordered_rows(self) -> Sequence[ComparedRow]:
         """The rows in the order of `OUTCOMES`, rows of one outcome by the size of their change."""
         kinds = list(OUTCOMES)
         return sorted(
@@ -135,7 +141,7 @@ class ComparedSides:
         )
 
     @cached_property
-    def counts(self) -> Counter[Outcome]:
+    def outcome_counts(self) -> Counter[Outcome]:
         """The number of rows by outcome."""
         return Counter(row.outcome for row in self.rows)
 
@@ -145,12 +151,12 @@ class ComparedSides:
         counts = [
             f"{number} {OUTCOMES[kind][0] if number > 1 else kind.replace('_', ' ')}"
             for kind in OUTCOMES
-            if (number := self.counts[kind])
+            if (number := self.outcome_counts[kind])
         ]
-        return f"{', '.join(counts)} of {counted(len(self.rows), 'comparison')}"
+        return f"{', '.join(counts)} of {number_with_noun(len(self.rows), 'comparison')}"
 
     @cached_property
-    def named(self) -> dict[str, str]:
+    def distinguishing_names(self) -> dict[str, str]:
         """Machine and versions of each comparison by its id, as far as they differ between rows."""
         varying = [
             name for name in ("machine", "versions") if len({getattr(row, name) for row in self.rows}) > 1
@@ -160,32 +166,32 @@ class ComparedSides:
         }
 
     @cached_property
-    def columns(self) -> Mapping[str, Callable[[ComparedRow], str]]:
+    def cell_functions(self) -> Mapping[str, Callable[[ComparedRow], str]]:
         """Functions that return the cell of a row, by the heading of their column."""
         columns: dict[str, Callable[[ComparedRow], str]] = {
             "": lambda row: row.outcome.replace("_", " "),
-            "operation": lambda row: row.name,
-            "comparison": lambda row: self.named[row.verdict.comparison_id],
-            "configuration": lambda row: row.configuration,
-            "baseline": lambda row: row.medians[0],
-            "target": lambda row: row.medians[1],
-            "change": lambda row: row.change,
+            "operation": lambda row: row.full_name,
+            "comparison": lambda row: self.distinguishing_names[row.verdict.comparison_id],
+            "configuration": lambda row: row.configuration_text,
+            "baseline": lambda row: row.median_texts[0],
+            "target": lambda row: row.median_texts[1],
+            "change": lambda row: row.change_text,
             "p": lambda row: row.shown_probability,
-            "why": lambda row: row.why,
+            "reason": lambda row: row.reason,
         }
-        if not any(self.named.values()):
+        if not any(self.distinguishing_names.values()):
             del columns["comparison"]
         if not any(row.move is not None and row.move.threads > 1 for row in self.rows):
             del columns["configuration"]
         return columns
 
-    def cells(self, row: ComparedRow) -> list[str]:
-        """Return the cells of a row under `columns`."""
-        return [cell_of(row) for cell_of in self.columns.values()]
+    def row_cells(self, row: ComparedRow) -> list[str]:
+        """Return the cells of a row under `cell_functions`."""
+        return [cell_of(row) for cell_of in self.cell_functions.values()]
 
 
-def rows_of(
-    weighed: Weighed,
+def compared_rows(
+    weighed: AdjustedJudgement,
     tables: ComparisonTables,
     spans: Sequence[str],
     excuses: Sequence[Excuse | None],
@@ -193,7 +199,7 @@ def rows_of(
 ) -> Iterator[ComparedRow]:
     """Yield a row for each comparison, in their order; `spans`: the versions of each."""
     better = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
-    columns = zip(units(tables), spans, tables.comparisons["machine"], strict=True)
+    columns = zip(comparison_units(tables), spans, tables.comparisons["machine"], strict=True)
     for row, (unit, span, machine) in enumerate(columns):
         verdict, excuse = weighed.judgement.verdicts[row], excuses[row]
         is_lower = better[(verdict.benchmark, verdict.operation, machine)] == "lower"
@@ -204,7 +210,7 @@ def rows_of(
             machine=machine,
             unit="" if unit == "unknown" else unit,
             versions=span,
-            direction=direction(unit, -1.0 if is_lower else 1.0),
+            direction=direction_words(unit, -1.0 if is_lower else 1.0),
             move=weighed.faster.get(row, verdict.moved),
             excuse=excuse,
             hidden=float(weighed.hidden[row]),
@@ -221,26 +227,26 @@ def as_comment(compared: ComparedSides, name: str) -> str:
 
     The first line is a marker by which the next comment of this `name` finds and replaces this one.
     """
-    urgent = [row for row in compared.ordered if row.outcome not in QUIET]
-    quiet = compared.ordered[len(urgent) :]
-    marker = f"<!-- perfjudge compare {visible(' '.join(name.replace('--', '').split()))} -->"
+    urgent = [row for row in compared.ordered_rows if row.outcome not in QUIET]
+    quiet = compared.ordered_rows[len(urgent) :]
+    marker = f"<!-- perfjudge compare {escape_invisible(' '.join(name.replace('--', '').split()))} -->"
     lines = [marker, f"### perfjudge: {compared.summary}", ""]
     lines += _markdown_rows(compared, urgent, _LONGEST // 2)
     # operations of only one side are listed first, instead of their notes
     for side, heading in (("baseline", "vanished"), ("target", "new")):
         names = [str(missing) for missing in compared.missing if missing.only_in == side]
-        lines += [f"- {prose(f'{heading}: {listed(names)}')}"] if names else []
+        lines += [f"- {markdown_line(f'{heading}: {list_names(names)}')}"] if names else []
     excluded = {*missing_notes(compared.missing, compared.sides)}
-    lines += [f"- {prose(note)}" for note in compared.notes if note not in excluded]
+    lines += [f"- {markdown_line(note)}" for note in compared.notes if note not in excluded]
     if quiet:
         table = _markdown_rows(compared, quiet, _LONGEST - sum(len(line) + 1 for line in lines))
         counts = ", ".join(
-            f"{compared.counts[kind]} {OUTCOMES[kind][0]}"
+            f"{compared.outcome_counts[kind]} {OUTCOMES[kind][0]}"
             for kind in OUTCOMES
-            if kind in QUIET and compared.counts[kind]
+            if kind in QUIET and compared.outcome_counts[kind]
         )
         lines += ["", f"<details><summary>{counts}</summary>", "", *table, "", "</details>"]
-    summary = prose(render.summary(compared.weighed.judgement))
+    summary = markdown_line(render.judgement_summary(compared.weighed.judgement))
     return "\n".join([*lines, "", f"<sub>{summary}</sub>"]) + "\n"
 
 
@@ -248,10 +254,10 @@ def _markdown_rows(compared: ComparedSides, rows: Sequence[ComparedRow], room: i
     """Return the lines of a table of as many rows as fit into `room` characters, and the number left out."""
     if not rows:
         return []
-    columns = compared.columns
+    columns = compared.cell_functions
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for number, row in enumerate(rows):
-        outcome, *others = map(cell, compared.cells(row))
+        outcome, *others = map(markdown_cell, compared.row_cells(row))
         line = f"| {outcome if row.outcome in QUIET else f'**{outcome}**'} | {' | '.join(others)} |"
         room -= len(line) + 1
         if room < 0:
@@ -264,34 +270,36 @@ def as_table(compared: ComparedSides, *, terminal: bool) -> str:
     """Return a table for a terminal of this width, or a wide one without colours."""
     from rich.table import Table
 
-    table = Table(*compared.columns, caption=shown(render.summary(compared.weighed.judgement)))
-    for row in compared.ordered:
-        outcome, *others = compared.cells(row)
-        table.add_row(shown(outcome, OUTCOMES[row.outcome][1]), *map(shown, others))
-    return printed(table, terminal=terminal) + "".join(f"{one_line(note)}\n" for note in compared.notes)
+    table = Table(
+        *compared.cell_functions, caption=rich_text(render.judgement_summary(compared.weighed.judgement))
+    )
+    for row in compared.ordered_rows:
+        outcome, *others = compared.row_cells(row)
+        table.add_row(rich_text(outcome, OUTCOMES[row.outcome][1]), *map(rich_text, others))
+    return table_text(table, terminal=terminal) + "".join(f"{one_line(note)}\n" for note in compared.notes)
 
 
-def as_cases(compared: ComparedSides) -> str:
+def as_junit_xml(compared: ComparedSides) -> str:
     """Return JUnit XML: regressions fail; unsure, invalid and acknowledged comparisons are skipped."""
     rows = []
-    for row in compared.ordered:
-        verdict, medians = row.verdict, " -> ".join(filter(None, row.medians))
+    for row in compared.ordered_rows:
+        verdict, medians = row.verdict, " -> ".join(filter(None, row.median_texts))
         rows.append(
             VerdictLine(
                 verdict.verdict,
                 verdict.probability,
                 verdict.benchmark,
-                row.operation,
-                "; ".join(filter(None, (row.change, medians, row.configuration, row.why))),
-                which=compared.named[verdict.comparison_id] or verdict.comparison_id,
-                excused="" if row.excuse is None else row.excuse.told,
+                row.operation_names,
+                "; ".join(filter(None, (row.change_text, medians, row.configuration_text, row.reason))),
+                which=compared.distinguishing_names[verdict.comparison_id] or verdict.comparison_id,
+                excused="" if row.excuse is None else row.excuse.summary,
             )
         )
     headings, notes = ("benchmark", "operation", "reasons"), compared.notes
-    return as_junit(Lines(rows, headings, compared.summary, notes, notes))
+    return as_junit(VerdictTable(rows, headings, compared.summary, notes, notes))
 
 
-def as_answer(compared: ComparedSides) -> str:
+def as_compare_json(compared: ComparedSides) -> str:
     """Return the JSON of the judgement, with additional fields of comparisons of runs."""
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
@@ -306,8 +314,8 @@ def as_answer(compared: ComparedSides) -> str:
             "acknowledged": None if row.excuse is None else asdict(row.excuse),
         }
     content["notes"] = list(compared.notes)
-    content["missing"] = [{"kind": missing.kind, **asdict(missing)} for missing in compared.missing]
-    content["counts"] = {kind: compared.counts[kind] for kind in OUTCOMES}
+    content["missing"] = [{"kind": missing.part_kind, **asdict(missing)} for missing in compared.missing]
+    content["counts"] = {kind: compared.outcome_counts[kind] for kind in OUTCOMES}
     content["whole_run"] = compared.weighed.whole
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
@@ -325,24 +333,26 @@ _KINDS: dict[str, _Kind] = {
 }
 
 
-def annotated(compared: ComparedSides) -> Iterator[str]:
+def github_annotations(compared: ComparedSides) -> Iterator[str]:
     """Yield GitHub annotations of rows that need attention and of vanished operations, one line each."""
     annotations: list[tuple[_Kind, str, str]] = []
-    for row in compared.ordered:
+    for row in compared.ordered_rows:
         if row.outcome in _KINDS:
-            message = "; ".join(filter(None, (" -> ".join(filter(None, row.medians)), row.why)))
-            annotations.append((_KINDS[row.outcome], f"{row.outcome}: {row.name} {row.change}", message))
+            message = "; ".join(filter(None, (" -> ".join(filter(None, row.median_texts)), row.reason)))
+            annotations.append(
+                (_KINDS[row.outcome], f"{row.outcome}: {row.full_name} {row.change_text}", message)
+            )
     annotations += [("warning", "vanished", str(m)) for m in compared.missing if m.only_in == "baseline"]
     annotations.sort(key=lambda annotation: ("error", "warning", "notice").index(annotation[0]))
     for kind, group in groupby(annotations, key=lambda annotation: annotation[0]):
         lines = list(group)
         shown_lines = lines if len(lines) <= _MOST else lines[: _MOST - 1]
-        yield from (_line(*line) for line in shown_lines)
+        yield from (_annotation_line(*line) for line in shown_lines)
         if len(shown_lines) < len(lines):
-            yield _line(kind, "perfjudge", f"and {len(lines) - len(shown_lines)} more")
+            yield _annotation_line(kind, "perfjudge", f"and {len(lines) - len(shown_lines)} more")
 
 
-def add_to_page(text: str) -> None:
+def append_step_summary(text: str) -> None:
     """Append Markdown to the summary of this GitHub step; InputError outside a step."""
     path = os.environ.get(_SUMMARY_VARIABLE)
     if not path:
@@ -356,10 +366,10 @@ def add_to_page(text: str) -> None:
         raise InputError(exc.strerror or "cannot be written", file=path) from exc
 
 
-def _line(kind: str, title: str, message: str) -> str:
-    escaped = _escaped(title).replace(":", "%3A").replace(",", "%2C")
-    return f"::{kind} title={escaped}::{_escaped(message)}\n"
+def _annotation_line(kind: str, title: str, message: str) -> str:
+    escaped = _escape_text(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={escaped}::{_escape_text(message)}\n"
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     return "%0A".join(one_line(line).replace("%", "%25") for line in text.splitlines())

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.between_run_variation import Known, MachineOffsets, machine_offsets
+from features.comparisons.between_run_variation import MachineOffsets, VariationEvidence, machine_offsets
 from features.comparisons.lasting_changes import SMALLEST, WANTED
-from features.comparisons.summaries import spread
+from features.comparisons.summaries import robust_spread
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import percent
-from serving.comparisons.judge import Judgement, Move, Verdict, judge, moves
+from serving.comparisons.judge import Judgement, Move, Verdict, configuration_moves, judge_tables
 from serving.comparisons.model import Judge
 
 Outcome = Literal[
@@ -30,15 +30,15 @@ _DETECTABLE = 1.96
 _SUMMARIZED = 5
 #: Smaller changes of a whole run are not mentioned.
 _QUIET = 0.005
-_EVIDENCE: dict[Known, str] = {
+_EVIDENCE: dict[VariationEvidence, str] = {
     "runs": "as other runs show",
     "operations": "as the other operations of these runs show",
-    "assumed": "assumed: several runs a side, --history or --runs-differ say more",
+    "assumed": "assumed: several runs a side, --history or --between-run-variation say more",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighed:
+class AdjustedJudgement:
     """Judged comparisons, adjusted for between-run variation."""
 
     judgement: Judgement  # the adjusted verdicts, with remarks where they differ from the model's
@@ -49,7 +49,7 @@ class Weighed:
     hidden: Floats
     whole: dict[str, float]  # change of the whole run by machine, as a share; negative is worse
 
-    def beside(self, other: Weighed, rows: NDArray[np.bool_]) -> Weighed:
+    def replace_rows(self, other: AdjustedJudgement, rows: NDArray[np.bool_]) -> AdjustedJudgement:
         """Return a copy with some rows, shape (n_comparisons,), taken from `other`."""
         verdicts = [
             theirs if is_other else ours
@@ -58,7 +58,7 @@ class Weighed:
             )
         ]
         faster = {row: move for row, move in self.faster.items() if not rows[row]}
-        return Weighed(
+        return AdjustedJudgement(
             judgement=replace(
                 other.judgement,
                 answers=np.where(rows, other.judgement.answers, self.judgement.answers),
@@ -71,21 +71,23 @@ class Weighed:
         )
 
 
-def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()) -> Weighed:
+def judge_runs(
+    tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()
+) -> AdjustedJudgement:
     """Judge comparisons of runs, and relate their changes to between-run variation.
 
     `tables`: of `data.comparisons.pair.paired_runs`.
-    `assumed`: as of `features.comparisons.between_run_variation.offsets`; 0: keep the model's verdicts.
+    `assumed`: as of `features.comparisons.between_run_variation.divide_shifts`; 0: keep the model's verdicts.
     `notes`: assumptions made while reading.
     """
-    judgement = judge(tables, served, notes=notes)
-    prepared = PreparedComparisons.of(Sides.of(tables), served.model.card.run_spread)
+    judgement = judge_tables(tables, served, notes=notes)
+    prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
     offsets = machine_offsets(prepared.sides, tables.comparisons["machine"].tolist(), assumed)
-    doubts = dict(_doubts(judgement.answers, prepared, offsets)) if assumed else {}
+    doubts = dict(_doubted_rows(judgement.answers, prepared, offsets)) if assumed else {}
     answers = judgement.answers.copy()
     answers[[*doubts]] = "unsure"
     whole_run_notes = tuple(_whole_run_notes(offsets, tables)) if assumed else ()
-    return Weighed(
+    return AdjustedJudgement(
         judgement=replace(
             judgement,
             answers=answers,
@@ -93,9 +95,11 @@ def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[
             notes=(*judgement.notes, *whole_run_notes),
         ),
         judged=judgement.answers,
-        faster=_improvements(tables, served, prepared, offsets, answers == "pass"),
+        faster=_find_improvements(tables, served, prepared, offsets, answers == "pass"),
         hidden=_detectable_changes(prepared.sides),
-        whole={machine: _share(offset.value[0]) for machine, offset in offsets.whole.items()},
+        whole={
+            machine: _share_of_worse(offset.value[0]) for machine, offset in offsets.whole_run_shifts.items()
+        },
     )
 
 
@@ -109,23 +113,23 @@ def _with_doubts(judgement: Judgement, doubts: dict[int, str]) -> Iterator[Verdi
         yield verdict._replace(verdict="unsure", remarks=(remark, *verdict.remarks))
 
 
-def _doubts(
+def _doubted_rows(
     answers: NDArray[np.str_], prepared: PreparedComparisons, offsets: MachineOffsets
 ) -> Iterator[tuple[int, str]]:
     """Yield the rows whose verdict becomes ``unsure``, and the reason."""
     owner, n = prepared.sides.comparison, prepared.sides.n_comparisons
-    worse = _any_configuration(offsets.own < 0, owner, n)
-    confirmed = worse | _any_configuration(np.isnan(offsets.value) | (offsets.beyond < 0), owner, n)
+    worse = _any_configuration(offsets.configuration_sign < 0, owner, n)
+    confirmed = worse | _any_configuration(np.isnan(offsets.value) | (offsets.whole_run_sign < 0), owner, n)
     faster_run = _any_configuration(offsets.together > _QUIET, owner, n)
     for row in np.flatnonzero((answers == "fail") & ~confirmed).tolist():
         at = _worst_configuration(offsets, owner == row)
         whole = _whole_run_clause(offsets, at) if abs(offsets.together[at]) > _QUIET else ""
-        limit, evidence = _size(offsets.limit[at]), _EVIDENCE[offsets.known(at)]
-        change = f"{_change(offsets.value[at])}{whole}"
+        limit, evidence = _size_text(offsets.limit[at]), _EVIDENCE[offsets.evidence_at(at)]
+        change = f"{_change_text(offsets.value[at])}{whole}"
         yield row, f"{change}, and runs differ by up to {limit} without a change ({evidence})"
     for row in np.flatnonzero((answers == "pass") & worse & faster_run).tolist():
         at = _worst_configuration(offsets, owner == row)
-        yield row, f"{_change(offsets.value[at])}{_whole_run_clause(offsets, at)}"
+        yield row, f"{_change_text(offsets.value[at])}{_whole_run_clause(offsets, at)}"
 
 
 def _any_configuration(flags: NDArray[np.bool_], owner: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
@@ -133,7 +137,7 @@ def _any_configuration(flags: NDArray[np.bool_], owner: NDArray[np.int64], n: in
 
 
 def _whole_run_clause(offsets: MachineOffsets, at: int) -> str:
-    return f" relative to the whole run, which got {_change(offsets.together[at])}"
+    return f" relative to the whole run, which got {_change_text(offsets.together[at])}"
 
 
 def _worst_configuration(offsets: MachineOffsets, configurations: NDArray[np.bool_]) -> int:
@@ -143,20 +147,20 @@ def _worst_configuration(offsets: MachineOffsets, configurations: NDArray[np.boo
 
 def _whole_run_notes(offsets: MachineOffsets, tables: ComparisonTables) -> Iterator[str]:
     operations = tables.comparisons["machine"].value_counts()
-    for machine, whole in offsets.whole.items():
+    for machine, whole in offsets.whole_run_shifts.items():
         change = whole.value[0]
         if abs(change) <= _QUIET:
             continue
-        place = f" on {machine}" if len(offsets.each) > 1 else ""
-        count, limit = operations[machine], _size(whole.limit[0])
-        note = f"the whole run{place} got {_change(change)}, by the middle one of its {count} operations"
+        place = f" on {machine}" if len(offsets.by_machine) > 1 else ""
+        count, limit = operations[machine], _size_text(whole.limit[0])
+        note = f"the whole run{place} got {_change_text(change)}, by the middle one of its {count} operations"
         if abs(change) > whole.limit[0]:
             yield f"{note}: more than the {limit} that runs differ by, so all have a cause in common"
         else:
-            yield f"{note}; runs differ by up to {limit} ({_EVIDENCE[whole.known]})"
+            yield f"{note}; runs differ by up to {limit} ({_EVIDENCE[whole.evidence]})"
 
 
-def _improvements(
+def _find_improvements(
     tables: ComparisonTables,
     served: Judge,
     prepared: PreparedComparisons,
@@ -164,15 +168,17 @@ def _improvements(
     passed: NDArray[np.bool_],
 ) -> dict[int, Move]:
     owner, n = prepared.sides.comparison, prepared.sides.n_comparisons
-    beyond = (offsets.own > 0) | ((offsets.beyond > 0) & (prepared.change > 0))
+    beyond = (offsets.configuration_sign > 0) | ((offsets.whole_run_sign > 0) & (prepared.change > 0))
     rows = np.flatnonzero(passed & _any_configuration(beyond, owner, n))
     if not len(rows):
         return {}
-    rows = rows[judge(_exchanged(tables, rows), served).answers == "fail"]
-    return dict(zip(rows.tolist(), filter(None, moves(prepared, prepared.best[rows])), strict=True))
+    rows = rows[judge_tables(_exchange_sides(tables, rows), served).answers == "fail"]
+    return dict(
+        zip(rows.tolist(), filter(None, configuration_moves(prepared, prepared.best[rows])), strict=True)
+    )
 
 
-def _exchanged(tables: ComparisonTables, rows: NDArray[np.int64]) -> ComparisonTables:
+def _exchange_sides(tables: ComparisonTables, rows: NDArray[np.int64]) -> ComparisonTables:
     """Return some comparisons with their sides exchanged, and without history."""
     chosen = tables.comparisons.iloc[rows].reset_index(drop=True)
     first = chosen["baseline_from"].min()
@@ -188,15 +194,15 @@ def _exchanged(tables: ComparisonTables, rows: NDArray[np.int64]) -> ComparisonT
     return replace(tables, results=results.assign(order=span - results["order"]), comparisons=exchanged)
 
 
-def _change(shift: float) -> str:
-    return f"{_size(shift)} {'worse' if shift < 0 else 'better'}"
+def _change_text(shift: float) -> str:
+    return f"{_size_text(shift)} {'worse' if shift < 0 else 'better'}"
 
 
-def _size(shift: float) -> str:
-    return percent(abs(_share(shift)))
+def _size_text(shift: float) -> str:
+    return percent(abs(_share_of_worse(shift)))
 
 
-def _share(shift: float) -> float:
+def _share_of_worse(shift: float) -> float:
     """Return the difference of two logarithms as a share of the worse side."""
     return float(np.copysign(np.expm1(abs(shift)), shift))
 
@@ -205,14 +211,14 @@ def _detectable_changes(sides: Sides) -> Floats:
     """Return `Weighed.hidden`, from the standard errors of medians of normal samples."""
     variance, changes = np.zeros(len(sides.comparison)), np.full(sides.n_comparisons, np.nan)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        for _, samples, five in sides.both:
+        for _, samples, five in sides.both_sides:
             numbers = np.where(samples.lengths > 0, samples.lengths, _SUMMARIZED)
-            variance += (_MEDIAN_ERROR * spread(five) / np.abs(five[:, 2])) ** 2 / numbers
+            variance += (_MEDIAN_ERROR * robust_spread(five) / np.abs(five[:, 2])) ** 2 / numbers
         np.fmax.at(changes, sides.comparison, _DETECTABLE * np.sqrt(variance))
     return np.where(np.isfinite(changes), changes, np.nan)
 
 
-def outcome_of(verdict: Verdict, row: int, weighed: Weighed, *, acknowledged: bool) -> Outcome:
+def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknowledged: bool) -> Outcome:
     """Return the outcome of a comparison.
 
     A comparison that passes without an improvement is `unchanged` if all medians changed by less than the
@@ -224,7 +230,7 @@ def outcome_of(verdict: Verdict, row: int, weighed: Weighed, *, acknowledged: bo
         case "pass" if row in weighed.faster:
             return "improvement"
         case "pass":
-            moved, floor = verdict.moved, weighed.judgement.card.floor or SMALLEST
-            still = moved is not None and abs(moved.change) < floor and verdict.improved is None
+            moved, min_effect_size = verdict.moved, weighed.judgement.card.min_effect_size or SMALLEST
+            still = moved is not None and abs(moved.change) < min_effect_size and verdict.improved is None
             return "unchanged" if still and weighed.hidden[row] <= WANTED else "within_noise"
     return verdict.verdict

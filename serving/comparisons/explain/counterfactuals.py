@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
-from features.comparisons.summaries import flat
+from features.comparisons.summaries import flatten_samples
 from features.comparisons.vectors import PreparedComparisons
 
 #: Returns the verdicts on comparisons.
@@ -25,7 +25,9 @@ _AHEAD = (64, 16, 4)
 _OTHER = {"fail": "pass", "pass": "fail", "unsure": "fail"}
 
 
-def flips(prepared: PreparedComparisons, rows: Ints, answers: NDArray[np.str_], decide: Decide) -> Floats:
+def counterfactuals(
+    prepared: PreparedComparisons, rows: Ints, answers: NDArray[np.str_], decide: Decide
+) -> Floats:
     """Return the smallest change that gives comparisons the other verdict, by scaling the target's samples.
 
     `rows`: shape (n,), comparisons that can be judged.
@@ -39,11 +41,11 @@ def flips(prepared: PreparedComparisons, rows: Ints, answers: NDArray[np.str_], 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for answer in sorted({*answers.tolist()} & {*_OTHER}):
             same_answer = np.flatnonzero(answers == answer)
-            changes[same_answer] = _flips_to(prepared, rows[same_answer], decide, _OTHER[answer])
+            changes[same_answer] = _smallest_changes(prepared, rows[same_answer], decide, _OTHER[answer])
     return changes
 
 
-def _flips_to(prepared: PreparedComparisons, rows: Ints, decide: Decide, goal: str) -> Floats:
+def _smallest_changes(prepared: PreparedComparisons, rows: Ints, decide: Decide, goal: str) -> Floats:
     """Search among the changes that are worse (for ``fail``) or better than the measured one."""
     worst = prepared.worst[rows]
     measured, sign = prepared.change[worst], prepared.sides.sign[worst]
@@ -57,10 +59,10 @@ def _flips_to(prepared: PreparedComparisons, rows: Ints, decide: Decide, goal: s
         farthest = np.where(measured < _BEST, last, nearest - 1)
     n_steps = np.maximum((farthest - nearest) * way + 1, 0)
 
-    def reaches_goal(places: Ints, steps: Ints) -> NDArray[np.bool_]:
-        wanted = TRIED[nearest[places, None] + way * steps]
-        factors = (1 + sign[places, None] * wanted) / (1 + sign[places] * measured[places])[:, None]
-        answers = decide(scaled(prepared.sides.normalized, rows[places], factors))
+    def reaches_goal(searches: Ints, steps: Ints) -> NDArray[np.bool_]:
+        wanted = TRIED[nearest[searches, None] + way * steps]
+        factors = (1 + sign[searches, None] * wanted) / (1 + sign[searches] * measured[searches])[:, None]
+        answers = decide(scale_targets(prepared.sides.overflow_safe, rows[searches], factors))
         return np.asarray(answers.reshape(steps.shape) == goal)
 
     first = _first_step(n_steps, reaches_goal)
@@ -77,18 +79,18 @@ def _first_step(n_steps: Ints, reaches_goal: Callable[[Ints, Ints], NDArray[np.b
     Few rows evaluate several halvings at once, which takes fewer calls and gives the same result.
     """
     low, high = np.zeros_like(n_steps), n_steps.copy()
-    while len(places := np.flatnonzero(low < high)):
-        ahead = 1 + sum(len(places) <= few for few in _AHEAD)
-        lows, highs, steps = _halvings(low[places], high[places], ahead)
-        reached, node = reaches_goal(places, steps.T), np.zeros(len(places), np.int64)
-        each_place = np.arange(len(places))
+    while len(rows := np.flatnonzero(low < high)):
+        ahead = 1 + sum(len(rows) <= few for few in _AHEAD)
+        lows, highs, steps = _halve_intervals(low[rows], high[rows], ahead)
+        reached, node = reaches_goal(rows, steps.T), np.zeros(len(rows), np.int64)
+        each_place = np.arange(len(rows))
         for _ in range(ahead):
             node = 2 * node + np.where(reached[each_place, node], 1, 2)
-        low[places], high[places] = lows[node, each_place], highs[node, each_place]
+        low[rows], high[rows] = lows[node, each_place], highs[node, each_place]
     return low
 
 
-def _halvings(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Ints]:
+def _halve_intervals(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Ints]:
     """Return the intervals after up to `ahead` halvings, and the steps to evaluate, as a binary heap.
 
     `lows, highs`: shape (2^(ahead + 1) - 1, n), the interval of node ``i``; its children ``2 i + 1`` and
@@ -105,7 +107,7 @@ def _halvings(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Ints]:
     return np.array(lows), np.array(highs), np.array(steps)
 
 
-def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
+def scale_targets(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     """Return copies of comparisons with the target's samples multiplied by factors.
 
     `rows`: shape (n,)
@@ -117,7 +119,7 @@ def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     comparison = np.repeat(np.arange(len(owner)), counts)
     within = np.arange(len(comparison)) - np.repeat(counts.cumsum() - counts, counts)
     at = (sides.per_comparison.cumsum() - sides.per_comparison)[owner[comparison]] + within
-    target, by = packed(sides.target.of(at)), factor[comparison]
+    target, by = pack_samples(sides.target.select_rows(at)), factor[comparison]
     values = target.values * np.repeat(by, target.lengths)
     return replace(
         sides,
@@ -125,20 +127,20 @@ def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
         n_comparisons=len(owner),
         threads=sides.threads[at],
         sign=sides.sign[at],
-        baseline=packed(sides.baseline.of(at)),
+        baseline=pack_samples(sides.baseline.select_rows(at)),
         target=Samples(values, target.orders, target.starts, target.stops),
-        history=packed(sides.history.of(at)),
-        later=packed(sides.later.of(at)),
+        history=pack_samples(sides.history.select_rows(at)),
+        later=pack_samples(sides.later.select_rows(at)),
         baseline_five=sides.baseline_five[at],
         target_five=sides.target_five[at] * by[:, None],
-        siblings=None if sides.siblings is None else sides.siblings.of(owner),
+        siblings=None if sides.siblings is None else sides.siblings.select_rows(owner),
         siblings_worse=None if sides.siblings_worse is None else sides.siblings_worse[owner],
     )
 
 
-def packed(samples: Samples) -> Samples:
+def pack_samples(samples: Samples) -> Samples:
     """Return the lists one after the other, without gaps in `values`."""
     stops = samples.lengths.cumsum()
-    _, place = flat(samples)
+    _, place = flatten_samples(samples)
     orders = samples.orders[place] if len(samples.orders) else samples.orders
     return Samples(samples.values[place], orders, stops - samples.lengths, stops)

@@ -11,19 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.comparisons.vectors import PreparedComparisons
-from serving.comparisons.explain.counterfactuals import Decide, flips
-from serving.comparisons.explain.features import FACTS, Fact, described, lacking, meaning, percent, shown
+from serving.comparisons.explain.counterfactuals import Decide, counterfactuals
+from serving.comparisons.explain.features import (
+    FACTS,
+    Fact,
+    describe_feature,
+    feature_meaning,
+    format_value,
+    needed_sources,
+    percent,
+)
 from serving.comparisons.explain.sentences import (
     Direction,
     Facts,
     Measured,
     UsualSpread,
-    direction,
-    flip_told,
-    measured,
-    sentences,
+    describe_counterfactual,
+    direction_words,
+    measure_comparisons,
+    write_sentences,
 )
-from training.comparisons.stored import Precedents
+from training.comparisons.stored import StoredExamples
 
 #: Features compared with nearest examples, in words.
 _COMPARED = {
@@ -62,7 +70,7 @@ class NearestExample(NamedTuple):
         return f"nearest {self.label}: {self.comparison_id}, labelled{by}{on}; {self.near}"
 
 
-def _similar(names: Sequence[str], theirs: Floats, ours: Floats) -> NDArray[np.bool_]:
+def _are_similar(names: Sequence[str], theirs: Floats, ours: Floats) -> NDArray[np.bool_]:
     is_rooted = np.array([name.startswith("medians") for name in names], bool)
     theirs, ours = (np.where(is_rooted, values * np.abs(values), values) for values in (theirs, ours))
     larger = np.maximum(np.abs(theirs), np.abs(ours))
@@ -71,14 +79,14 @@ def _similar(names: Sequence[str], theirs: Floats, ours: Floats) -> NDArray[np.b
 
 @lru_cache(8192)
 def _named_value(name: str, value: float) -> str:
-    return f"{_COMPARED[name]} {_value(name, value)}" if value == value else ""  # noqa: PLR0124 - NaN
+    return f"{_COMPARED[name]} {_value_text(name, value)}" if value == value else ""  # noqa: PLR0124 - NaN
 
 
-def _value(name: str, value: float) -> str:
+def _value_text(name: str, value: float) -> str:
     if value != value:  # noqa: PLR0124 - NaN
         return ""
     if not name.startswith("medians"):
-        return shown(name, value)
+        return format_value(name, value)
     return f"{percent(value * value)} {'worse' if value < 0 else 'better'}"
 
 
@@ -90,7 +98,7 @@ class Reason(NamedTuple):
     contribution: float  # positive = towards fail, in the judgement's ``contribution_unit``
 
 
-class Unlike(NamedTuple):
+class DistributionWarning(NamedTuple):
     """A warning that a comparison is out of distribution, with the feature that differs most."""
 
     feature: str
@@ -113,48 +121,50 @@ class Explanations:
     features: tuple[str, ...]
     count: int  # number of reasons
     decide: Decide  # the model's verdicts on modified comparisons
-    precedents: Precedents | None
+    nearest_examples: StoredExamples | None
     _blocks: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
 
-    def reasons(self, row: int) -> tuple[Reason, ...]:
+    def top_reasons(self, row: int) -> tuple[Reason, ...]:
         """Return the strongest contributions, the strongest first; empty if the model did not decide."""
-        columns = self._computed(row, Explanations._reason_columns, _BLOCK)
+        columns = self._cached_result(row, Explanations._reason_columns, _BLOCK)
         return tuple(
             Reason(self.features[feature], value if value == value else None, amount)  # noqa: PLR0124 - NaN
             for feature, value, amount in zip(*columns or ((), (), ()), strict=True)
         )
 
-    def words(self, row: int) -> tuple[str, ...]:
+    def evidence_sentences(self, row: int) -> tuple[str, ...]:
         """Return the evidence in sentences; empty if the comparison is invalid."""
-        measurements = self._computed(row, Explanations._measured_rows, _BLOCK)
+        measurements = self._cached_result(row, Explanations._measured_rows, _BLOCK)
         if measurements is None:
             return ()
-        facts = Facts.told(self.prepared.sides, measurements)
-        leaning = zip(*self._computed(row, Explanations._leanings, _BLOCK), strict=True)
-        words = direction(self._named_units[row], facts.sign)
-        return sentences(facts, words, str(self.answers[row]), leaning, self._prior)
+        facts = Facts.from_measured(self.prepared.sides, measurements)
+        leaning = zip(*self._cached_result(row, Explanations._fact_contributions, _BLOCK), strict=True)
+        words = direction_words(self._named_units[row], facts.sign)
+        return write_sentences(facts, words, str(self.answers[row]), leaning, self._prior_spread)
 
-    def flips_at(self, row: int) -> float | None:
+    def counterfactual_change(self, row: int) -> float | None:
         """Return the smallest change of the median that flips the verdict; None if no change does."""
-        change = self._computed(row, Explanations._flips, _FLIPS_BLOCK)
+        change = self._cached_result(row, Explanations._counterfactuals, _FLIPS_BLOCK)
         return change if change == change else None  # noqa: PLR0124 - NaN
 
-    def flip(self, row: int) -> str:
-        """Return `flips_at` in words; empty if it is None."""
-        change = self.flips_at(row)
+    def counterfactual(self, row: int) -> str:
+        """Return `counterfactual_change` in words; empty if it is None."""
+        change = self.counterfactual_change(row)
         if change is None:
             return ""
         sign = float(self.prepared.sides.sign[self.prepared.worst[row]])
-        words: Direction = direction(self._named_units[row], sign)
-        return flip_told(change, self.answers[row] == "fail", words)
+        words: Direction = direction_words(self._named_units[row], sign)
+        return describe_counterfactual(change, self.answers[row] == "fail", words)
 
-    def examples(self, row: int) -> tuple[NearestExample, ...]:
+    def examples_by_label(self, row: int) -> tuple[NearestExample, ...]:
         """Return the nearest comparison of each label, the label equal to the verdict first."""
-        columns = self._computed(row, Explanations._nearest, _BLOCK)
-        if columns is None or self.precedents is None:
+        columns = self._cached_result(row, Explanations._nearest_rows, _BLOCK)
+        if columns is None or self.nearest_examples is None:
             return ()
         index, distance, theirs, ours, similar = columns
-        our_values = [_value(name, value) for name, value in zip(self._compared, ours, strict=True)]
+        our_values = [
+            _value_text(name, value) for name, value in zip(self._compared_features, ours, strict=True)
+        ]
         examples = []
         fails = int(self.answers[row] == "fail")
         for label in (fails, 1 - fails):
@@ -162,46 +172,48 @@ class Explanations:
                 continue
             words: dict[bool, list[str]] = {True: [], False: []}
             for name, value, our_value, is_similar in zip(
-                self._compared, theirs[label], our_values, similar[label], strict=True
+                self._compared_features, theirs[label], our_values, similar[label], strict=True
             ):
                 if our_value and (their_value := _named_value(name, value)):
                     words[is_similar].append(f"{their_value} (here {our_value})")
             parts = (("similar", words[True]), ("other", words[False]))
             near = "; ".join(f"{word} {', '.join(values)}" for word, values in parts if values)
-            example = self.precedents.named[int(index[label])]
+            example = self.nearest_examples.example_records[int(index[label])]
             examples.append(NearestExample(*example, distance[label], near))
         return tuple(examples)
 
     @cached_property
-    def is_strange(self) -> NDArray[np.bool_]:
+    def is_out_of_distribution(self) -> NDArray[np.bool_]:
         """Which comparisons are out of the distribution of the training data, shape (n_comparisons,)."""
         strange = np.zeros(len(self.answers), bool)
-        if self.precedents is not None:
+        if self.nearest_examples is not None:
             decided = self.place >= 0
-            strange[decided] = self.precedents.familiar.strange(self.columns[self.place[decided]])
+            strange[decided] = self.nearest_examples.distribution.is_out_of_distribution(
+                self.columns[self.place[decided]]
+            )
         return strange
 
-    def unlike(self, row: int) -> Unlike | None:
+    def out_of_distribution(self, row: int) -> DistributionWarning | None:
         """Return a warning if the comparison is out of distribution."""
-        if self.precedents is None or not self.is_strange[row]:
+        if self.nearest_examples is None or not self.is_out_of_distribution[row]:
             return None
-        familiar, values = self.precedents.familiar, self.columns[self.place[row]]
-        at = familiar.strangest(values)
+        familiar, values = self.nearest_examples.distribution, self.columns[self.place[row]]
+        at = familiar.most_unusual_feature(values)
         name, value = self.features[at], float(values[at])
         low, high = float(familiar.low[at]), float(familiar.high[at])
-        missing = familiar.unseen(values)
+        missing = familiar.new_gaps(values)
         if missing:
-            source = lacking(self.features[feature] for feature in missing)
+            source = needed_sources(self.features[feature] for feature in missing)
             words = f"too little is known of {source}; all training comparisons have more"
         else:
             combined = ", strange beside the other features" if low <= value <= high else ""
             configurations = int(self.prepared.sides.per_comparison[row])
-            usual = f"usually {shown(name, low)} to {shown(name, high)}{combined}"
-            words = f"{described(name, configurations)} is {shown(name, value)} ({usual})"
+            usual = f"usually {format_value(name, low)} to {format_value(name, high)}{combined}"
+            words = f"{describe_feature(name, configurations)} is {format_value(name, value)} ({usual})"
         number = value if value == value else None  # noqa: PLR0124 - NaN
-        return Unlike(name, number, low, high, f"unlike the training data: {words}")
+        return DistributionWarning(name, number, low, high, f"unlike the training data: {words}")
 
-    def _computed(self, row: int, compute: Callable[[Explanations, Ints], Sequence[T]], size: int) -> T:
+    def _cached_result(self, row: int, compute: Callable[[Explanations, Ints], Sequence[T]], size: int) -> T:
         """Return the result of `compute` for a row, from the cached block of rows that contains it."""
         start = row - row % size
         block = self._blocks.get(compute)
@@ -213,55 +225,57 @@ class Explanations:
 
     def _reason_columns(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
         decided = self.place[rows] >= 0
-        places = self.place[rows[decided]]
-        columns, amounts = self.columns[places], self.contributions[places]
-        index = strongest(amounts, self.count)
+        positions = self.place[rows[decided]]
+        columns, amounts = self.columns[positions], self.contributions[positions]
+        index = strongest_features(amounts, self.count)
         each_row = np.arange(len(index))[:, None]
         return _spread_rows(decided, index, columns[each_row, index], amounts[each_row, index])
 
     def _measured_rows(self, rows: Ints) -> Sequence[Measured | None]:
         valid = self.answers[rows] != "invalid"
-        measurements = iter(measured(self.prepared, rows[valid]))
+        measurements = iter(measure_comparisons(self.prepared, rows[valid]))
         return [next(measurements) if is_valid else None for is_valid in valid.tolist()]
 
-    def _leanings(self, rows: Ints) -> Sequence[tuple[Sequence[Fact], Sequence[float]]]:
+    def _fact_contributions(self, rows: Ints) -> Sequence[tuple[Sequence[Fact], Sequence[float]]]:
         """Return the facts and their contributions, the strongest first; positive is towards ``fail``."""
         decided = self.place[rows] >= 0
-        weights = self.contributions[self.place[rows[decided]]] @ self._by_fact
+        weights = self.contributions[self.place[rows[decided]]] @ self._fact_indicators
         order = np.argsort(-np.abs(weights), axis=1, kind="stable")
         sorted_weights = np.take_along_axis(weights, order, axis=1).tolist()
         leanings = zip(([FACTS[at] for at in row] for row in order.tolist()), sorted_weights, strict=True)
         return [next(leanings) if is_decided else ((), ()) for is_decided in decided.tolist()]
 
-    def _flips(self, rows: Ints) -> Sequence[float]:
+    def _counterfactuals(self, rows: Ints) -> Sequence[float]:
         changes = np.full(len(rows), np.nan)
         valid = np.flatnonzero(self.answers[rows] != "invalid")
         if len(valid):
-            changes[valid] = flips(self.prepared, rows[valid], self.answers[rows[valid]], self.decide)
+            changes[valid] = counterfactuals(
+                self.prepared, rows[valid], self.answers[rows[valid]], self.decide
+            )
         return changes.tolist()
 
-    def _nearest(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
+    def _nearest_rows(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
         decided = self.place[rows] >= 0
-        if self.precedents is None or not decided.any():
+        if self.nearest_examples is None or not decided.any():
             return [None] * len(rows)
         vectors = self.columns[self.place[rows[decided]]]
-        places = [self.features.index(name) for name in self._compared]
-        index, distance = self.precedents.nearest(vectors)
-        theirs = self.precedents.rows[index[..., None], places].astype(np.float64)
-        ours = vectors[:, places]
-        similar = _similar(self._compared, theirs, ours[:, None])
+        positions = [self.features.index(name) for name in self._compared_features]
+        index, distance = self.nearest_examples.find_nearest(vectors)
+        theirs = self.nearest_examples.rows[index[..., None], positions].astype(np.float64)
+        ours = vectors[:, positions]
+        similar = _are_similar(self._compared_features, theirs, ours[:, None])
         return _spread_rows(decided, index, distance, theirs, ours, similar)
 
     @cached_property
-    def _compared(self) -> Sequence[str]:
+    def _compared_features(self) -> Sequence[str]:
         return [name for name in _COMPARED if name in self.features]
 
     @cached_property
-    def _by_fact(self) -> Floats:
+    def _fact_indicators(self) -> Floats:
         """Which fact each feature measures, shape (n_features, n_facts), 0 or 1."""
         is_of_fact = np.zeros((len(self.features), len(FACTS)))
         for place, feature in enumerate(self.features):
-            if (entry := meaning(feature)) is not None:
+            if (entry := feature_meaning(feature)) is not None:
                 is_of_fact[place, FACTS.index(entry.fact)] = 1.0
         return is_of_fact
 
@@ -270,10 +284,10 @@ class Explanations:
         return self.units()
 
     @cached_property
-    def _prior(self) -> UsualSpread | None:
-        if self.precedents is None or not self.precedents.prior.any():
+    def _prior_spread(self) -> UsualSpread | None:
+        if self.nearest_examples is None or not self.nearest_examples.prior.any():
             return None
-        return UsualSpread(*self.precedents.prior.tolist())
+        return UsualSpread(*self.nearest_examples.prior.tolist())
 
 
 def _spread_rows(
@@ -284,7 +298,7 @@ def _spread_rows(
     return [next(rows) if is_decided else None for is_decided in decided.tolist()]
 
 
-def strongest(values: NDArray[np.float64], count: int) -> Ints:
+def strongest_features(values: NDArray[np.float64], count: int) -> Ints:
     """Return the features with the largest absolute contributions, shape (n_comparisons, <= count).
 
     `values`: contributions, shape (n_comparisons, n_features). The strongest come first.

@@ -67,7 +67,7 @@ _SOURCES_OF_FACTS: dict[Fact, str] = {
 
 
 @cache
-def _meanings() -> Mapping[str, Meaning]:
+def _read_meanings() -> Mapping[str, Meaning]:
     """Return the table of features, by their names without reduction, window and penalty."""
     text = (files("serving.comparisons.explain") / "features.csv").read_text(encoding="utf-8")
     rows = csv.reader(text.splitlines()[1:])
@@ -75,10 +75,10 @@ def _meanings() -> Mapping[str, Meaning]:
 
 
 @cache
-def meaning(feature: str) -> Meaning | None:
+def feature_meaning(feature: str) -> Meaning | None:
     """Return the meaning of a feature; None if the table has no entry."""
     name, _, suffix = feature.rpartition("_")
-    table = _meanings()
+    table = _read_meanings()
     if suffix in _REDUCTIONS or feature in table:
         return table.get(name if suffix in _REDUCTIONS else feature)
     # the phrase contains the size of a window, or the kind of steps of a penalty
@@ -86,9 +86,9 @@ def meaning(feature: str) -> Meaning | None:
     return table[name]._replace(phrase=table[name].phrase.replace("{}", word)) if name in table else None
 
 
-def described(feature: str, configurations: int = 1) -> str:
+def describe_feature(feature: str, configurations: int = 1) -> str:
     """Return the phrase of a feature, or its name if the table has no entry."""
-    entry = meaning(feature)
+    entry = feature_meaning(feature)
     if entry is None:
         return feature
     # features of later versions are reduced to their lowest value
@@ -96,18 +96,20 @@ def described(feature: str, configurations: int = 1) -> str:
     return f"{entry.phrase} ({reduction})" if configurations > 1 else entry.phrase
 
 
-def lacking(features: Iterable[str]) -> str:
+def needed_sources(features: Iterable[str]) -> str:
     """Return the data sources that these features need, such as ``other builds and later builds``."""
 
-    def source(feature: str) -> str:
-        entry = meaning(feature)
-        of_fact = described(feature) if entry is None else _SOURCES_OF_FACTS.get(entry.fact, entry.phrase)
+    def feature_source(feature: str) -> str:
+        entry = feature_meaning(feature)
+        of_fact = (
+            describe_feature(feature) if entry is None else _SOURCES_OF_FACTS.get(entry.fact, entry.phrase)
+        )
         return _SOURCES.get(feature.rpartition("_")[0], of_fact)
 
-    return " and ".join(dict.fromkeys(map(source, features)))
+    return " and ".join(dict.fromkeys(map(feature_source, features)))
 
 
-def shown(feature: str, value: float) -> str:
+def format_value(feature: str, value: float) -> str:
     """Return the value of a feature as text, in readable units."""
-    entry = meaning(feature)
+    entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)

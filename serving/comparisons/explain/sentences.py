@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from data.comparisons.pair import counted
+from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import Floats, Ints, Samples, Sides
-from data.comparisons.units import Unit, is_told
-from features.comparisons.summaries import oriented, rank_test, superiority
+from data.comparisons.units import Unit, is_known_unit
+from features.comparisons.summaries import estimate_superiority, orient_upwards, rank_test
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import Fact, percent
 
@@ -26,7 +26,7 @@ _FEWEST_STEPS = 2
 _FEWEST_FOR_TREND = 6
 
 
-class Past(NamedTuple):
+class EarlierBuilds(NamedTuple):
     """Builds before the target."""
 
     steps: int  # number of steps between neighbouring builds
@@ -38,7 +38,7 @@ class Past(NamedTuple):
     earlier: int  # number of builds before the baseline
 
     @classmethod
-    def of(cls, sides: Sides, at: int, change: float) -> Self:
+    def from_sides(cls, sides: Sides, at: int, change: float) -> Self:
         """Describe the past of one configuration, whose median moved by `change`."""
         earlier = [*_version_medians(sides.history, sides, at)]
         past = [*earlier, *_version_medians(sides.baseline, sides, at)]
@@ -60,14 +60,14 @@ class Past(NamedTuple):
         )
 
 
-class Later(NamedTuple):
+class LaterBuilds(NamedTuple):
     """Builds after the target."""
 
     builds: int = 0
     change: float = nan  # their median against the baseline's, as a share; negative is worse
 
     @classmethod
-    def of(cls, sides: Sides, at: int, baseline: float) -> Self:
+    def from_sides(cls, sides: Sides, at: int, baseline: float) -> Self:
         """Describe the later builds of one configuration, whose baseline has the median `baseline`."""
         levels = [level for level in _version_medians(sides.later, sides, at) if level * sides.sign[at] > 0]
         return cls(len(levels), (_median(levels) - baseline) / abs(baseline))
@@ -85,41 +85,41 @@ class Facts(NamedTuple):
     n_target: int
     #: the gap between the sides as a share of the baseline's median; negative: the whole target is worse,
     #: positive: the whole target is better, 0: the sides overlap
-    apart: float
+    gap: float
     superior: float  # share of pairs of samples with a better target
     #: noise_baseline, noise_target: standard deviation by the quartiles, as a share of the side's median
     noise_baseline: float
     noise_target: float
     low: float  # low, high: change of the worst and of the best sample, as a share of the baseline's
     high: float
-    past: Past
-    later: Later = Later()
+    past: EarlierBuilds
+    later: LaterBuilds = LaterBuilds()
 
     @classmethod
-    def of(cls, prepared: PreparedComparisons, row: int) -> Self:
+    def from_comparison(cls, prepared: PreparedComparisons, row: int) -> Self:
         """Measure one comparison that can be judged."""
-        return cls.told(prepared.sides, measured(prepared, np.array([row]))[0])
+        return cls.from_measured(prepared.sides, measure_comparisons(prepared, np.array([row]))[0])
 
     @classmethod
-    def told(cls, sides: Sides, row: Measured) -> Self:
-        """Return a row of `measured`, with its past and later builds added."""
+    def from_measured(cls, sides: Sides, row: Measured) -> Self:
+        """Return a row of `measure_comparisons`, with its past and later builds added."""
         at, looks_back, *values = row
-        values.append(Past.of(sides, at, values[4]) if looks_back else _NO_PAST)
+        values.append(EarlierBuilds.from_sides(sides, at, values[4]) if looks_back else _NO_PAST)
         if sides.later.lengths[at]:
-            values.append(Later.of(sides, at, values[1] * float(sides.baseline_five[at, 2])))
+            values.append(LaterBuilds.from_sides(sides, at, values[1] * float(sides.baseline_five[at, 2])))
         return cls(*values)
 
 
 #: Position of the configuration, whether earlier builds are known, and `Facts` without its last two fields.
 Measured = tuple[Any, ...]
-_NO_PAST = Past(0, nan, 0, 0, 0, nan, 0)
+_NO_PAST = EarlierBuilds(0, nan, 0, 0, 0, nan, 0)
 
 
-def measured(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
+def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
     """Measure the comparisons `rows`, shape (n,); all must be valid."""
-    sides, at = prepared.sides.normalized, prepared.worst[rows]
+    sides, at = prepared.sides.overflow_safe, prepared.worst[rows]
     sign = sides.sign[at]
-    baseline, target = sides.baseline.of(at), sides.target.of(at)
+    baseline, target = sides.baseline.select_rows(at), sides.target.select_rows(at)
     sampled = np.flatnonzero(baseline.lengths > 0) if len(baseline.orders) else np.zeros(0, np.int64)
     looks_back = sides.history.lengths[at] > 0
     # baselines of several versions
@@ -128,7 +128,7 @@ def measured(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
     )
     # values that overflow are not mentioned
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        b, t = oriented(np.array((sides.baseline_five[at], sides.target_five[at])), sign)
+        b, t = orient_upwards(np.array((sides.baseline_five[at], sides.target_five[at])), sign)
         size = np.abs(b[:, 2])
         gap = (np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)) / size
         columns = (
@@ -137,12 +137,12 @@ def measured(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
             sides.threads[at],
             sign,
             sides.per_comparison[rows],
-            prepared.worsened[rows],
+            prepared.n_worsened[rows],
             prepared.change[at],
             baseline.lengths,
             target.lengths,
             gap,
-            _superiority(baseline, target, sign, (b, t), gap),
+            _superior_share(baseline, target, sign, (b, t), gap),
             (b[:, 3] - b[:, 1]) / _IQR / size,
             (t[:, 3] - t[:, 1]) / _IQR / np.abs(t[:, 2]),
             (t[:, 0] - b[:, 0]) / np.abs(b[:, 0]),
@@ -151,17 +151,17 @@ def measured(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
     return [*zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _superiority(
+def _superior_share(
     baseline: Samples, target: Samples, sign: Floats, five: tuple[Floats, Floats], gap: Floats
 ) -> Floats:
     """Return `Facts.superior`, estimated from five numbers without samples."""
     shares = (gap > 0).astype(np.float64)
     rows = np.flatnonzero(gap == 0)
     if len(rows):
-        shares[rows] = rank_test(baseline.of(rows), target.of(rows), sign[rows]).superiority
+        shares[rows] = rank_test(baseline.select_rows(rows), target.select_rows(rows), sign[rows]).superiority
         summaries = rows[np.isnan(shares[rows])]
         if len(summaries):
-            shares[summaries] = superiority(five[0][summaries], five[1][summaries])
+            shares[summaries] = estimate_superiority(five[0][summaries], five[1][summaries])
     return shares
 
 
@@ -190,7 +190,7 @@ class Direction(NamedTuple):
     sample_better: str
 
     @property
-    def compares(self) -> bool:
+    def is_comparative(self) -> bool:
         """Whether the words are comparatives, as in "were slower"; else they follow "with"."""
         return self.worse == self.sample_worse
 
@@ -202,7 +202,7 @@ _HIGH = Direction("higher", "lower", "higher", "lower")
 
 
 @cache
-def direction(unit: str, sign: float) -> Direction:
+def direction_words(unit: str, sign: float) -> Direction:
     """Return the words for a unit, where `sign` is -1 if lower values are better.
 
     Examples
@@ -210,9 +210,9 @@ def direction(unit: str, sign: float) -> Direction:
     >>> direction("ms", -1).worse, direction("ops/s", 1).worse, direction("MiB", -1).worse
     ('slower', 'less throughput', 'more memory')
     """
-    if not is_told(unit):
+    if not is_known_unit(unit):
         return _PLAIN
-    kind, lower = Unit.of(unit).kind, sign < 0
+    kind, lower = Unit.from_text(unit).kind, sign < 0
     if lower and kind.split("/")[0] == "ps":
         return _TIME
     if not lower and kind.endswith("/ps"):
@@ -253,10 +253,10 @@ class UsualSpread(NamedTuple):
     """How much medians worsened in training comparisons labelled pass, as shares."""
 
     usual: float  # usual, most: the median and the 95 % quantile
-    most: float
+    quantile_95: float
 
 
-def sentences(
+def write_sentences(
     facts: Facts,
     direction: Direction,
     answer: str | None,
@@ -271,10 +271,10 @@ def sentences(
     `prior`: the usual variation where no other builds are known.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
-    change = f"median {shifted(facts.change, direction)}"
+    change = f"median {describe_change(facts.change, direction)}"
     if facts.configurations > 1:
         worse = f"{facts.worse} of {facts.configurations} configurations got worse"
-        change = f"{change} at {counted(facts.threads, 'thread')}; {worse}"
+        change = f"{change} at {number_with_noun(facts.threads, 'thread')}; {worse}"
     supporting, against, least = list[str](), list[str](), 0.0
     for fact, weight in leaning:
         size = abs(weight)
@@ -291,17 +291,17 @@ def sentences(
     return tuple(filter(None, (change, _usual_variation(facts, prior), *supporting, *against)))
 
 
-def shifted(change: float, direction: Direction) -> str:
+def describe_change(change: float, direction: Direction) -> str:
     """Return the change of a median in words, such as ``7.1 % slower``; negative `change` is worse."""
     if not change:
         return "unchanged"
     return f"{percent(abs(change))} {direction.worse if change < 0 else direction.better}"
 
 
-def flip_told(change: float, failed: bool, direction: Direction) -> str:
+def describe_counterfactual(change: float, failed: bool, direction: Direction) -> str:
     """Return a counterfactual in words: the change of the median that flips a verdict."""
-    words = shifted(change, direction)
-    were = "if the median were" if direction.compares or not change else "with"
+    words = describe_change(change, direction)
+    were = "if the median were" if direction.is_comparative or not change else "with"
     if failed:
         least = "" if not change else "at most " if change < 0 else "at least "
         return f"would pass {were} {least}{words}"
@@ -312,7 +312,7 @@ def _usual_variation(facts: Facts, prior: UsualSpread | None) -> str:
     past = facts.past
     if not isnan(past.usual):
         if past.earlier:
-            builds = counted(past.earlier, "earlier build")
+            builds = number_with_noun(past.earlier, "earlier build")
         else:
             builds = f"{past.builds} builds of the baseline"
         return f"builds of this operation usually differ by {percent(past.usual)} ({builds})"
@@ -320,28 +320,28 @@ def _usual_variation(facts: Facts, prior: UsualSpread | None) -> str:
         return ""
     return (
         "nothing is known of other builds of this operation; medians of the training data got worse by "
-        f"{percent(prior.usual)} without a regression, 19 of 20 by less than {percent(prior.most)}"
+        f"{percent(prior.usual)} without a regression, 19 of 20 by less than {percent(prior.quantile_95)}"
     )
 
 
-def _separation(facts: Facts, direction: Direction) -> FactInWords | None:
-    if facts.apart and facts.n_baseline and facts.n_target:
-        word = direction.sample_worse if facts.apart < 0 else direction.sample_better
+def _describe_separation(facts: Facts, direction: Direction) -> FactInWords | None:
+    if facts.gap and facts.n_baseline and facts.n_target:
+        word = direction.sample_worse if facts.gap < 0 else direction.sample_better
         verb = "is" if facts.n_target == 1 else "are"
         target, baseline = _all_samples(facts.n_target, "target"), _all_samples(facts.n_baseline, "baseline")
-        return FactInWords(f"{target} {verb} {word} than {baseline}", _sign(facts.apart))
+        return FactInWords(f"{target} {verb} {word} than {baseline}", _evidence_sign(facts.gap))
     worse = 1 - facts.superior
     if not 0 <= worse <= 1:
         return None
     words = f"in {percent(worse)} of all pairs the target's sample is {direction.sample_worse}"
-    return FactInWords(words, _sign(facts.superior - worse))
+    return FactInWords(words, _evidence_sign(facts.superior - worse))
 
 
 def _all_samples(number: int, side: str) -> str:
     return f"the one {side} sample" if number == 1 else f"all {number} {side} samples"
 
 
-def _sign(change: float) -> int:
+def _evidence_sign(change: float) -> int:
     return _WORSE if change < 0 else _BETTER if change > 0 else _NEITHER
 
 
@@ -349,17 +349,17 @@ def _sign_against(change: float, usual: float) -> int:
     """Return the evidence of a change relative to the usual variation."""
     if abs(change) < usual:
         return _BETTER
-    return _sign(change) if abs(change) > _NOTABLE * usual else _NEITHER
+    return _evidence_sign(change) if abs(change) > _NOTABLE * usual else _NEITHER
 
 
 def _sign_of_rarity(count: int, total: int, change: float) -> int:
     """Return the evidence of a change that was seen `count` times in `total` builds or steps before."""
     if count:
         return _BETTER if count > total / 2 else _NEITHER
-    return _sign(change)
+    return _evidence_sign(change)
 
 
-def _scatter(facts: Facts, _direction: Direction) -> FactInWords:
+def _describe_scatter(facts: Facts, _direction: Direction) -> FactInWords:
     words = (
         f"samples scatter by {percent(facts.noise_baseline)} in the baseline"
         f" and {percent(facts.noise_target)} in the target"
@@ -367,7 +367,7 @@ def _scatter(facts: Facts, _direction: Direction) -> FactInWords:
     return FactInWords(words, _sign_against(facts.change, max(facts.noise_baseline, facts.noise_target)))
 
 
-def _spread(facts: Facts, _direction: Direction) -> FactInWords:
+def _describe_spread(facts: Facts, _direction: Direction) -> FactInWords:
     before, after = facts.noise_baseline, facts.noise_target
     if before <= 0 or after <= 0 or 1 / _ALIKE < after / before < _ALIKE:
         return FactInWords("target and baseline scatter alike", _NEITHER)
@@ -376,21 +376,23 @@ def _spread(facts: Facts, _direction: Direction) -> FactInWords:
     return FactInWords(f"the baseline scatters {before / after:.1f} times as much as the target", _NEITHER)
 
 
-def _edges(facts: Facts, direction: Direction) -> FactInWords:
-    best, worst = (shifted(change, direction) for change in (facts.high, facts.low))
-    towards = _sign(facts.high) if _sign(facts.high) == _sign(facts.low) else _NEITHER
+def _describe_edges(facts: Facts, direction: Direction) -> FactInWords:
+    best, worst = (describe_change(change, direction) for change in (facts.high, facts.low))
+    towards = (
+        _evidence_sign(facts.high) if _evidence_sign(facts.high) == _evidence_sign(facts.low) else _NEITHER
+    )
     return FactInWords(f"best against best sample {best}, worst against worst {worst}", towards)
 
 
-def _repetitions(facts: Facts, _direction: Direction) -> FactInWords:
+def _describe_repetitions(facts: Facts, _direction: Direction) -> FactInWords:
     fewer = min(facts.n_baseline, facts.n_target)
     if not fewer:
         return FactInWords("only five numbers a side are known, no samples", _BETTER)
-    samples = f"{counted(fewer, 'sample')} a side"
+    samples = f"{number_with_noun(fewer, 'sample')} a side"
     return FactInWords(f"only {samples}", _BETTER) if fewer < _FEW else FactInWords(samples, _NEITHER)
 
 
-def _builds(facts: Facts, _direction: Direction) -> FactInWords | None:
+def _describe_builds(facts: Facts, _direction: Direction) -> FactInWords | None:
     if not facts.past.usual > 0:
         return None
     times = abs(facts.change) / facts.past.usual
@@ -398,28 +400,31 @@ def _builds(facts: Facts, _direction: Direction) -> FactInWords | None:
     return FactInWords(words, _sign_against(facts.change, facts.past.usual))
 
 
-def _steps(facts: Facts, _direction: Direction) -> FactInWords | None:
+def _describe_steps(facts: Facts, _direction: Direction) -> FactInWords | None:
     past = facts.past
     if not past.steps:
         return None
-    words = f"of {counted(past.steps, 'step')} between earlier builds {_were(past.larger)} as large"
+    words = (
+        f"of {number_with_noun(past.steps, 'step')} between earlier builds "
+        f"{_count_with_verb(past.larger)} as large"
+    )
     return FactInWords(words, _sign_of_rarity(past.larger, past.steps, facts.change))
 
 
-def _levels(facts: Facts, direction: Direction) -> FactInWords | None:
+def _describe_levels(facts: Facts, direction: Direction) -> FactInWords | None:
     past = facts.past
     if past.builds < _FEWEST_BUILDS:
         return None
     adjective = _POSITIVE[direction.sample_worse]
-    words = f"of {past.builds} builds before the target {_were(past.as_bad)} as {adjective}"
+    words = f"of {past.builds} builds before the target {_count_with_verb(past.as_bad)} as {adjective}"
     return FactInWords(words, _sign_of_rarity(past.as_bad, past.builds, facts.change))
 
 
-def _were(count: int) -> str:
+def _count_with_verb(count: int) -> str:
     return f"{count} were" if count > 1 else f"{count or 'none'} was"
 
 
-def _trend(facts: Facts, direction: Direction) -> FactInWords | None:
+def _describe_trend(facts: Facts, direction: Direction) -> FactInWords | None:
     trend = facts.past.trend
     if isnan(trend):
         return None
@@ -429,24 +434,24 @@ def _trend(facts: Facts, direction: Direction) -> FactInWords | None:
     return FactInWords(f"the builds before had moved by {percent(abs(trend))} already ({word})", _NEITHER)
 
 
-def _later(facts: Facts, direction: Direction) -> FactInWords | None:
+def _describe_later(facts: Facts, direction: Direction) -> FactInWords | None:
     if not facts.later.builds:
         return None
-    builds, change = counted(facts.later.builds, "build"), facts.later.change
-    words = f"the median of what came after the target is {shifted(change, direction)} ({builds})"
-    return FactInWords(words, _sign(change) or _BETTER)
+    builds, change = number_with_noun(facts.later.builds, "build"), facts.later.change
+    words = f"the median of what came after the target is {describe_change(change, direction)} ({builds})"
+    return FactInWords(words, _evidence_sign(change) or _BETTER)
 
 
 #: The fact "shift" is part of every verdict's first sentence.
 _FACTS_IN_WORDS: dict[Fact, Callable[[Facts, Direction], FactInWords | None]] = {
-    "separation": _separation,
-    "scatter": _scatter,
-    "spread": _spread,
-    "edges": _edges,
-    "repetitions": _repetitions,
-    "builds": _builds,
-    "steps": _steps,
-    "levels": _levels,
-    "trend": _trend,
-    "later": _later,
+    "separation": _describe_separation,
+    "scatter": _describe_scatter,
+    "spread": _describe_spread,
+    "edges": _describe_edges,
+    "repetitions": _describe_repetitions,
+    "builds": _describe_builds,
+    "steps": _describe_steps,
+    "levels": _describe_levels,
+    "trend": _describe_trend,
+    "later": _describe_later,
 }

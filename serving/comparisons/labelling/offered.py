@@ -13,12 +13,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons import formats
-from data.comparisons.labels.consensus import Rule, consensus
+from data.comparisons.labels.consensus import Rule, consensus_status
 from data.comparisons.sides import NamedSides, Samples, Siblings
-from data.comparisons.tables import ComparisonTables, versions
+from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
 from data.tables.problems import Problems
-from serving.comparisons.explain.counterfactuals import packed, scaled
+from serving.comparisons.explain.counterfactuals import pack_samples, scale_targets
 
 Ints = NDArray[np.int64]
 #: Versions kept on either side of a relevant one: more than any feature uses.
@@ -27,7 +27,7 @@ _NEAR = 12
 _DIGITS = 20
 
 
-def nearby(siblings: Siblings) -> Siblings:
+def keep_nearby_versions(siblings: Siblings) -> Siblings:
     """Return a copy with only the versions near one that has the name of a target.
 
     Each remaining part of a series becomes a series of its own, which leaves features of siblings unchanged,
@@ -48,7 +48,7 @@ def nearby(siblings: Siblings) -> Siblings:
     lists = Samples(versions.values, np.zeros(0, np.int64), versions.starts[rows], versions.starts[rows + 1])
     near = replace(
         versions,
-        values=packed(lists).values,
+        values=pack_samples(lists).values,
         starts=np.append(0, lists.lengths.cumsum()),
         series=np.cumsum(begins),
         operation=versions.operation[rows],
@@ -75,13 +75,13 @@ class OfferedReport:
     target: str
     rows: Ints  # its comparisons, by benchmark and operation
 
-    def title(self, *, shown: bool) -> str:
+    def report_title(self, *, shown: bool) -> str:
         """Return the versions, or the number while they are hidden."""
         return f"{self.baseline} \N{RIGHTWARDS ARROW} {self.target}" if shown else f"Report {self.number}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offered:
+class OfferedComparisons:
     """All comparisons of a source with distinct identifiers."""
 
     tables: ComparisonTables  # including comparisons that cannot be judged
@@ -89,30 +89,30 @@ class Offered:
     units: Sequence[str]
     versions: Sequence[str]
     keys: Sequence[str]  # in addresses
-    places: Mapping[str, int]  # the row of every comparison by its identifier
+    positions: Mapping[str, int]  # the row of every comparison by its identifier
     by_key: Mapping[str, int]  # and by its key
     reports: Mapping[str, OfferedReport]  # by their keys
     labels: Mapping[str, str]  # the labels in the source, by identifier
 
     @classmethod
-    def read(cls, source: Path, counting: Rule) -> Offered:
+    def read(cls, source: Path, counting: Rule) -> OfferedComparisons:
         """Read a source of any format, without its erroneous parts.
 
         Raises InputError if it cannot be read, or contains no comparison.
         """
         problems = Problems(keep_going=True)
-        chunks = formats.stream(formats.sniff(source), [source], problems, piece=None)
-        tables = ComparisonTables.joined(list(chunks))
+        chunks = formats.stream_tables(formats.recognise_format(source), [source], problems, chunk_rows=None)
+        tables = ComparisonTables.join_tables(list(chunks))
         if tables.comparisons.empty:
             raise problems.skipped[0] if problems.skipped else InputError("holds no comparison", file=source)
-        return cls.of(tables, counting)
+        return cls.from_tables(tables, counting)
 
     @classmethod
-    def of(cls, tables: ComparisonTables, counting: Rule = "majority") -> Offered:
+    def from_tables(cls, tables: ComparisonTables, counting: Rule = "majority") -> OfferedComparisons:
         """Group comparisons into reports; `counting` aggregates labels of several annotators."""
         comparisons = tables.comparisons.drop_duplicates("comparison_id").reset_index(drop=True)
         tables = ComparisonTables(tables.results, comparisons, tables.labels)
-        named, spans = NamedSides.of(tables), versions(tables)
+        named, spans = NamedSides.from_tables(tables), version_ranges(tables)
         keys = [key_of(name) for name in named.identifiers]
         names = comparisons[["benchmark", "operation"]].to_numpy(str)
         frame = pd.DataFrame({"machine": comparisons["machine"], "versions": spans})
@@ -135,28 +135,28 @@ class Offered:
             units=named.units(),
             versions=spans,
             keys=keys,
-            places={name: row for row, name in enumerate(named.identifiers)},
+            positions={name: row for row, name in enumerate(named.identifiers)},
             by_key={key: row for row, key in enumerate(keys)},
             reports=reports,
-            labels=consensus(tables.labels, counting).dropna().to_dict(),
+            labels=consensus_status(tables.labels, counting).dropna().to_dict(),
         )
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def part(self, rows: Ints) -> NamedSides:
+    def select_comparisons(self, rows: Ints) -> NamedSides:
         """Return some of the comparisons; their verdicts are those that they get among all."""
         named = self.named
-        sides = scaled(named.sides, rows, np.ones((len(rows), 1)))
+        sides = scale_targets(named.sides, rows, np.ones((len(rows), 1)))
         if sides.siblings is not None:
-            sides = replace(sides, siblings=nearby(sides.siblings))
+            sides = replace(sides, siblings=keep_nearby_versions(sides.siblings))
         identifiers, benchmarks, operations, units = (
             [column[row] for row in rows.tolist()]
             for column in (named.identifiers, named.benchmarks, named.operations, self.units)
         )
         return NamedSides(identifiers, benchmarks, operations, sides, lambda: units)
 
-    def masked(self, name: str, row: int) -> str:
+    def mask_name(self, name: str, row: int) -> str:
         """Return a name without the versions and the file name of a comparison.
 
         `name`: of a machine, a benchmark or an operation.

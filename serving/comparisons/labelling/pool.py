@@ -13,13 +13,13 @@ from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
-from data.comparisons.labels.consensus import Rule, consensus
+from data.comparisons.labels.consensus import Rule, consensus_status
 from data.comparisons.tables import CANNOT_TELL, LABEL_DTYPES
 from data.errors import InputError
-from serving.comparisons.evaluated import rule_under
-from serving.comparisons.judge import Judgement, judged
-from serving.comparisons.labelling.offered import Ints, Offered
-from serving.comparisons.labels.command import ToLabel
+from serving.comparisons.evaluated import consensus_rule
+from serving.comparisons.judge import Judgement, judge_sides
+from serving.comparisons.labelling.offered import Ints, OfferedComparisons
+from serving.comparisons.labels.command import LabelCandidates
 from serving.comparisons.model import Judge
 from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
@@ -48,7 +48,7 @@ class GivenVote(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LabelsGiven:
+class StoredLabels:
     """The current labels of a store, without withdrawn ones."""
 
     table: pd.DataFrame  # with the columns of `data.comparisons.tables`; `annotator` is `labelled_by`
@@ -56,7 +56,7 @@ class LabelsGiven:
     away: str = ""  # why the labels are unknown; empty if they are known
 
     @classmethod
-    def of(cls, current: pd.DataFrame) -> LabelsGiven:
+    def from_current(cls, current: pd.DataFrame) -> StoredLabels:
         """Convert the current labels of a store."""
         table = current.assign(annotator=current["labelled_by"])[[*LABEL_DTYPES]]
         votes: dict[str, list[GivenVote]] = {}
@@ -65,13 +65,13 @@ class LabelsGiven:
         return cls(table, votes)
 
     @classmethod
-    def none(cls, away: str = "") -> LabelsGiven:
+    def empty_labels(cls, away: str = "") -> StoredLabels:
         """Return no labels; `away`: why they are unknown."""
         empty = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in LABEL_DTYPES.items()})
         return cls(empty, away=away)
 
     @property
-    def decided(self) -> pd.DataFrame:
+    def decided_rows(self) -> pd.DataFrame:
         """The rows of `table` with pass or fail."""
         return self.table[self.table["status"] != CANNOT_TELL]
 
@@ -89,22 +89,24 @@ class Reader:
     """
 
     name: str  # empty if unknown
-    given: LabelsGiven
+    labels: StoredLabels
     sees_all: bool = False
 
-    def answer(self, comparison_id: str) -> str:
+    def reader_label(self, comparison_id: str) -> str:
         """Return the reader's current label of a comparison; empty without one."""
-        votes = self.given.votes.get(comparison_id, ()) if self.name else ()
+        votes = self.labels.votes.get(comparison_id, ()) if self.name else ()
         return next((vote.status for vote in votes if vote.labelled_by == self.name), "")
 
-    def sees(self, comparison_id: str) -> bool:
+    def may_see(self, comparison_id: str) -> bool:
         """Return whether the versions, the verdict and all labels of a comparison may be shown."""
-        return self.sees_all or self.answer(comparison_id) != ""
+        return self.sees_all or self.reader_label(comparison_id) != ""
 
-    def votes(self, comparison_id: str) -> Sequence[GivenVote]:
+    def visible_votes(self, comparison_id: str) -> Sequence[GivenVote]:
         """Return the labels of a comparison, with hidden statuses if they may not be shown."""
-        votes = self.given.votes.get(comparison_id, ())
-        return votes if self.sees(comparison_id) else [GivenVote(vote.labelled_by, HIDDEN) for vote in votes]
+        votes = self.labels.votes.get(comparison_id, ())
+        return (
+            votes if self.may_see(comparison_id) else [GivenVote(vote.labelled_by, HIDDEN) for vote in votes]
+        )
 
 
 @dataclass(frozen=True)
@@ -117,15 +119,19 @@ class LabelOrder:
     labels: int  # number of labels that the order is computed from
 
     @classmethod
-    def of(
-        cls, unlabelled: ToLabel, source_labels: pd.DataFrame, given: pd.DataFrame, counting: Rule
+    def from_labels(
+        cls,
+        unlabelled: LabelCandidates,
+        source_labels: pd.DataFrame,
+        given_labels: pd.DataFrame,
+        counting: Rule,
     ) -> LabelOrder:
         """Return the order by the labels of the source and those given here."""
-        labels = pd.concat([source_labels, given], ignore_index=True)
-        identifiers = unlabelled.labelled(labels, counting).identifiers()
-        settled = {*identifiers, *consensus(source_labels, counting).dropna().index}
+        labels = pd.concat([source_labels, given_labels], ignore_index=True)
+        identifiers = unlabelled.with_labels(labels, counting).ordered_identifiers()
+        settled = {*identifiers, *consensus_status(source_labels, counting).dropna().index}
         others = unlabelled.comparisons["comparison_id"]
-        return cls([*identifiers, *others[~others.isin(settled)]], len(given))
+        return cls([*identifiers, *others[~others.isin(settled)]], len(given_labels))
 
 
 @dataclass
@@ -134,34 +140,36 @@ class Background(Generic[T]):
 
     name: str  # of the computation, for the log
     value: T | None = None  # the last result; None before the first
-    trouble: str = ""  # why the last computation failed; empty if it did not
+    failure: str = ""  # why the last computation failed; empty if it did not
     state: Hashable = None  # the state that `value` or `trouble` belongs to
     _thread: Thread | None = None
     _lock: Lock = field(default_factory=Lock)
 
-    def of(self, state: Hashable, compute: Callable[[], T]) -> T | None:
+    def latest_value(self, state: Hashable, compute: Callable[[], T]) -> T | None:
         """Return the last result; if it belongs to another state, start to compute the next one."""
         with self._lock:
             if self.state != state and self._thread is None:
-                self._thread = Thread(target=self._run, args=(state, compute), name=self.name, daemon=True)
+                self._thread = Thread(
+                    target=self._run_computation, args=(state, compute), name=self.name, daemon=True
+                )
                 self._thread.start()
         return self.value
 
-    def wait(self, seconds: float) -> None:
+    def wait_until_done(self, seconds: float) -> None:
         """Wait until the current computation ends, `seconds` at most."""
         if (thread := self._thread) is not None:
             thread.join(seconds)
 
-    def _run(self, state: Hashable, compute: Callable[[], T]) -> None:
-        trouble = ""
+    def _run_computation(self, state: Hashable, compute: Callable[[], T]) -> None:
+        failure = ""
         try:
             self.value = compute()
         except InputError as exc:
-            trouble = str(exc)
+            failure = str(exc)
         except Exception as exc:
             LOG.exception("%s failed", self.name)
-            trouble = f"{self.name} failed ({type(exc).__name__}); the server's log says more"
-        self.trouble, self.state, self._thread = trouble, state, None
+            failure = f"{self.name} failed ({type(exc).__name__}); the server's log says more"
+        self.failure, self.state, self._thread = failure, state, None
 
 
 class LabelPool:
@@ -176,13 +184,13 @@ class LabelPool:
 
     def __init__(self, source: Path | None, model: HotReloadingModel | None = None) -> None:
         self.source, self._model = source, model
-        self._offered = Background[Offered]("reading the comparisons")
+        self._offered = Background[OfferedComparisons]("reading the comparisons")
         self._verdicts = Background[Sequence[Answer]]("judging the comparisons")
-        self._unlabelled = Background[ToLabel]("learning what to label first")
+        self._unlabelled = Background[LabelCandidates]("learning what to label first")
         self._order = Background[LabelOrder]("ordering what to label first")
         self._counting: Rule = "majority"
 
-    def identifier(self, name: str) -> str | None:
+    def find_identifier(self, name: str) -> str | None:
         """Return the comparison_id of an offered comparison, after the source is read; None without one.
 
         `name`: the comparison_id, or the key of the comparison in addresses.
@@ -190,82 +198,91 @@ class LabelPool:
         """
         if self.source is None:
             return None
-        self._read(self.source)
-        self._offered.wait(PATIENCE)
+        self._read_source(self.source)
+        self._offered.wait_until_done(PATIENCE)
         offered = self._offered.value
         if offered is None:
-            raise InputError(self._offered.trouble or "they are being read")
-        row = offered.places.get(name, offered.by_key.get(name))
+            raise InputError(self._offered.failure or "they are being read")
+        row = offered.positions.get(name, offered.by_key.get(name))
         return None if row is None else offered.named.identifiers[row]
 
-    def offered(self) -> Offered:
+    def offered_comparisons(self) -> OfferedComparisons:
         """Return the comparisons.
 
         Raises RefusedError with status 404 without a source, 503 until it is read or if it cannot be read.
         """
         if self.source is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, _NONE)
-        offered = self._read(self.source)
+        offered = self._read_source(self.source)
         if offered is None:
-            detail = self._offered.trouble or "the comparisons are being read"
-            headers = None if self._offered.trouble else {"retry-after": "1"}
+            detail = self._offered.failure or "the comparisons are being read"
+            headers = None if self._offered.failure else {"retry-after": "1"}
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers)
         return offered
 
-    def verdicts(self) -> Sequence[Answer] | None:
+    def offered_verdicts(self) -> Sequence[Answer] | None:
         """Return the verdicts on all comparisons: empty without a model, None while they are computed.
 
-        Raises as `offered`.
+        Raises as `offered_comparisons`.
         """
-        offered, served = self.offered(), self._served()
+        offered, served = self.offered_comparisons(), self._served_model()
 
-        def compute() -> Sequence[Answer]:
-            return () if served is None else judged(offered.named, served).answers.tolist()
+        def compute_verdicts() -> Sequence[Answer]:
+            return () if served is None else judge_sides(offered.named, served).answers.tolist()
 
-        return self._verdicts.of(_identity(served), compute)
+        return self._verdicts.latest_value(_model_identity(served), compute_verdicts)
 
-    def judgement(self, rows: Ints) -> Judgement | None:
-        """Return the judgement of some comparisons; None without a model. Raises as `offered`."""
-        served = self._served()
-        return None if served is None else judged(self.offered().part(rows), served)
+    def judge_rows(self, rows: Ints) -> Judgement | None:
+        """Return the judgement of some comparisons; None without a model. Raises as `offered_comparisons`."""
+        served = self._served_model()
+        return (
+            None
+            if served is None
+            else judge_sides(self.offered_comparisons().select_comparisons(rows), served)
+        )
 
-    def order(self, given: pd.DataFrame, *, anew: bool = False) -> LabelOrder | None:
+    def labelling_order(
+        self, given_labels: pd.DataFrame, *, use_all_labels: bool = False
+    ) -> LabelOrder | None:
         """Return the labelling order; None until the first one is computed.
 
-        `given`: labels given here, with the columns of `data.comparisons.tables`.
-        `anew`: use every label; else up to `EVERY` new ones may be ignored.
+        `given_labels`: labels given here, with the columns of `data.comparisons.tables`.
+        `use_all_labels`: use every label; else up to `EVERY` new ones may be ignored.
         """
-        offered, served = self.offered(), self._served()
-        unlabelled = self._unlabelled.of(
-            _identity(served), lambda: ToLabel.of(offered.tables, served, self._counting)
+        offered, served = self.offered_comparisons(), self._served_model()
+        unlabelled = self._unlabelled.latest_value(
+            _model_identity(served),
+            lambda: LabelCandidates.from_tables(offered.tables, served, self._counting),
         )
         if unlabelled is None:
             return None
-        before, labels = self._order.value, len(given)
-        if before is not None and not anew and abs(labels - before.labels) < EVERY:
+        before, labels = self._order.value, len(given_labels)
+        if before is not None and not use_all_labels and abs(labels - before.labels) < EVERY:
             labels = before.labels
-        compute = partial(LabelOrder.of, unlabelled, offered.tables.labels, given, self._counting)
-        return self._order.of((_identity(served), labels), compute)
+        compute = partial(
+            LabelOrder.from_labels, unlabelled, offered.tables.labels, given_labels, self._counting
+        )
+        return self._order.latest_value((_model_identity(served), labels), compute)
 
-    def troubles(self) -> list[str]:
+    def failure_reasons(self) -> list[str]:
         """Return why computations failed."""
         computations = (self._verdicts, self._unlabelled, self._order)
-        return [computation.trouble for computation in computations if computation.trouble]
+        return [computation.failure for computation in computations if computation.failure]
 
-    def _read(self, source: Path) -> Offered | None:
-        def read() -> Offered:
-            self._counting = rule_under(project_root())
-            return Offered.read(source, self._counting)
+    def _read_source(self, source: Path) -> OfferedComparisons | None:
+        def read_offered() -> OfferedComparisons:
+            self._counting = consensus_rule(project_root())
+            return OfferedComparisons.read(source, self._counting)
 
-        return self._offered.of(source, read)
+        return self._offered.latest_value(source, read_offered)
 
-    def _served(self) -> Judge | None:
+    def _served_model(self) -> Judge | None:
         try:
-            served: Judge | None = None if self._model is None else self._model.get()
+            served: Judge | None = None if self._model is None else self._model.ensure_loaded()
         except InputError:
             return None
         return served
 
 
-def _identity(served: Judge | None) -> tuple[str, str]:
+def _model_identity(served: Judge | None) -> tuple[str, str]:
     return ("", "") if served is None else (served.ref.uri, served.ref.version)

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.pair import counted
+from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import FIVE_NUMBERS
 from serving.comparisons.judge import Judgement, Verdict
-from serving.comparisons.labelling.offered import Ints, Offered, OfferedReport
+from serving.comparisons.labelling.offered import Ints, OfferedComparisons, OfferedReport
 from serving.comparisons.labelling.pool import HIDDEN, GivenVote, Reader
 from serving.models import ModelRef
 from serving.reports.verdict_lines import ANSWERS, Answer
@@ -45,7 +45,7 @@ class ChangeCell(NamedTuple):
     @property
     def configuration(self) -> str:
         """The configuration in words."""
-        return counted(self.threads, "thread")
+        return number_with_noun(self.threads, "thread")
 
     @property
     def text(self) -> str:
@@ -64,7 +64,7 @@ class ChangeCell(NamedTuple):
         return f"{side}-{strength}" if strength else "same"
 
 
-def changes(sides: Sides) -> Iterator[ChangeCell]:
+def change_cells(sides: Sides) -> Iterator[ChangeCell]:
     """Yield the change of every configuration, in the order of the sides."""
     before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -110,19 +110,19 @@ class BoxDrawing:
     ticks: Sequence[tuple[float, str]]  # positions and numbers of the scale, in percent of the width
 
     @classmethod
-    def of(cls, sides: Sides) -> BoxDrawing:
+    def from_sides(cls, sides: Sides) -> BoxDrawing:
         """Draw the sides of one comparison."""
         rows = range(len(sides.threads))
-        shares = [_shares(sides, row, five[row]) for _, _, five in sides.both for row in rows]
-        scale = _ShareScale.of(np.array(shares).reshape(-1, len(FIVE_NUMBERS)))
+        shares = [_shares_of_median(sides, row, five[row]) for _, _, five in sides.both_sides for row in rows]
+        scale = _ShareScale.from_boxes(np.array(shares).reshape(-1, len(FIVE_NUMBERS)))
         pairs = []
-        for row, cell in enumerate(changes(sides)):
-            baseline, target = (_box(sides, row, side, scale) for side in sides.both)
-            before, after = (number(five[row, 2]) for _, _, five in sides.both)
+        for row, cell in enumerate(change_cells(sides)):
+            baseline, target = (_side_box(sides, row, side, scale) for side in sides.both_sides)
+            before, after = (format_number(five[row, 2]) for _, _, five in sides.both_sides)
             pairs.append(ConfigurationBoxes(cell, baseline, target, (before, after)))
         step = next((step for step in _STEPS if (scale.high - scale.low) / step < _TICKS), _STEPS[-1])
         numbers = range(int(np.ceil(scale.low / step)), int(np.floor(scale.high / step)) + 1)
-        ticks = [(scale.position(count * step), _percent(count * step)) for count in numbers]
+        ticks = [(scale.scale_position(count * step), _percent_text(count * step)) for count in numbers]
         return cls(pairs, ticks)
 
 
@@ -131,7 +131,7 @@ class _ShareScale(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, five: Floats) -> _ShareScale:
+    def from_boxes(cls, five: Floats) -> _ShareScale:
         """Return a scale for all boxes, shape (n_boxes, 5), and for their whiskers unless these are long."""
         finite = np.sort(five[np.isfinite(five).all(axis=1)], axis=1)
         if not len(finite):
@@ -141,37 +141,39 @@ class _ShareScale(NamedTuple):
         high = np.minimum(finite[:, 4], finite[:, 3] + reach).max()
         return cls(max(-_MOST, min(low, -_LEAST)), min(_MOST, max(high, _LEAST)))
 
-    def position(self, share: float) -> float:
+    def scale_position(self, share: float) -> float:
         """Return the position of a change in percent of the width; outside of the scale, that of its end."""
         inside = min(max(share, self.low), self.high)
         return round(_MARGIN + (100 - 2 * _MARGIN) * (inside - self.low) / (self.high - self.low), 2)
 
 
-def _percent(share: float) -> str:
+def _percent_text(share: float) -> str:
     return f"{100 * share:+.3g} %".replace("-", "\N{MINUS SIGN}") if share else "0"
 
 
-def _shares(sides: Sides, row: int, values: Floats) -> Floats:
+def _shares_of_median(sides: Sides, row: int, values: Floats) -> Floats:
     """Return values as changes of the baseline's median of a configuration; negative is worse."""
     median = sides.baseline_five[row, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         return np.asarray(sides.sign[row] * (values - median) / np.abs(median))
 
 
-def _box(sides: Sides, row: int, side: tuple[str, Samples, Floats], scale: _ShareScale) -> SideBox | None:
-    name, samples, numbers = side[0], side[1].at(row), side[2][row]
-    shares = _shares(sides, row, numbers)
+def _side_box(
+    sides: Sides, row: int, side: tuple[str, Samples, Floats], scale: _ShareScale
+) -> SideBox | None:
+    name, samples, numbers = side[0], side[1].samples_of_row(row), side[2][row]
+    shares = _shares_of_median(sides, row, numbers)
     if not np.isfinite(shares).all():
         return None
-    dots = _shares(sides, row, samples) if len(samples) <= _DOTS else np.zeros(0)
-    low, q1, median, q3, high = map(number, numbers)
+    dots = _shares_of_median(sides, row, samples) if len(samples) <= _DOTS else np.zeros(0)
+    low, q1, median, q3, high = map(format_number, numbers)
     count = f", {len(samples)} samples" if len(samples) else ""
     words = f"{name}: median {median}, quartiles {q1} and {q3}, from {low} to {high}{count}"
-    five, places = (tuple(map(scale.position, values.tolist())) for values in (shares, dots))
-    return SideBox(five, places, words)
+    five, positions = (tuple(map(scale.scale_position, values.tolist())) for values in (shares, dots))
+    return SideBox(five, positions, words)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return a measured value as text with five digits and separated thousands."""
     if not np.isfinite(value):
         return "\N{EN DASH}"
@@ -189,15 +191,15 @@ class Heading:
     shown: bool
 
     @classmethod
-    def of(cls, offered: Offered, report: OfferedReport, reader: Reader) -> Heading:
+    def from_report(cls, offered: OfferedComparisons, report: OfferedReport, reader: Reader) -> Heading:
         """Return the heading of a report for a reader."""
         rows, named = report.rows.tolist(), offered.named
-        shown = all(reader.sees(named.identifiers[row]) for row in rows)
+        shown = all(reader.may_see(named.identifiers[row]) for row in rows)
         machine, benchmarks = report.machine, {named.benchmarks[row] for row in rows}
         if not shown:
-            machine = offered.masked(machine, rows[0])
-            benchmarks = {offered.masked(benchmark, rows[0]) for benchmark in benchmarks}
-        return cls(report.title(shown=shown), machine, sorted(benchmarks), shown)
+            machine = offered.mask_name(machine, rows[0])
+            benchmarks = {offered.mask_name(benchmark, rows[0]) for benchmark in benchmarks}
+        return cls(report.report_title(shown=shown), machine, sorted(benchmarks), shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,29 +216,33 @@ class ContentsLine:
     open: int  # unlabelled comparisons; if the reader sees everything, without those that the model passes
 
     @classmethod
-    def of(
-        cls, offered: Offered, report: OfferedReport, answers: Sequence[Answer] | None, reader: Reader
+    def from_report(
+        cls,
+        offered: OfferedComparisons,
+        report: OfferedReport,
+        answers: Sequence[Answer] | None,
+        reader: Reader,
     ) -> ContentsLine:
         """Return the entry of a report; `answers`: the verdicts on all comparisons."""
-        rows, given = report.rows.tolist(), reader.given
+        rows, labels = report.rows.tolist(), reader.labels
         names = {row: offered.named.identifiers[row] for row in rows}
         unlabelled = [
-            row for row, name in names.items() if not given.is_decided(name) and name not in offered.labels
+            row for row, name in names.items() if not labels.is_decided(name) and name not in offered.labels
         ]
         fails, unsure = (
             sum(answers[row] == answer for row in rows) if answers else None for answer in ("fail", "unsure")
         )
         return cls(
             report=report,
-            heading=Heading.of(offered, report, reader),
+            heading=Heading.from_report(offered, report, reader),
             fails=fails,
             unsure=unsure,
             labelled=len(rows) - len(unlabelled),
-            undecided=sum(names[row] in given.votes for row in unlabelled),
+            undecided=sum(names[row] in labels.votes for row in unlabelled),
             open=sum(not answers or answers[row] in {"fail", "unsure"} for row in unlabelled),
         )
 
-    def has(self, text: str, operations: Iterable[str]) -> bool:
+    def contains_text(self, text: str, operations: Iterable[str]) -> bool:
         """Return whether the entry or the name of an operation contains a text, ignoring case."""
         names = (self.heading.title, self.heading.machine, *self.heading.benchmarks, *operations)
         return any(text.casefold() in name.casefold() for name in names)
@@ -263,21 +269,21 @@ class ReportRow:
         return len(ANSWERS) if self.verdict is None else ANSWERS.index(self.verdict)
 
 
-def rows_of(
-    offered: Offered, rows: Ints, verdicts: Mapping[int, Verdict], reader: Reader
+def report_rows(
+    offered: OfferedComparisons, rows: Ints, verdicts: Mapping[int, Verdict], reader: Reader
 ) -> Iterator[ReportRow]:
     """Yield some comparisons as rows of a report.
 
     `verdicts`: the model's verdicts that the reader may see, by row.
     """
-    named, sides = offered.named, offered.part(rows).sides
-    cells = changes(sides)
+    named, sides = offered.named, offered.select_comparisons(rows).sides
+    cells = change_cells(sides)
     for row, count in zip(rows.tolist(), sides.per_comparison.tolist(), strict=True):
         name = named.identifiers[row]
-        shown, verdict = reader.sees(name), verdicts.get(row)
+        shown, verdict = reader.may_see(name), verdicts.get(row)
         benchmark, operation = named.benchmarks[row], named.operations[row]
         if not shown:
-            benchmark, operation = (offered.masked(text, row) for text in (benchmark, operation))
+            benchmark, operation = (offered.mask_name(text, row) for text in (benchmark, operation))
         source = offered.labels.get(name, "")
         yield ReportRow(
             key=offered.keys[row],
@@ -287,9 +293,9 @@ def rows_of(
             shown=shown,
             verdict=None if verdict is None else verdict.verdict,
             probability=None if verdict is None else verdict.probability,
-            votes=reader.votes(name),
+            votes=reader.visible_votes(name),
             source=source if shown or not source else HIDDEN,
-            answer=reader.answer(name),
+            answer=reader.reader_label(name),
         )
 
 
@@ -309,8 +315,14 @@ class ShownComparison:
     model: ModelRef | None
 
     @classmethod
-    def of(
-        cls, offered: Offered, place: int, judgement: Judgement | None, reader: Reader, *, versions: bool
+    def from_row(
+        cls,
+        offered: OfferedComparisons,
+        place: int,
+        judgement: Judgement | None,
+        reader: Reader,
+        *,
+        versions: bool,
     ) -> ShownComparison:
         """Return the comparison of a row.
 
@@ -318,16 +330,16 @@ class ShownComparison:
         `versions`: whether the versions may be shown.
         """
         rows = np.array([place])
-        sides, report = offered.part(rows).sides, offered.report_of(place)
+        sides, report = offered.select_comparisons(rows).sides, offered.report_of(place)
         verdict = None if judgement is None else judgement.verdicts[0]
         return cls(
-            row=next(rows_of(offered, rows, {} if verdict is None else {place: verdict}, reader)),
+            row=next(report_rows(offered, rows, {} if verdict is None else {place: verdict}, reader)),
             report=report,
-            title=report.title(shown=versions),
-            machine=report.machine if versions else offered.masked(report.machine, place),
+            title=report.report_title(shown=versions),
+            machine=report.machine if versions else offered.mask_name(report.machine, place),
             unit=offered.units[place],
             better="lower" if len(sides.sign) and sides.sign[0] < 0 else "higher",
-            drawing=BoxDrawing.of(sides),
+            drawing=BoxDrawing.from_sides(sides),
             verdict=verdict,
             model=None if judgement is None else judgement.model,
         )

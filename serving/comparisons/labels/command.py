@@ -17,29 +17,34 @@ from numpy.typing import NDArray
 
 from data.comparisons import formats
 from data.comparisons.labels import label_csv
-from data.comparisons.labels.consensus import Rule, consensus, disagreements, people
-from data.comparisons.labels.label_store import LabelStore, move_in, moved_out
+from data.comparisons.labels.consensus import (
+    Rule,
+    annotator_reliability,
+    consensus_status,
+    disputed_comparisons,
+)
+from data.comparisons.labels.label_store import LabelStore, export_label_table, import_label_table
 from data.comparisons.sides import Sides
-from data.comparisons.tables import ComparisonTables, versions
-from data.comparisons.validity import unusable
-from data.errors import InputError, visible
-from data.paths import Places
+from data.comparisons.tables import ComparisonTables, version_ranges
+from data.comparisons.validity import unusable_reasons
+from data.errors import InputError, escape_invisible
+from data.paths import FamilyPaths
 from data.tables.cells import written_csv
 from data.tables.problems import Problems
-from features.comparisons.vectors import FEATURES, vectors
-from serving.answering import tell_skipped, write
+from features.comparisons.vectors import FEATURES, feature_vectors
+from serving.answering import print_skipped, write_output
 from serving.comparisons.command import read_source
-from serving.comparisons.evaluated import EvaluatedComparisons, rule_under
-from serving.comparisons.labels.endpoints import default_address, ingested
-from serving.comparisons.model import Judge, load
-from serving.comparisons.xml.report import written
-from serving.reports.text_tables import tabulated
-from training.comparisons.label_review import UNLABELLED, Pool, Suspect, next_to_label, suspects
+from serving.comparisons.evaluated import EvaluatedComparisons, consensus_rule
+from serving.comparisons.labels.endpoints import default_address, ingested_directory
+from serving.comparisons.model import Judge, load_judge
+from serving.comparisons.xml.report import write_comparisons
+from serving.reports.text_tables import text_table
+from training.comparisons.label_review import UNLABELLED, Pool, Suspect, next_to_label, suspected_labels
 
 #: Most suspects on the report page.
 _MOST = 20
 #: Columns of the comparisons to label next.
-NEXT = ("comparison_id", "benchmark", "operation", "machine", "versions", "probability", "why")
+NEXT = ("comparison_id", "benchmark", "operation", "machine", "versions", "probability", "reason")
 #: Most disagreements in a table; JSON has all.
 _SHOWN = 20
 #: Formats of numbers in tables.
@@ -53,38 +58,38 @@ _NUMBERS = {
 Form = Literal["csv", "xml", "tables"]
 
 
-def doubts(evaluated: EvaluatedComparisons) -> dict[str, Any]:
+def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
     """Return doubtful labels by the out-of-fold verdicts on whole operations.
 
     Keys: the first ``suspects``, ``many``, their number, ``people``, the reliability of annotators, and
     ``divided``, the number of comparisons with disagreeing annotators.
     """
-    rows, labels = _suspects(evaluated), evaluated.tables.labels
-    status = consensus(labels, evaluated.rule)
+    rows, labels = _find_suspects(evaluated), evaluated.tables.labels
+    status = consensus_status(labels, evaluated.rule)
     return {
         "suspects": rows[:_MOST],
         "many": len(rows),
-        "people": people(labels, status).to_dict("records"),
-        "divided": len(disagreements(labels, status)),
+        "people": annotator_reliability(labels, status).to_dict("records"),
+        "divided": len(disputed_comparisons(labels, status)),
     }
 
 
-def _suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
-    verdicts: pd.DataFrame = evaluated.of("grouped", "model")
-    return suspects(verdicts, evaluated.metrics.champion, evaluated.tables.labels)
+def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
+    verdicts: pd.DataFrame = evaluated.select_verdicts("grouped", "model")
+    return suspected_labels(verdicts, evaluated.metrics.champion, evaluated.tables.labels)
 
 
 def counts(root: Path = Path()) -> dict[str, int]:
     """Return the number of training labels by status; empty before the pipeline has run."""
-    file = Places("comparisons", root).interim / "labels.parquet"
+    file = FamilyPaths("comparisons", root).interim / "labels.parquet"
     if not file.is_file():
         return {}
     labels = ComparisonTables.SPECS["labels"].read(file)
-    return consensus(labels, rule_under(root)).value_counts().to_dict()
+    return consensus_status(labels, consensus_rule(root)).value_counts().to_dict()
 
 
 @dataclass(frozen=True)
-class ToLabel:
+class LabelCandidates:
     """Comparisons that can be judged, with the pool for active learning."""
 
     comparisons: pd.DataFrame  # as the table, and ``versions``
@@ -92,41 +97,47 @@ class ToLabel:
     probability: NDArray[np.float64]  # shape (n_comparisons,), the champion's; NaN without one
 
     @classmethod
-    def of(cls, tables: ComparisonTables, served: Judge | None, counting: Rule = "majority") -> ToLabel:
+    def from_tables(
+        cls, tables: ComparisonTables, served: Judge | None, counting: Rule = "majority"
+    ) -> LabelCandidates:
         """Compute the features of the comparisons that can be judged; `counting` aggregates labels."""
-        usable = unusable(tables) == ""
-        comparisons = tables.comparisons.assign(versions=versions(tables))[usable].reset_index(drop=True)
-        sides = Sides.of(ComparisonTables(tables.results, comparisons, tables.labels))
-        x = vectors(sides)
+        usable = unusable_reasons(tables) == ""
+        comparisons = tables.comparisons.assign(versions=version_ranges(tables))[usable].reset_index(
+            drop=True
+        )
+        sides = Sides.from_tables(ComparisonTables(tables.results, comparisons, tables.labels))
+        x = feature_vectors(sides)
         groups = (comparisons["benchmark"] + "/" + comparisons["operation"]).to_numpy(np.str_)
         if served is None:
             probability = np.full(len(comparisons), np.nan)
             suspicion = -np.nan_to_num(x[:, FEATURES.index("rank_z_min")])
         else:
-            probability = suspicion = served.model.judged(sides)
-        pool = Pool(x, _classes(comparisons, tables.labels, counting), groups, suspicion)
+            probability = suspicion = served.model.predict_uncleaned(sides)
+        pool = Pool(x, _label_classes(comparisons, tables.labels, counting), groups, suspicion)
         return cls(comparisons, pool, probability)
 
-    def labelled(self, labels: pd.DataFrame, counting: Rule) -> ToLabel:
+    def with_labels(self, labels: pd.DataFrame, counting: Rule) -> LabelCandidates:
         """Return a copy with `labels` replaced."""
-        return replace(self, pool=replace(self.pool, y=_classes(self.comparisons, labels, counting)))
+        return replace(self, pool=replace(self.pool, y=_label_classes(self.comparisons, labels, counting)))
 
-    def identifiers(self) -> Sequence[str]:
+    def ordered_identifiers(self) -> Sequence[str]:
         """Return the ids of all unlabelled comparisons, the next to label first."""
         rows = next_to_label(self.pool, len(self.comparisons))
         return self.comparisons["comparison_id"].iloc[rows].tolist()
 
-    def first(self, n: int) -> pd.DataFrame:
+    def first_candidates(self, n: int) -> pd.DataFrame:
         """Return the next `n` comparisons to label, with the columns `NEXT`."""
         rows = next_to_label(self.pool, n)
         has_fails = bool((self.pool.y == 1).any())
-        why = "a model of the labels so far is unsure" if has_fails else "most suspicious, or drawn at random"
-        chosen = self.comparisons.iloc[rows].assign(probability=self.probability[rows], why=why)
+        reason = (
+            "a model of the labels so far is unsure" if has_fails else "most suspicious, or drawn at random"
+        )
+        chosen = self.comparisons.iloc[rows].assign(probability=self.probability[rows], why=reason)
         return chosen[[*NEXT]].reset_index(drop=True)
 
 
-def _classes(comparisons: pd.DataFrame, labels: pd.DataFrame, counting: Rule) -> NDArray[np.int64]:
-    status = comparisons["comparison_id"].map(consensus(labels, counting))
+def _label_classes(comparisons: pd.DataFrame, labels: pd.DataFrame, counting: Rule) -> NDArray[np.int64]:
+    status = comparisons["comparison_id"].map(consensus_status(labels, counting))
     return np.select([status == "fail", status == "pass"], [1, 0], UNLABELLED).astype(np.int64)
 
 
@@ -139,15 +150,18 @@ def import_labels(
     """
     problems = Problems(keep_going)
     if source.suffix == ".csv":
-        labels = label_csv.read(source, problems)
+        labels = label_csv.read_labels(source, problems)
     else:
-        labels = read_source(formats.sniff(source), [source], problems).labels
-    tell_skipped(problems.skipped)
+        labels = read_source(formats.recognise_format(source), [source], problems).labels
+    print_skipped(problems.skipped)
     with closing(LabelStore.open(address or default_address())) as store:
-        moved = move_in(labels, store, by)
-    line = f"{moved.added} labels added, {moved.known} were there"
-    if moved.nobodys:
-        line += f"; {moved.nobodys} are settled, no person's, and stay with their data (--by NAME takes them)"
+        moved = import_label_table(labels, store, by)
+    line = f"{moved.added} labels added, {moved.already_stored} were there"
+    if moved.unattributed:
+        line += (
+            f"; {moved.unattributed} are settled, no person's, and stay with their data (--by NAME "
+            "takes them)"
+        )
     sys.stdout.write((json.dumps(asdict(moved)) if as_json else line) + "\n")
     return 0
 
@@ -161,7 +175,7 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
     Raises InputError if the store does not answer, the comparisons cannot be read, or labels would be lost.
     """
     with closing(LabelStore(address or default_address())) as store:
-        store.look()
+        store.check_reachable()
         if form == "csv":
             count = _write_csv(store, source, output)
         else:
@@ -170,23 +184,25 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
             if form == "tables":
                 tables.write(output)
             else:
-                status = tables.comparisons["comparison_id"].map(consensus(tables.labels, rule_under()))
-                write(written(tables, status.fillna("").tolist()), output)
+                status = tables.comparisons["comparison_id"].map(
+                    consensus_status(tables.labels, consensus_rule())
+                )
+                write_output(write_comparisons(tables, status.fillna("").tolist()), output)
     sys.stdout.write(f"{count} labels -> {output}\n")
     return 0
 
 
 def _write_csv(store: LabelStore, source: Path | None, output: Path) -> int:
     """Write ``labels.csv``, of the comparisons of a source if one is given; return the number of labels."""
-    labels = moved_out(store)
+    labels = export_label_table(store)
     if source is not None:
-        identifiers = _read(source).comparisons["comparison_id"]
+        identifiers = _read_tables(source).comparisons["comparison_id"]
         labels = labels[labels["comparison_id"].isin(identifiers)]
     file = output / label_csv.FILE if output.is_dir() else output
     if file.exists():
         # labels that exist only in this file must not be lost
         keys = ["comparison_id", "annotator"]
-        before, stored = label_csv.read(file, Problems()), store.last()
+        before, stored = label_csv.read_labels(file, Problems()), store.last_labels()
         lost = ~pd.MultiIndex.from_frame(before[keys]).isin(pd.MultiIndex.from_frame(stored[keys]))
         if lost.any():
             problem = (
@@ -196,16 +212,16 @@ def _write_csv(store: LabelStore, source: Path | None, output: Path) -> int:
     times = labels["labelled_at"].map(lambda at: "" if pd.isna(at) else at.isoformat())
     columns = ["comparison_id", "status", "annotator", "labelled_at"]
     # as bytes: identifiers stay unchanged, so that labels find their comparisons
-    write(written_csv(labels.assign(labelled_at=times)[columns]).encode(), file)
+    write_output(written_csv(labels.assign(labelled_at=times)[columns]).encode(), file)
     return len(labels)
 
 
 def _labelled_tables(store: LabelStore, source: Path | None) -> ComparisonTables:
-    place = source or ingested()
+    place = source or ingested_directory()
     if place is None:
         raise InputError("--comparisons SOURCE is missing; expected the comparisons of the labels")
-    tables = _read(Path(place))
-    labels = moved_out(store, tables.labels)
+    tables = _read_tables(Path(place))
+    labels = export_label_table(store, tables.labels)
     return replace(tables, labels=labels[labels["comparison_id"].isin(tables.comparisons["comparison_id"])])
 
 
@@ -216,60 +232,60 @@ def give_next(
 
     Raises InputError if the source cannot be read, or the named model does not exist.
     """
-    tables = _read(source, keep_going=keep_going)
+    tables = _read_tables(source, keep_going=keep_going)
     try:
-        served = load(uri)
+        served = load_judge(uri)
     except InputError:
         if uri is not None:
             raise
         served = None
-    chosen = ToLabel.of(tables, served, rule_under()).first(number)
+    chosen = LabelCandidates.from_tables(tables, served, consensus_rule()).first_candidates(number)
     if output is None:
         return _print_table(chosen, as_json=as_json)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     blank = chosen.assign(status="", annotator="", labelled_at=now)
-    about = blank[["operation", "versions", "why"]].map(
-        lambda value: visible(value) if isinstance(value, str) else value
+    about = blank[["operation", "versions", "reason"]].map(
+        lambda value: escape_invisible(value) if isinstance(value, str) else value
     )
     columns = ["comparison_id", "status", "annotator", "labelled_at"]
     # as bytes: identifiers stay unchanged, so that labels find their comparisons
-    write(written_csv(blank[columns].join(about)).encode(), output)
+    write_output(written_csv(blank[columns].join(about)).encode(), output)
     return 0
 
 
 def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
     """Print doubtful labels; return the exit code. InputError if the stages' files do not exist."""
-    labels = _suspects(EvaluatedComparisons.read(project))
+    labels = _find_suspects(EvaluatedComparisons.read(project))
     rows = pd.DataFrame([asdict(suspect) for suspect in labels[:number]])
     if len(rows) and not as_json:
-        rows["why"] = rows["why"].map("; ".join)
+        rows["reason"] = rows["reason"].map("; ".join)
     return _print_table(rows, f"{len(labels)} labels to look at again", as_json=as_json)
 
 
 def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     """Print the reliability and the disagreements of annotators; InputError if `source` cannot be read."""
-    labels = _read(source, keep_going=keep_going).labels
-    status = consensus(labels, rule_under())
-    annotators, divided = people(labels, status), disagreements(labels, status)
+    labels = _read_tables(source, keep_going=keep_going).labels
+    status = consensus_status(labels, consensus_rule())
+    annotators, divided = annotator_reliability(labels, status), disputed_comparisons(labels, status)
     if as_json:
         tables = {"people": annotators, "disagreements": divided}
         content = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
-        write(json.dumps(content, indent=2) + "\n", None)
+        write_output(json.dumps(content, indent=2) + "\n", None)
         return 0
     if annotators.empty:
-        write("No comparison is labelled by two people.\n", None)
+        write_output("No comparison is labelled by two people.\n", None)
         return 0
     _print_table(annotators, "how reliable people are (Dawid and Skene)")
     return _print_table(divided.head(_SHOWN), f"{len(divided)} comparisons on which they don't agree")
 
 
-def _read(source: Path, *, keep_going: bool = False) -> ComparisonTables:
-    return read_source(formats.sniff(source), [source], Problems(keep_going))
+def _read_tables(source: Path, *, keep_going: bool = False) -> ComparisonTables:
+    return read_source(formats.recognise_format(source), [source], Problems(keep_going))
 
 
 def _print_table(table: pd.DataFrame, caption: str | None = None, *, as_json: bool = False) -> int:
     if as_json:
-        write(table.to_json(orient="records", indent=2) + "\n", None)
+        write_output(table.to_json(orient="records", indent=2) + "\n", None)
         return 0
     columns = list(table.columns)
     rows = [
@@ -279,5 +295,5 @@ def _print_table(table: pd.DataFrame, caption: str | None = None, *, as_json: bo
         ]
         for row in table.to_numpy()
     ]
-    write(tabulated(columns, rows, numbers=_NUMBERS, caption=caption), None)
+    write_output(text_table(columns, rows, numbers=_NUMBERS, caption=caption), None)
     return 0

@@ -20,22 +20,22 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from data.comparisons.labels.label_store import (
     AT_ONCE,
     Added,
-    AwayError,
-    GivenLabel,
+    IncompatibleStoreError,
     KeyTakenError,
     LabelStore,
-    NewerError,
+    NewLabel,
     Status,
-    TooManyError,
+    TooManyLabelsError,
+    UnreachableError,
 )
 from data.comparisons.tables import CANNOT_TELL, ComparisonTables
 from data.errors import InputError
-from data.paths import Places
+from data.paths import FamilyPaths
 from serving.http import schemas
-from serving.http.authentication import HEADER, holder
+from serving.http.authentication import HEADER, request_token
 from serving.http.bodies import JSON, BareRoute, body_of, media_type_of, request_of
 from serving.http.schemas import RefusedError
-from serving.supply import Options
+from serving.plugins import Options
 from training.registry.champions import project_root
 
 T = TypeVar("T")
@@ -63,17 +63,22 @@ def begun(options: Options) -> Options:
     not an SQLite database, its directory is missing, or the comparisons do not exist. A PostgreSQL server may
     be unavailable.
     """
-    options = {"labels": default_address(), "comparisons": ingested(), "label_rate": RATE, **options}
+    options = {
+        "labels": default_address(),
+        "comparisons": ingested_directory(),
+        "label_rate": RATE,
+        **options,
+    }
     store = LabelStore(options["labels"])
-    file = store.place.file
+    file = store.address.sqlite_file
     if file is not None and not file.absolute().parent.is_dir():
         raise InputError(
             "the directory does not exist; expected one for the store of labels", file=file.parent
         )
     try:
-        store.look()
-    except AwayError as exc:
-        if isinstance(exc, NewerError) or file is not None:
+        store.check_reachable()
+    except UnreachableError as exc:
+        if isinstance(exc, IncompatibleStoreError) or file is not None:
             raise
         STARTUP_LOG.warning("%s; until then, labels are refused", exc)
     finally:
@@ -83,23 +88,23 @@ def begun(options: Options) -> Options:
     return options
 
 
-def ingested() -> str | None:
+def ingested_directory() -> str | None:
     """Return the directory of the project's ingested comparisons; None before the pipeline has run."""
-    directory = Places("comparisons", project_root()).interim
+    directory = FamilyPaths("comparisons", project_root()).interim
     return str(directory) if (directory / "comparisons.parquet").is_file() else None
 
 
-def unseen(app: FastAPI) -> int | None:
+def count_new_labels(app: FastAPI) -> int | None:
     """Return the number of current labels that are not ingested; None if the store does not answer."""
     store: LabelStore | None = app.state.labels
     if store is None:
         return None
     try:
-        current = store.current()
-    except AwayError:
+        current = store.current_labels()
+    except UnreachableError:
         return None
     current = current[current["status"] != CANNOT_TELL]
-    file = Places("comparisons", project_root()).interim / "labels.parquet"
+    file = FamilyPaths("comparisons", project_root()).interim / "labels.parquet"
     try:
         labels = ComparisonTables.SPECS["labels"].read(file)
     except InputError:
@@ -112,7 +117,7 @@ def unseen(app: FastAPI) -> int | None:
 class Labellable(Protocol):
     """Comparisons that may be labelled."""
 
-    def identifier(self, name: str) -> str | None:
+    def find_identifier(self, name: str) -> str | None:
         """Return the comparison_id of a comparison_id or a page's key; None without such a comparison."""
 
 
@@ -202,36 +207,36 @@ class CurrentLabels(BaseModel):
     labels: list[CurrentLabel]
 
 
-class Adding:
+class LabelWriter:
     """Adds the labels of one process to a store, in batches.
 
     `most`: most labels that one person may give in a minute.
     """
 
-    def __init__(self, store: LabelStore, most: int) -> None:
-        self._store, self._most = store, most
+    def __init__(self, store: LabelStore, max_per_minute: int) -> None:
+        self._store, self._max_per_minute = store, max_per_minute
         self._thread = CapacityLimiter(1)
-        self._waiting: list[tuple[GivenLabel, asyncio.Future[Added | Exception]]] = []
+        self._waiting: list[tuple[NewLabel, asyncio.Future[Added | Exception]]] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def add(self, label: GivenLabel) -> Added:
+    async def add_label(self, label: NewLabel) -> Added:
         """Add one label; raises the exceptions of `LabelStore.add_all`."""
         future: asyncio.Future[Added | Exception] = asyncio.get_running_loop().create_future()
         self._waiting.append((label, future))
         if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write())
+            self._writing = asyncio.create_task(self._write_batches())
         added = await future
         if isinstance(added, Exception):
             raise added
         return added
 
-    async def _write(self) -> None:
+    async def _write_batches(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
             labels, futures = zip(*batch, strict=True)
             try:
                 results: Sequence[Added | Exception] = await to_thread.run_sync(
-                    self._store.add_all, labels, self._most, limiter=self._thread
+                    self._store.add_all, labels, self._max_per_minute, limiter=self._thread
                 )
             except Exception as exc:  # noqa: BLE001 - raised in the waiting requests
                 results = [exc] * len(batch)
@@ -241,7 +246,7 @@ class Adding:
                     future.set_result(added)
 
 
-def install(app: FastAPI) -> None:
+def install_endpoints(app: FastAPI) -> None:
     """Add the endpoints to `app`, whose ``state`` has a ``pool``; sets ``labels`` of the ``state``.
 
     ``labels`` is None on a server without a label store.
@@ -249,10 +254,10 @@ def install(app: FastAPI) -> None:
     options = app.state.settings.options
     address = options.get("labels")
     app.state.labels = None if address is None else LabelStore(address)
-    app.state.troubles.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
-    app.add_exception_handler(AwayError, _store_away)
+    app.state.failure_checks.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
+    app.add_exception_handler(UnreachableError, _store_away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
-    handlers = LabelDesk(app, kind, options.get("label_rate") or RATE)
+    handlers = LabelHandlers(app, kind, options.get("label_rate") or RATE)
     comparison = f"{PATH}/{{comparison_id:path}}"
     text = {"type": "string"}
     id_parameter = {
@@ -285,18 +290,18 @@ def install(app: FastAPI) -> None:
             name=f"label_{endpoint.__name__}",
             response_model=answer,
             openapi_extra=described,
-            responses=schemas.responses(*statuses),
+            responses=schemas.refusal_responses(*statuses),
         )
 
 
 @dataclass
-class LabelDesk:
+class LabelHandlers:
     """The handlers of requests about labels."""
 
     app: FastAPI
     kind: type[LabelRequest]  # of requests
-    most: int  # labels that one person may give in a minute
-    adding: Adding | None = None  # created with the first label
+    max_per_minute: int  # labels that one person may give in a minute
+    adding: LabelWriter | None = None  # created with the first label
     #: threads that read the store; separate, so that a store that hangs does not block other requests
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
 
@@ -304,26 +309,26 @@ class LabelDesk:
         """Store a label of a comparison, and return its history."""
         media_type_of(request, [JSON])
         posted = request_of(await body_of(request, LIMIT), self.kind)
-        store = self._store()
-        comparison_id = await self._identifier(request.path_params["comparison_id"])
+        store = self._require_store()
+        comparison_id = await self._find_identifier(request.path_params["comparison_id"])
         model = self.app.state.models.get("model")
         ref = None if model is None or not posted.saw_verdict else model.ref
-        label = GivenLabel(
+        label = NewLabel(
             comparison_id,
             posted.status,
-            _annotator(request, posted),
+            _request_annotator(request, posted),
             posted.key,
             posted.saw_verdict,
             "" if ref is None else f"{ref.name} {ref.version}",
         )
         if self.adding is None:
-            self.adding = Adding(store, self.most)
+            self.adding = LabelWriter(store, self.max_per_minute)
         try:
-            added = await self.adding.add(label)
+            added = await self.adding.add_label(label)
         except KeyTakenError as exc:
             raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
-        except TooManyError as exc:
-            detail = f"{exc}: at most {self.most} labels in a minute"
+        except TooManyLabelsError as exc:
+            detail = f"{exc}: at most {self.max_per_minute} labels in a minute"
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, detail, {"retry-after": _RETRY_QUICK}) from exc
         if added.fresh:
             status, person = label.status or "withdrawn", label.labelled_by
@@ -335,22 +340,22 @@ class LabelDesk:
     async def history(self, request: Request) -> Response:
         """Return all labels of a comparison."""
         comparison_id = request.path_params["comparison_id"]
-        labels = await self._read(partial(self._store().history, comparison_id))
+        labels = await self._read_in_thread(partial(self._require_store().label_history, comparison_id))
         history = [LabelEntry.model_validate(label) for label in labels]
         if not history:
-            await self._identifier(comparison_id)
+            await self._find_identifier(comparison_id)
         return _json_response(LabelHistory(comparison_id=comparison_id, history=history))
 
     async def current(self, _request: Request) -> Response:
         """Return all current labels."""
-        labels = await self._read(self._store().current)
+        labels = await self._read_in_thread(self._require_store().current_labels)
         rows = labels.drop(columns="annotator").to_dict("records")
         return _json_response(CurrentLabels(labels=rows))
 
-    async def _read(self, read: Callable[[], T]) -> T:
+    async def _read_in_thread(self, read: Callable[[], T]) -> T:
         return await to_thread.run_sync(read, limiter=self.threads)
 
-    def _store(self) -> LabelStore:
+    def _require_store(self) -> LabelStore:
         store: LabelStore | None = self.app.state.labels
         if store is None:
             raise RefusedError(
@@ -358,11 +363,13 @@ class LabelDesk:
             )
         return store
 
-    async def _identifier(self, name: str) -> str:
+    async def _find_identifier(self, name: str) -> str:
         """Return the comparison_id of an offered comparison; RefusedError with status 404 without one."""
         pool: Labellable | None = self.app.state.pool
         try:
-            identifier = None if pool is None else await self._read(partial(pool.identifier, name))
+            identifier = (
+                None if pool is None else await self._read_in_thread(partial(pool.find_identifier, name))
+            )
         except InputError as exc:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"the comparisons cannot be read: {exc}"
@@ -372,8 +379,8 @@ class LabelDesk:
         return identifier
 
 
-def _annotator(request: Request, posted: LabelRequest) -> str:
-    token = holder(request.scope)
+def _request_annotator(request: Request, posted: LabelRequest) -> str:
+    token = request_token(request.scope)
     if token is None:
         return posted.labelled_by or ""
     if posted.labelled_by not in {None, token.name}:
@@ -388,4 +395,4 @@ def _json_response(answer: BaseModel) -> Response:
 
 async def _store_away(_request: Request, exc: Exception) -> Response:
     LOG.warning("%s", exc)
-    return schemas.answer(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, {"retry-after": _RETRY_AWAY})
+    return schemas.problem_response(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, {"retry-after": _RETRY_AWAY})

@@ -16,12 +16,12 @@ from data.comparisons.timelines.selection import (
     ChosenRuns,
     MeasuredOperation,
     MeasuredVersions,
-    measured,
+    gather_measurements,
     place_and_time,
 )
 from data.errors import InputError
 from data.tables.problems import Problems
-from features.comparisons.lasting_changes import WANTED, instability, shifts
+from features.comparisons.lasting_changes import WANTED, detectable_change, find_lasting_changes
 from serving.comparisons.timelines.judged import AFTER, BEFORE, Answering, OperationMarks, judged_versions
 
 
@@ -104,7 +104,7 @@ class TimelineJudge:
     note: str = ""  # why there is no judge
 
 
-def assembled(
+def assemble_report(
     chosen: ChosenRuns,
     results: Path,
     way: str,
@@ -121,32 +121,32 @@ def assembled(
     `problems`: collects errors in operations and heat maps.
     `notes`: assumptions made while reading the results.
     `advance`: as of `judged_versions`.
-    Raises InputError as of `data.comparisons.timelines.selection.measured`.
+    Raises InputError as of `data.comparisons.timelines.selection.gather_measurements`.
     """
-    versions = measured(chosen, problems)
+    versions = gather_measurements(chosen, problems)
     operations = versions.operations
     signs = np.array([operation.sign for operation in operations for _ in operation.threads])
-    moved, noise = shifts(versions.five[..., 2], signs)
-    hidden = instability(versions.five, versions.counts.astype(np.float64), noise)
-    marks = [OperationMarks.none(len(chosen.versions)) for _ in operations]
+    moved, noise = find_lasting_changes(versions.five[..., 2], signs)
+    hidden = detectable_change(versions.five, versions.sample_counts.astype(np.float64), noise)
+    marks = [OperationMarks.not_judged(len(chosen.versions)) for _ in operations]
     if judges.answering is not None:
-        of_operations = [list(chain.from_iterable(moved[operation.rows])) for operation in operations]
+        of_operations = [list(chain.from_iterable(moved[operation.row_slice])) for operation in operations]
         marks = judged_versions(
             versions, chosen.baseline, of_operations, hidden, judges.answering, advance=advance
         )
     timeline_operations = []
     for operation, own_marks in zip(operations, marks, strict=True):
-        sizes = [max((abs(shift.share) for shift in row), default=0.0) for row in moved[operation.rows]]
+        sizes = [max((abs(shift.share) for shift in row), default=0.0) for row in moved[operation.row_slice]]
         largest = sizes.index(max(sizes))
         timeline_operations.append(
             TimelineOperation(
                 **vars(operation),
                 **vars(own_marks),
-                five=versions.five[operation.rows],
+                five=versions.five[operation.row_slice],
                 changes=tuple(
                     Change(*shift, operation.threads[largest]) for shift in moved[operation.first + largest]
                 ),
-                instability=float(hidden[operation.rows][-1]),
+                instability=float(hidden[operation.row_slice][-1]),
             )
         )
     runs = [(name, *place_and_time(chosen.runs[name])) for name in chosen.versions]
@@ -158,7 +158,7 @@ def assembled(
         chosen.rules.title,
         chosen.machine,
         tuple((rule.role, rule.name, rule.pattern) for rule in chosen.rules.rules),
-        tuple(TimelineVersion(name, moment, _joined(way, place)) for name, place, moment in runs),
+        tuple(TimelineVersion(name, moment, _join_path(way, place)) for name, place, moment in runs),
         chosen.baseline,
         tuple(timeline_operations),
         tuple(heat_maps[-MOST_HEATS:]),
@@ -167,7 +167,7 @@ def assembled(
     )
 
 
-def _joined(way: str, place: str) -> str:
+def _join_path(way: str, place: str) -> str:
     return "/".join(part for part in (way, place) if part not in {"", "."})
 
 
@@ -177,7 +177,9 @@ def _judging_notes(chosen: ChosenRuns, versions: MeasuredVersions, judges: Timel
     if judges.answering is None:
         return
     operations = versions.operations
-    windowed = sum(not versions.alone[operation.rows].all() for operation in operations)
+    windowed = sum(
+        not versions.compares_single_versions[operation.row_slice].all() for operation in operations
+    )
     if windowed:
         yield (
             f"{windowed} of {len(operations)} operations have few samples of a version, or summaries: "
@@ -186,7 +188,9 @@ def _judging_notes(chosen: ChosenRuns, versions: MeasuredVersions, judges: Timel
         )
     if windowed < len(operations):
         yield _BASELINE_LEVEL
-    absent = sum(not versions.known[operation.rows, chosen.baseline].any() for operation in operations)
+    absent = sum(
+        not versions.is_measured[operation.row_slice, chosen.baseline].any() for operation in operations
+    )
     if absent:
         yield f"{absent} operations have no result of the baseline, and are not compared with it"
 
@@ -194,12 +198,12 @@ def _judging_notes(chosen: ChosenRuns, versions: MeasuredVersions, judges: Timel
 def _heat_maps(chosen: ChosenRuns, results: Path, way: str, problems: Problems) -> Iterator[HeatMap]:
     for version, name in enumerate(chosen.versions):
         for source in dict.fromkeys(run.source for run in chosen.runs[name]):
-            for path in heats.beside(results / source):
+            for path in heats.heat_files_beside(results / source):
                 try:
-                    samples = heats.read(path)
+                    samples = heats.read_heats(path)
                 except InputError as error:
                     problems.add(error)
                     continue
                 title = f"{path.name}: {samples.what} of {name}"
-                place = _joined(way, path.relative_to(results).as_posix())
+                place = _join_path(way, path.relative_to(results).as_posix())
                 yield HeatMap(**vars(samples), title=title, source=place, version=version)

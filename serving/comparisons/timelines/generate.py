@@ -16,17 +16,17 @@ from typing import NamedTuple
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
-from data.comparisons.timelines.selection import ChosenRuns, chosen
+from data.comparisons.timelines.selection import ChosenRuns, choose_runs
 from data.errors import InputError
 from data.measure.session import Screen
-from data.parallel import uncollected
+from data.parallel import garbage_collection_off
 from data.tables.files import write_text
 from data.tables.problems import Problems
-from serving.answering import tell_notes, tell_skipped, write
+from serving.answering import print_notes, print_skipped, write_output
 from serving.client import JudgeError
-from serving.comparisons.timelines.assembled import TimelineJudge, TimelineReport, assembled
-from serving.comparisons.timelines.judged import by_model, by_server
-from serving.comparisons.timelines.page import FAIL, ListedReport, contents, page
+from serving.comparisons.timelines.assembled import TimelineJudge, TimelineReport, assemble_report
+from serving.comparisons.timelines.judged import model_judge, server_judge
+from serving.comparisons.timelines.page import FAIL, ListedReport, index_page, timeline_page
 
 #: Most letters of a file name.
 _LONGEST = 80
@@ -36,7 +36,7 @@ Advance = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimelineWish:
+class TimelineOptions:
     """The inputs, the judge and the output folder of timelines."""
 
     rules: tuple[Path, ...]
@@ -55,96 +55,103 @@ class _Page(NamedTuple):
     notes: tuple[str, ...]
 
 
-def write_timelines(wish: TimelineWish, *, as_json: bool) -> int:
+def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     """Write a page per machine and set of rules, and an index; print them; return the exit code.
 
     Raises InputError if rules, results or the model cannot be read or don't fit together, or if a server
     does not answer.
     """
-    if wish.model is not None and wish.server is not None:
+    if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
     try:
         with Screen() as screen:
-            pages, skipped = _write_pages(wish, screen.advance)
+            pages, skipped = _write_pages(options, screen.show_progress)
     except JudgeError as error:
-        raise InputError(f"--server {wish.server}: {error}") from error
+        raise InputError(f"--server {options.server}: {error}") from error
     skipped += [error for written in pages for error in written.skipped]
-    tell_skipped(skipped)
+    print_skipped(skipped)
     notes = list(dict.fromkeys(note for written in pages for note in written.notes))
-    tell_notes(notes)
+    print_notes(notes)
     reports = [written.listed for written in pages]
     if as_json:
         content = {
-            "directory": str(wish.output),
+            "directory": str(options.output),
             "index": "index.html",
             "reports": list(map(asdict, reports)),
             "skipped": len(skipped),
             "notes": notes,
         }
-        write(json.dumps(content, indent=2) + "\n", None)
+        write_output(json.dumps(content, indent=2) + "\n", None)
         return 0
     lines = [
-        f"{wish.output / report.file}: {report.versions} versions, {report.operations} operations; "
+        f"{options.output / report.file}: {report.versions} versions, {report.operations} operations; "
         f"{report.fails} with a fail, {report.changes} with a lasting change, {report.unstable} unstable\n"
         for report in reports
     ]
-    write("".join([*lines, f"{len(pages)} timelines -> {wish.output / 'index.html'}\n"]), None)
+    write_output("".join([*lines, f"{len(pages)} timelines -> {options.output / 'index.html'}\n"]), None)
     return 0
 
 
-def _write_pages(wish: TimelineWish, advance: Advance) -> tuple[list[_Page], list[InputError]]:
-    sets = [rule_set for path in wish.rules for rule_set in rules.read(path)]
+def _write_pages(options: TimelineOptions, advance: Advance) -> tuple[list[_Page], list[InputError]]:
+    sets = [rule_set for path in options.rules for rule_set in rules.read_rule_sets(path)]
     with ThreadPoolExecutor(1) as loader:
         # the model loads, which takes seconds, while other processes read the results
-        loading = loader.submit(judges, wish.model, wish.server)
+        loading = loader.submit(choose_judge, options.model, options.server)
         read = read_folder(
-            wish.results,
-            wish.measure,
-            keep_going=wish.keep_going,
-            jobs=wish.jobs,
+            options.results,
+            options.measure,
+            keep_going=options.keep_going,
+            jobs=options.jobs,
             advance=lambda done, total: advance(done, total, "reading"),
         )
         loading.result()
-    timelines = [timeline for rule_set in sets for timeline in chosen(read.runs, rule_set)]
+    timelines = [timeline for rule_set in sets for timeline in choose_runs(read.runs, rule_set)]
     files = unique_file_names(f"{timeline.rules.title} {timeline.machine}" for timeline in timelines)
     pages = []
-    for written in _pages(wish, read.notes, list(zip(timelines, files, strict=True)), advance):
+    for written in _iterate_pages(options, read.notes, list(zip(timelines, files, strict=True)), advance):
         pages.append(written)
         if len(timelines) > 1:
             advance(len(pages), len(timelines), "writing")
-    write_text(wish.output / "index.html", contents([written.listed for written in pages]))
+    write_text(options.output / "index.html", index_page([written.listed for written in pages]))
     return pages, list(read.skipped)
 
 
-def _pages(
-    wish: TimelineWish, notes: Sequence[str], timelines: Sequence[tuple[ChosenRuns, str]], advance: Advance
+def _iterate_pages(
+    options: TimelineOptions,
+    notes: Sequence[str],
+    timelines: Sequence[tuple[ChosenRuns, str]],
+    advance: Advance,
 ) -> Iterator[_Page]:
-    if wish.jobs == 1 or len(timelines) == 1:
-        yield from (_write_page(wish, notes, timeline, file, advance) for timeline, file in timelines)
+    if options.jobs == 1 or len(timelines) == 1:
+        yield from (_write_page(options, notes, timeline, file, advance) for timeline, file in timelines)
         return
     from joblib import Parallel, delayed
 
-    parallel = Parallel(n_jobs=min(wish.jobs, len(timelines)), return_as="generator", max_nbytes=None)
-    yield from parallel(delayed(_write_page)(wish, notes, timeline, file) for timeline, file in timelines)
+    parallel = Parallel(n_jobs=min(options.jobs, len(timelines)), return_as="generator", max_nbytes=None)
+    yield from parallel(delayed(_write_page)(options, notes, timeline, file) for timeline, file in timelines)
 
 
 def _write_page(
-    wish: TimelineWish, notes: Sequence[str], timeline: ChosenRuns, file: str, advance: Advance | None = None
+    options: TimelineOptions,
+    notes: Sequence[str],
+    timeline: ChosenRuns,
+    file: str,
+    advance: Advance | None = None,
 ) -> _Page:
-    problems = Problems(wish.keep_going)
-    way = Path(os.path.relpath(wish.results.absolute(), wish.output.absolute())).as_posix()
-    judge = judges(wish.model, wish.server)
+    problems = Problems(options.keep_going)
+    way = Path(os.path.relpath(options.results.absolute(), options.output.absolute())).as_posix()
+    judge = choose_judge(options.model, options.server)
     judging = None if advance is None else lambda done, total: advance(done, total, "judging")
-    with uncollected():
-        report = assembled(
-            timeline, wish.results, way, judge, problems=problems, notes=notes, advance=judging
+    with garbage_collection_off():
+        report = assemble_report(
+            timeline, options.results, way, judge, problems=problems, notes=notes, advance=judging
         )
-        write_text(wish.output / file, page(report))
-    return _Page(listed_as(report, file), tuple(problems.skipped), report.notes)
+        write_text(options.output / file, timeline_page(report))
+    return _Page(index_entry(report, file), tuple(problems.skipped), report.notes)
 
 
 @lru_cache(1)
-def judges(model: str | None, server: str | None) -> TimelineJudge:
+def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
     """Return the server, the model, or the champion as judge; without a champion, a judge of nothing.
 
     Raises InputError if the named model or server does not exist.
@@ -153,22 +160,22 @@ def judges(model: str | None, server: str | None) -> TimelineJudge:
         from serving.client import Judge
 
         try:
-            return TimelineJudge(by_server(Judge(server)), f"the server {server}")
+            return TimelineJudge(server_judge(Judge(server)), f"the server {server}")
         except JudgeError as error:
             raise InputError(f"--server: {error}") from error
-    from serving.comparisons.model import load
+    from serving.comparisons.model import load_judge
 
     try:
-        served = load(model)
+        served = load_judge(model)
     except InputError as error:
         if model is not None:
             raise
         return TimelineJudge(None, "", f"versions are not judged: {error}")
     ref = served.ref
-    return TimelineJudge(by_model(served), f"{ref.name} {ref.version} ({served.model.card.model})")
+    return TimelineJudge(model_judge(served), f"{ref.name} {ref.version} ({served.model.card.model})")
 
 
-def listed_as(report: TimelineReport, file: str) -> ListedReport:
+def index_entry(report: TimelineReport, file: str) -> ListedReport:
     """Return the entry of a report in the index."""
     operations = report.operations
     fails = [((o.against_baseline == FAIL) | (o.against_before == FAIL)).any() for o in operations]

@@ -15,7 +15,7 @@ from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, fiv
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
 from features.comparisons.vectors import PreparedComparisons
-from training.evaluation.thresholds import below_floor
+from training.evaluation.thresholds import below_min_effect
 
 if TYPE_CHECKING:
     from serving.client import Judge as ServerClient
@@ -32,7 +32,7 @@ _FEWEST = 2
 PAST = 20
 
 
-class Stretch(NamedTuple):
+class VersionRange(NamedTuple):
     """Versions from `start` up to, not including, `stop`."""
 
     start: int
@@ -44,108 +44,124 @@ class Stretch(NamedTuple):
         return self.stop - self.start
 
 
-class Ask(NamedTuple):
+class VersionComparison(NamedTuple):
     """One comparison of an operation: the version that the verdict belongs to, and the compared windows."""
 
     operation: int
     version: int
     beside_baseline: bool  # else it is compared with the versions before it
-    past: Stretch
-    baseline: Stretch
-    target: Stretch
+    past: VersionRange
+    baseline: VersionRange
+    target: VersionRange
 
 
 @dataclass(frozen=True)
-class Course:
+class OperationCourse:
     """One operation at the versions that measured it; places count these versions."""
 
     number: int  # index of the operation
-    known: Ints  # shape (n_places,), the versions
+    versions: Ints  # shape (n_places,), the versions
     windowed: bool  # whether windows of versions are compared, as versions have few samples
     turns: tuple[int, ...]  # places where the level changes, ascending
-    losses: tuple[Stretch, ...]  # first and last place of each lasting loss
+    losses: tuple[VersionRange, ...]  # first and last place of each lasting loss
 
     @classmethod
-    def of(
+    def from_shifts(
         cls, number: int, operation: MeasuredOperation, measured: MeasuredVersions, shifts: Sequence[Shift]
-    ) -> Course:
+    ) -> OperationCourse:
         """Return an operation with the lasting changes of all its configurations."""
-        versions = np.flatnonzero(measured.known[operation.rows].any(axis=0))
+        versions = np.flatnonzero(measured.is_measured[operation.row_slice].any(axis=0))
         edges = sorted({at for shift in shifts for at in (shift.first, shift.last)})
         turns = np.unique(np.searchsorted(versions, edges)).tolist()
         lost = sorted({(shift.first, shift.last) for shift in shifts if shift.kind != "gain"})
-        losses = tuple(Stretch(*np.searchsorted(versions, ends).tolist()) for ends in lost)
-        return cls(number, versions, not measured.alone[operation.rows].all(), tuple(turns), losses)
+        losses = tuple(VersionRange(*np.searchsorted(versions, ends).tolist()) for ends in lost)
+        return cls(
+            number,
+            versions,
+            not measured.compares_single_versions[operation.row_slice].all(),
+            tuple(turns),
+            losses,
+        )
 
-    def asks(self, baseline: int) -> Iterator[Ask]:
+    def version_comparisons(self, baseline: int) -> Iterator[VersionComparison]:
         """Yield the comparisons of every version with the versions before it, and with the baseline."""
-        yield from self._before()
+        yield from self._with_previous()
         if not self.windowed:
             yield from self._lasting_losses()
-        place = int(np.searchsorted(self.known, baseline))
-        if place < len(self.known) and self.known[place] == baseline:
+        place = int(np.searchsorted(self.versions, baseline))
+        if place < len(self.versions) and self.versions[place] == baseline:
             yield from self._with_baseline(place)
 
-    def _before(self) -> Iterator[Ask]:
-        n = len(self.known)
+    def _with_previous(self) -> Iterator[VersionComparison]:
+        n = len(self.versions)
         before, after, fewest = (BEFORE, AFTER, _FEWEST) if self.windowed else (1, 1, 1)
         for at in range(fewest, n - fewest + 1):
             start = max(0, at - before)
-            yield self._comparison(at, _past(start), Stretch(start, at), Stretch(at, min(at + after, n)))
+            yield self._version_comparison(
+                at, _past_range(start), VersionRange(start, at), VersionRange(at, min(at + after, n))
+            )
 
-    def _lasting_losses(self) -> Iterator[Ask]:
+    def _lasting_losses(self) -> Iterator[VersionComparison]:
         """Yield the levels before and after every lasting loss, however small its steps."""
-        edges = (0, *self.turns, len(self.known))
+        edges = (0, *self.turns, len(self.versions))
         for began, complete in self.losses:
             start = max(began - BEFORE, *(edge for edge in edges if edge < began))
             stop = min(complete + AFTER, *(edge for edge in edges if edge > complete))
             if began - start >= _FEWEST and stop - complete >= _FEWEST:
-                sides = Stretch(start, began), Stretch(complete, stop)
-                yield self._comparison(began, _past(start), *sides)
+                sides = VersionRange(start, began), VersionRange(complete, stop)
+                yield self._version_comparison(began, _past_range(start), *sides)
 
-    def _with_baseline(self, baseline: int) -> Iterator[Ask]:
-        edges = [0, *self.turns, len(self.known)]
-        level = next(Stretch(*ends) for ends in pairwise(edges) if ends[0] <= baseline < ends[1])
-        for at in range(len(self.known)):
+    def _with_baseline(self, baseline: int) -> Iterator[VersionComparison]:
+        edges = [0, *self.turns, len(self.versions)]
+        level = next(VersionRange(*ends) for ends in pairwise(edges) if ends[0] <= baseline < ends[1])
+        for at in range(len(self.versions)):
             if at == baseline:
                 continue
-            target, single = self._target(at), Stretch(baseline, baseline + 1)
+            target, single = self._target_window(at), VersionRange(baseline, baseline + 1)
             if not self.windowed:
-                past = _nearest(level, baseline, (single, target), PAST)
-                yield self._comparison(at, past, single, target, beside_baseline=True)
+                past = _nearest_versions(level, baseline, (single, target), PAST)
+                yield self._version_comparison(at, past, single, target, beside_baseline=True)
                 continue
-            window = _nearest(level, baseline, (target,), BEFORE)
+            window = _nearest_versions(level, baseline, (target,), BEFORE)
             if window.width >= _FEWEST:
-                yield self._comparison(at, Stretch(0, 0), window, target, beside_baseline=True)
+                yield self._version_comparison(at, VersionRange(0, 0), window, target, beside_baseline=True)
 
-    def _target(self, at: int) -> Stretch:
+    def _target_window(self, at: int) -> VersionRange:
         """Return the window of a version: from it up to where the level changes."""
         if not self.windowed:
-            return Stretch(at, at + 1)
-        n = len(self.known)
+            return VersionRange(at, at + 1)
+        n = len(self.versions)
         stop = min([at + AFTER, n, *(turn for turn in self.turns if turn > at)])
         if stop - at >= _FEWEST:
-            return Stretch(at, stop)
-        return Stretch(at, at + _FEWEST) if at + _FEWEST <= n else Stretch(max(0, n - _FEWEST), n)
+            return VersionRange(at, stop)
+        return VersionRange(at, at + _FEWEST) if at + _FEWEST <= n else VersionRange(max(0, n - _FEWEST), n)
 
-    def _comparison(
-        self, at: int, past: Stretch, baseline: Stretch, target: Stretch, *, beside_baseline: bool = False
-    ) -> Ask:
+    def _version_comparison(
+        self,
+        at: int,
+        past: VersionRange,
+        baseline: VersionRange,
+        target: VersionRange,
+        *,
+        beside_baseline: bool = False,
+    ) -> VersionComparison:
         """Return a comparison of places, converted to versions."""
         spans = (
-            Stretch(int(self.known[span.start]), int(self.known[span.stop - 1]) + 1)
+            VersionRange(int(self.versions[span.start]), int(self.versions[span.stop - 1]) + 1)
             if span.width > 0
-            else Stretch(0, 0)
+            else VersionRange(0, 0)
             for span in (past, baseline, target)
         )
-        return Ask(self.number, int(self.known[at]), beside_baseline, *spans)
+        return VersionComparison(self.number, int(self.versions[at]), beside_baseline, *spans)
 
 
-def _past(stop: int) -> Stretch:
-    return Stretch(max(0, stop - PAST), stop)
+def _past_range(stop: int) -> VersionRange:
+    return VersionRange(max(0, stop - PAST), stop)
 
 
-def _nearest(level: Stretch, place: int, excluded: Sequence[Stretch], width: int) -> Stretch:
+def _nearest_versions(
+    level: VersionRange, place: int, excluded: Sequence[VersionRange], width: int
+) -> VersionRange:
     """Return the `width` places nearest to `place` in the part of a level around it, or in the longest part.
 
     `excluded`: spans that divide the level into parts.
@@ -155,11 +171,11 @@ def _nearest(level: Stretch, place: int, excluded: Sequence[Stretch], width: int
         if span.stop > level.start and span.start < level.stop:
             edges += [max(span.start, level.start), min(span.stop, level.stop)]
     edges.append(level.stop)
-    parts = [Stretch(*edges[at : at + 2]) for at in range(0, len(edges), 2)]
+    parts = [VersionRange(*edges[at : at + 2]) for at in range(0, len(edges), 2)]
     around = [part for part in parts if part.start <= place < part.stop and part.width >= _FEWEST]
     start, stop = around[0] if around else max(parts, key=lambda part: part.width)
     first = min(max(start, place - width + 1), max(start, stop - width))
-    return Stretch(first, min(stop, first + width))
+    return VersionRange(first, min(stop, first + width))
 
 
 @dataclass(frozen=True)
@@ -171,18 +187,20 @@ class VersionSides:
     edges: Ints
 
     @classmethod
-    def of(cls, measured: MeasuredVersions) -> VersionSides:
+    def from_measured(cls, measured: MeasuredVersions) -> VersionSides:
         """Insert the medians of summaries where windows of versions are compared."""
-        lone = (measured.counts == 0) & measured.known & ~measured.alone[:, None]
+        lone = (
+            (measured.sample_counts == 0) & measured.is_measured & ~measured.compares_single_versions[:, None]
+        )
         if not lone.any():
             return cls(measured, measured.values, measured.edges)
         values = np.insert(measured.values, measured.edges[:, :-1][lone], measured.five[lone][:, 2])
-        edges = np.append(0, np.cumsum((measured.counts + lone).ravel()))
+        edges = np.append(0, np.cumsum((measured.sample_counts + lone).ravel()))
         rows, width = lone.shape
-        places = np.arange(rows)[:, None] * width + np.arange(width + 1)
-        return cls(measured, values, edges[places])
+        positions = np.arange(rows)[:, None] * width + np.arange(width + 1)
+        return cls(measured, values, edges[positions])
 
-    def sides(self, asks: Sequence[Ask]) -> Sides:
+    def comparison_sides(self, asks: Sequence[VersionComparison]) -> Sides:
         """Return the sides of comparisons, with the configurations that both sides have."""
         operations = self.measured.operations
         numbers = np.array([ask.operation for ask in asks])
@@ -206,7 +224,7 @@ class VersionSides:
             lists.append(samples)
             fives.append(self._five_numbers(samples, rows, spans))
         present = np.isfinite(fives[1][:, 2]) & np.isfinite(fives[2][:, 2])
-        past, baseline, target = (samples.of(present) for samples in lists)
+        past, baseline, target = (samples.select_rows(present) for samples in lists)
         return Sides(
             comparison[present],
             len(asks),
@@ -220,14 +238,14 @@ class VersionSides:
             fives[2][present],
         )
 
-    def named(self, asks: Sequence[Ask]) -> NamedSides:
+    def named_sides(self, asks: Sequence[VersionComparison]) -> NamedSides:
         """Return the sides of comparisons with the names of their operations."""
         operations = [self.measured.operations[ask.operation] for ask in asks]
         return NamedSides(
             [f"{number}" for number in range(len(asks))],
             [operation.benchmark for operation in operations],
             [operation.operation for operation in operations],
-            self.sides(asks),
+            self.comparison_sides(asks),
             lambda: [operation.unit for operation in operations],
         )
 
@@ -237,7 +255,7 @@ class VersionSides:
         five = np.full((len(rows), 5), np.nan)
         five[single] = self.measured.five[rows[single], spans[single, 0]]
         wide = ~single & (samples.lengths > 0)
-        five[wide] = five_numbers(samples.of(wide))
+        five[wide] = five_numbers(samples.select_rows(wide))
         return five
 
 
@@ -253,7 +271,7 @@ _MOST_REASONS = 1_500
 _STEP_WIDTH = 3
 
 
-class SaidOfVersion(NamedTuple):
+class VersionVerdict(NamedTuple):
     """The verdict on one comparison: mark, probability, worst change, and a function that returns reasons."""
 
     mark: int
@@ -262,16 +280,16 @@ class SaidOfVersion(NamedTuple):
     words: Callable[[], Sequence[str]]
 
     @classmethod
-    def of(cls, verdict: Verdict | VerdictAnswer) -> SaidOfVersion:
+    def from_verdict(cls, verdict: Verdict | VerdictAnswer) -> VersionVerdict:
         """Convert a verdict of a model or a server."""
         probability = np.nan if verdict.probability is None else verdict.probability
         change = np.nan if verdict.moved is None else verdict.moved.change
         return cls(MARK[verdict.verdict], probability, change, lambda: verdict.words)
 
 
-Answering = Callable[[VersionSides, Sequence[Ask]], list[SaidOfVersion]]
-_VersionVerdicts = list[tuple[int, SaidOfVersion]]
-_PASSED = SaidOfVersion(_PASS, 0.0, np.nan, tuple)
+Answering = Callable[[VersionSides, Sequence[VersionComparison]], list[VersionVerdict]]
+_VersionVerdicts = list[tuple[int, VersionVerdict]]
+_PASSED = VersionVerdict(_PASS, 0.0, np.nan, tuple)
 
 
 @dataclass(frozen=True)
@@ -285,43 +303,50 @@ class OperationMarks:
     words: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def none(cls, versions: int) -> OperationMarks:
+    def not_judged(cls, versions: int) -> OperationMarks:
         """Return the marks of an operation that is not judged."""
         against_baseline, against_before = np.zeros((2, versions), np.uint8)
         return cls(against_baseline, against_before, np.full(versions, np.nan))
 
 
-def by_model(served: Judge) -> Answering:
+def model_judge(served: Judge) -> Answering:
     """Return a function that judges with a local model; comparisons below the minimum effect size pass."""
-    from serving.comparisons.judge import judged
+    from serving.comparisons.judge import judge_sides
 
-    def answer(sides: VersionSides, asks: Sequence[Ask]) -> list[SaidOfVersion]:
+    def judge_with_model(sides: VersionSides, asks: Sequence[VersionComparison]) -> list[VersionVerdict]:
         verdicts, card = [_PASSED] * len(asks), served.model.card
-        places = list(range(len(asks)))
-        if not card.wish.beneath:
-            gathered = sides.sides(asks)
-            change = PreparedComparisons.of(gathered, card.run_spread).worst_change
-            is_judged = ~below_floor(change, card.floor) | (validity.reasons(gathered) != "")
-            places = np.flatnonzero(is_judged).tolist()
-        judgement = judged(sides.named([asks[place] for place in places]), served)
-        for place, verdict in zip(places, judgement.verdicts, strict=True):
-            verdicts[place] = SaidOfVersion.of(verdict)
+        positions = list(range(len(asks)))
+        if not card.policy.allows_unsure_below:
+            gathered = sides.comparison_sides(asks)
+            change = PreparedComparisons.from_sides(gathered, card.run_spread).worst_change
+            is_judged = ~below_min_effect(change, card.min_effect_size) | (
+                validity.invalid_reasons(gathered) != ""
+            )
+            positions = np.flatnonzero(is_judged).tolist()
+        judgement = judge_sides(sides.named_sides([asks[place] for place in positions]), served)
+        for place, verdict in zip(positions, judgement.verdicts, strict=True):
+            verdicts[place] = VersionVerdict.from_verdict(verdict)
         return verdicts
 
-    return answer
+    return judge_with_model
 
 
-def by_server(server: ServerClient) -> Answering:
+def server_judge(server: ServerClient) -> Answering:
     """Return a function that judges with a server; it raises JudgeError if the server does not answer."""
 
-    def answer(sides: VersionSides, asks: Sequence[Ask]) -> list[SaidOfVersion]:
-        return [SaidOfVersion.of(verdict) for verdict in server.comparisons(_posted(sides, asks))]
+    def judge_with_server(sides: VersionSides, asks: Sequence[VersionComparison]) -> list[VersionVerdict]:
+        return [
+            VersionVerdict.from_verdict(verdict)
+            for verdict in server.comparisons(_posted_comparisons(sides, asks))
+        ]
 
-    return answer
+    return judge_with_server
 
 
-def _posted(version_sides: VersionSides, asks: Sequence[Ask]) -> Iterator[dict[str, Any]]:
-    sides = version_sides.sides(asks)
+def _posted_comparisons(
+    version_sides: VersionSides, asks: Sequence[VersionComparison]
+) -> Iterator[dict[str, Any]]:
+    sides = version_sides.comparison_sides(asks)
     ends = np.cumsum(sides.per_comparison)
     for row, (ask, stop) in enumerate(zip(asks, ends.tolist(), strict=True)):
         operation = version_sides.measured.operations[ask.operation]
@@ -330,7 +355,7 @@ def _posted(version_sides: VersionSides, asks: Sequence[Ask]) -> Iterator[dict[s
                 "threads": int(sides.threads[at]),
                 "baseline": _posted_side(sides.baseline, sides.baseline_five, at),
                 "target": _posted_side(sides.target, sides.target_five, at),
-                "history": [samples.tolist() for _, samples in sides.history.versions(at)],
+                "history": [samples.tolist() for _, samples in sides.history.iterate_versions(at)],
             }
             for at in range(stop - int(sides.per_comparison[row]), stop)
         ]
@@ -345,7 +370,7 @@ def _posted(version_sides: VersionSides, asks: Sequence[Ask]) -> Iterator[dict[s
 
 
 def _posted_side(samples: Samples, five: Floats, at: int) -> list[Any] | dict[str, float]:
-    versions = [values.tolist() for _, values in samples.versions(at)]
+    versions = [values.tolist() for _, values in samples.iterate_versions(at)]
     if not versions:
         return dict(zip(("min", "q1", "median", "q3", "max"), five[at].tolist(), strict=True))
     return versions[0] if len(versions) == 1 else versions
@@ -366,20 +391,24 @@ def judged_versions(
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
     `hidden`: shape (n_configurations,), the smallest change detectable in the noise between versions, as a
     share: a smaller loss from one version to the next is not `unsure`.
-    `answering`: of `by_model` or `by_server`.
+    `answering`: of `model_judge` or `server_judge`.
     `advance`: takes the number of judged operations and of all operations.
     """
-    marks = [OperationMarks.none(measured.five.shape[1]) for _ in measured.operations]
-    sides, n_reasons, batch = VersionSides.of(measured), 0, list[tuple[Course, list[Ask]]]()
+    marks = [OperationMarks.not_judged(measured.five.shape[1]) for _ in measured.operations]
+    sides, n_reasons, batch = (
+        VersionSides.from_measured(measured),
+        0,
+        list[tuple[OperationCourse, list[VersionComparison]]](),
+    )
     for number, operation in enumerate(measured.operations):
-        course = Course.of(number, operation, measured, shifts[number])
-        batch.append((course, list(course.asks(baseline))))
+        course = OperationCourse.from_shifts(number, operation, measured, shifts[number])
+        batch.append((course, list(course.version_comparisons(baseline))))
         if sum(len(own_asks) for _, own_asks in batch) < _BATCH and number + 1 < len(marks):
             continue
         asks = [ask for _, own_asks in batch for ask in own_asks]
         verdicts = iter(answering(sides, asks) if asks else ())
         for course, own_asks in batch:
-            pairs = [(ask, _beyond_noise(next(verdicts), ask, measured, hidden)) for ask in own_asks]
+            pairs = [(ask, _ignore_noise(next(verdicts), ask, measured, hidden)) for ask in own_asks]
             n_reasons += _write_marks(marks[course.number], course, pairs, _MOST_REASONS - n_reasons)
         batch.clear()
         if advance is not None:
@@ -387,9 +416,9 @@ def judged_versions(
     return marks
 
 
-def _beyond_noise(
-    verdict: SaidOfVersion, ask: Ask, measured: MeasuredVersions, hidden: Floats
-) -> SaidOfVersion:
+def _ignore_noise(
+    verdict: VersionVerdict, ask: VersionComparison, measured: MeasuredVersions, hidden: Floats
+) -> VersionVerdict:
     """Return the verdict; `unsure` becomes `pass` if two neighbouring versions differ by noise only.
 
     Half of all steps between versions go down, and a few earlier versions do not show how far noise reaches;
@@ -398,18 +427,21 @@ def _beyond_noise(
     if verdict.mark != _UNSURE or ask.beside_baseline or ask.baseline.width > 1 or ask.target.width > 1:
         return verdict
     operation = measured.operations[ask.operation]
-    before, after = (measured.five[operation.rows, side.start, 2] for side in (ask.baseline, ask.target))
+    before, after = (measured.five[operation.row_slice, side.start, 2] for side in (ask.baseline, ask.target))
     loss = operation.sign * (before - after) / np.abs(before)
-    within = np.isnan(loss) | (loss <= hidden[operation.rows])
+    within = np.isnan(loss) | (loss <= hidden[operation.row_slice])
     return verdict._replace(mark=_PASS) if within.all() else verdict
 
 
 def _write_marks(
-    marks: OperationMarks, course: Course, verdicts: Sequence[tuple[Ask, SaidOfVersion]], room: int
+    marks: OperationMarks,
+    course: OperationCourse,
+    verdicts: Sequence[tuple[VersionComparison, VersionVerdict]],
+    room: int,
 ) -> int:
     """Write the verdicts into the marks; return the number of versions with reasons, `room` at most."""
     with_baseline = [(ask.version, verdict) for ask, verdict in verdicts if ask.beside_baseline]
-    before = _steps_once(_worst_per_version(verdicts), course)
+    before = _one_fail_per_step(_worst_per_version(verdicts), course)
     for version, verdict in with_baseline:
         marks.against_baseline[version] = verdict.mark
         marks.probability[version] = verdict.probability
@@ -426,8 +458,8 @@ def _write_marks(
     return len(marks.words)
 
 
-def _worst_per_version(verdicts: Sequence[tuple[Ask, SaidOfVersion]]) -> _VersionVerdicts:
-    worst: dict[int, SaidOfVersion] = {}
+def _worst_per_version(verdicts: Sequence[tuple[VersionComparison, VersionVerdict]]) -> _VersionVerdicts:
+    worst: dict[int, VersionVerdict] = {}
     for ask, verdict in verdicts:
         if ask.beside_baseline:
             continue
@@ -436,19 +468,19 @@ def _worst_per_version(verdicts: Sequence[tuple[Ask, SaidOfVersion]]) -> _Versio
     return sorted(worst.items())
 
 
-def _steps_once(verdicts: _VersionVerdicts, course: Course) -> _VersionVerdicts:
+def _one_fail_per_step(verdicts: _VersionVerdicts, course: OperationCourse) -> _VersionVerdicts:
     """Return a copy with one fail per step, where it is clearest; neighbouring fails become passes.
 
     Windows see a step from as far as they reach. Single versions see it where it begins, and in the next few,
     whose history still contains the versions before it.
     """
     reach = AFTER if course.windowed else _STEP_WIDTH
-    places = {version: place for place, version in enumerate(course.known.tolist())}
+    positions = {version: place for place, version in enumerate(course.versions.tolist())}
     groups: list[list[int]] = []
     for at, (version, verdict) in enumerate(verdicts):
         if verdict.mark != _FAIL:
             continue
-        if groups and places[version] - places[verdicts[groups[-1][-1]][0]] <= reach:
+        if groups and positions[version] - positions[verdicts[groups[-1][-1]][0]] <= reach:
             groups[-1].append(at)
         else:
             groups.append([at])

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from data.comparisons.sides import Floats
-from data.errors import visible
+from data.errors import escape_invisible
 from serving.comparisons.timelines.assembled import (
     Change,
     HeatMap,
@@ -27,7 +27,7 @@ from serving.comparisons.timelines.assembled import (
     TimelineReport,
     TimelineVersion,
 )
-from serving.reports.charts import counted, percent
+from serving.reports.charts import percent, with_noun
 from serving.reports.rendering import render
 
 #: Marks, as in `serving.comparisons.timelines.judged.MARK`.
@@ -44,7 +44,7 @@ NAMES = ("data", "words", "chart", "walk", "table", "heat", "page")
 _FOLDER = files("serving.reports") / "templates" / "timelines"
 
 
-def amount(value: float) -> str:
+def format_amount(value: float) -> str:
     """Return a value as text with four significant digits, or all before the point; NaN as a dash."""
     if not math.isfinite(value):
         return "\N{EN DASH}"
@@ -53,27 +53,27 @@ def amount(value: float) -> str:
     return f"{value:,.{digits}f}".replace("-", "\u2212")
 
 
-def moved(share: float) -> str:
+def describe_share(share: float) -> str:
     """Return a change in words, such as ``12.3 % worse``; negative is worse."""
     return f"{percent(abs(share))} {'worse' if share < 0 else 'better'}"
 
 
-def told(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
+def describe_change(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
     """Return a change in words: its size, its versions, and, of several configurations, its threads."""
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
     when = f"with {first}" if first == last else f"from {first} to {last}"
     threads = f" (threads:\N{NO-BREAK SPACE}{change.threads})" if configurations > 1 else ""
-    return f"{crept}{moved(change.share)} {when}{threads}"
+    return f"{crept}{describe_share(change.share)} {when}{threads}"
 
 
-def some(names: Sequence[str], most: int = 3, between: str = ", ") -> str:
-    """Return the first names, `most` at most, and the number of the others."""
-    rest = len(names) - most
-    return between.join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+def join_first(names: Sequence[str], max_names: int = 3, between: str = ", ") -> str:
+    """Return the first names, `max_names` at most, and the number of the others."""
+    rest = len(names) - max_names
+    return between.join(names[:max_names]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def scripts() -> list[Markup]:
+def read_scripts() -> list[Markup]:
     """Return the text of each script: the installed d3, then ours."""
     from xstatic.pkg.d3 import BASE_DIR
 
@@ -82,7 +82,7 @@ def scripts() -> list[Markup]:
     return [Markup(text) for text in (library, *ours)]  # noqa: S704 - trusted files
 
 
-def policy(texts: Sequence[str]) -> str:
+def security_policy(texts: Sequence[str]) -> str:
     """Return a content security policy that allows only these scripts, and loads nothing."""
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
@@ -92,29 +92,29 @@ def policy(texts: Sequence[str]) -> str:
     )
 
 
-def embedded(content: Any) -> Markup:
+def embed_json(content: Any) -> Markup:
     """Return JSON for a ``script`` element, without characters that could close it."""
-    text = json.dumps(_visible(content), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_make_visible(content), separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - "<" is the only way to end a script's text
 
 
-def _visible(content: Any) -> Any:
+def _make_visible(content: Any) -> Any:
     """Return a copy of JSON content without invisible characters, as scripts show texts unchanged."""
     if isinstance(content, str):
-        return visible(content)
+        return escape_invisible(content)
     if isinstance(content, dict):
-        return {_visible(key): _visible(value) for key, value in content.items()}
-    return [_visible(value) for value in content] if isinstance(content, list | tuple) else content
+        return {_make_visible(key): _make_visible(value) for key, value in content.items()}
+    return [_make_visible(value) for value in content] if isinstance(content, list | tuple) else content
 
 
-def packed(values: ArrayLike) -> str:
+def pack_floats(values: ArrayLike) -> str:
     """Return values as base64 of little-endian float32 in row order, with NaN for infinite ones."""
     with np.errstate(over="ignore"):
         narrow = np.asarray(values).astype("<f4")
     return base64.b64encode(np.where(np.isfinite(narrow), narrow, np.float32("nan")).tobytes()).decode()
 
 
-def link(source: str) -> str:
+def relative_link(source: str) -> str:
     """Return the quoted relative reference to a result; empty if `source` is."""
     return "./" + quote(source.lstrip("/"), errors="surrogateescape") if source else ""
 
@@ -122,7 +122,7 @@ def link(source: str) -> str:
 def operation_data(operation: TimelineOperation) -> Markup:
     """Return the JSON of one operation's chart and columns."""
     tenths = np.round(operation.probability * _TENTHS).tolist()
-    return embedded(
+    return embed_json(
         {
             "benchmark": operation.benchmark,
             "name": operation.operation,
@@ -130,7 +130,7 @@ def operation_data(operation: TimelineOperation) -> Markup:
             "better": operation.better,
             "threads": operation.threads,
             "featured": operation.featured,
-            "five": packed(operation.five),
+            "five": pack_floats(operation.five),
             "beside": "".join(map(str, operation.against_baseline.tolist())),
             "before": "".join(map(str, operation.against_before.tolist())),
             "probability": [None if math.isnan(value) else int(value) for value in tenths],
@@ -156,10 +156,10 @@ class ListedReport:
     @property
     def href(self) -> str:
         """The quoted relative reference."""
-        return link(self.file)
+        return relative_link(self.file)
 
 
-def contents(listed: Sequence[ListedReport]) -> str:
+def index_page(listed: Sequence[ListedReport]) -> str:
     """Return the index as HTML without scripts; reports with most fails come first."""
     ordered = sorted(
         listed, key=lambda row: (-row.fails, -row.changes, -row.unstable, row.title, row.machine)
@@ -182,14 +182,14 @@ class Finding:
     marked: bool  # whether a version is unsure or fails, or the level changed
 
     @property
-    def bad(self) -> bool:
+    def got_worse(self) -> bool:
         """Whether it got worse."""
         return bool(self.worse or self.verdicts)
 
     @property
     def much(self) -> str:
         """The severity in words."""
-        return moved(-self.severity) if self.severity > 0 else "not worse in the median"
+        return describe_share(-self.severity) if self.severity > 0 else "not worse in the median"
 
     @property
     def gain(self) -> float:
@@ -204,39 +204,48 @@ class Finding:
 
     def listed(self, which: Literal["worse", "better"]) -> str:
         """Return the largest lasting changes in words."""
-        return some(getattr(self, which), between="; ")
+        return join_first(getattr(self, which), between="; ")
 
 
-def findings(report: TimelineReport) -> list[Finding]:
+def list_findings(report: TimelineReport) -> list[Finding]:
     """Return a finding per operation, in the report's order."""
-    return [_finding(report, number, operation) for number, operation in enumerate(report.operations)]
+    return [
+        _operation_finding(report, number, operation) for number, operation in enumerate(report.operations)
+    ]
 
 
-def worst(found: Sequence[Finding]) -> list[Finding]:
+def worst_findings(all_findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings that got worse, the worst first."""
-    return sorted((finding for finding in found if finding.bad), key=lambda finding: -finding.severity)
+    return sorted(
+        (finding for finding in all_findings if finding.got_worse), key=lambda finding: -finding.severity
+    )
 
 
-def gained(found: Sequence[Finding]) -> list[Finding]:
+def improved_findings(all_findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings with a lasting improvement, the largest first."""
-    return sorted((finding for finding in found if finding.better), key=lambda finding: -finding.gain)
+    return sorted((finding for finding in all_findings if finding.better), key=lambda finding: -finding.gain)
 
 
-def shaky(found: Sequence[Finding]) -> list[Finding]:
+def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings about unstable operations, the most unstable first."""
-    unstable = (finding for finding in found if finding.operation.unstable)
+    unstable = (finding for finding in all_findings if finding.operation.unstable)
     return sorted(unstable, key=lambda finding: -np.nan_to_num(finding.operation.instability))
 
 
-def ranked(found: Sequence[Finding]) -> list[int]:
+def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
     """Return the rank of each finding: first those that got worse, then those with marks."""
     order = sorted(
-        range(len(found)), key=lambda at: (not found[at].bad, -found[at].severity, not found[at].marked)
+        range(len(all_findings)),
+        key=lambda at: (
+            not all_findings[at].got_worse,
+            -all_findings[at].severity,
+            not all_findings[at].marked,
+        ),
     )
     return np.argsort(order).tolist()
 
 
-def losses(operation: TimelineOperation, baseline: int) -> Floats:
+def version_losses(operation: TimelineOperation, baseline: int) -> Floats:
     """Return the loss of each version's featured median against the baseline's, as a share."""
     medians = operation.five[operation.featured, :, _MEDIAN]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -244,11 +253,13 @@ def losses(operation: TimelineOperation, baseline: int) -> Floats:
     return change if operation.better == "lower" else -change
 
 
-def _finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
+def _operation_finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
     changes = sorted(operation.changes, key=lambda change: -abs(change.share))
-    words = [(change.share, told(change, report.versions, len(operation.threads))) for change in changes]
+    words = [
+        (change.share, describe_change(change, report.versions, len(operation.threads))) for change in changes
+    ]
     marks = np.array([operation.against_baseline, operation.against_before])
-    lost = losses(operation, report.baseline)[(marks == FAIL).any(axis=0)]
+    lost = version_losses(operation, report.baseline)[(marks == FAIL).any(axis=0)]
     lost = lost[np.isfinite(lost)]
     usual = float(np.median(lost)) if lost.size else 0.0
     return Finding(
@@ -257,36 +268,39 @@ def _finding(report: TimelineReport, number: int, operation: TimelineOperation) 
         severity=max(0.0, usual, *(-change.share for change in changes)),
         worse=tuple(text for share, text in words if share < 0),
         better=tuple(text for share, text in words if share >= 0),
-        verdicts=_verdicts(report, operation),
+        verdicts=_describe_verdicts(report, operation),
         marked=bool(changes) or bool(np.isin(marks, (UNSURE, FAIL)).any()),
     )
 
 
-def _verdicts(report: TimelineReport, operation: TimelineOperation) -> str:
+def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> str:
     began, below = (
         [report.versions[at].name for at in np.flatnonzero(marks == FAIL)]
         for marks in (operation.against_before, operation.against_baseline)
     )
-    parts = [f"began with {some(began)}"] if began else []
+    parts = [f"began with {join_first(began)}"] if began else []
     if below:
         probability = np.nanmax(np.append(operation.probability[operation.against_baseline == FAIL], -1))
         surest = f", the surest with {percent(float(probability))}" if probability >= 0 else ""
-        parts += [f"{counted(len(below), 'version')} worse than the baseline ({some(below, 1)}{surest})"]
+        parts += [
+            f"{with_noun(len(below), 'version')} worse than the baseline ({join_first(below, 1)}{surest})"
+        ]
     return "judged fail: " + "; ".join(parts) if parts else ""
 
 
-def page(report: TimelineReport) -> str:
+def timeline_page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text.
 
     After seed 000, section 5.1 and figure 5.1: a summary, the rules, and per benchmark a chart per operation
     and the table of medians of the featured configuration.
     """
-    found, texts = findings(report), scripts()
+    all_findings, texts = list_findings(report), read_scripts()
     sections = defaultdict[str, list[Finding]](list)
-    for finding in found:
+    for finding in all_findings:
         sections[finding.operation.benchmark].append(finding)
     versions = [
-        (version.name, version.measured_at or "", link(version.source)) for version in report.versions
+        (version.name, version.measured_at or "", relative_link(version.source))
+        for version in report.versions
     ]
     colours: list[str] = []
     if report.heats:
@@ -299,31 +313,31 @@ def page(report: TimelineReport) -> str:
         "timelines/page.html",
         report=report,
         sections=sections,
-        bad=worst(found),
-        good=gained(found),
-        unstable=shaky(found),
-        ranks=ranked(found),
+        bad=worst_findings(all_findings),
+        good=improved_findings(all_findings),
+        unstable=unstable_findings(all_findings),
+        ranks=finding_ranks(all_findings),
         configurations=sorted({threads for row in report.operations for threads in row.threads}),
-        shared=embedded({"versions": versions, "baseline": report.baseline, "colours": colours}),
+        shared=embed_json({"versions": versions, "baseline": report.baseline, "colours": colours}),
         data=[operation_data(operation) for operation in report.operations],
         heats=[_heat_content(report, heat) for heat in report.heats],
         scripts=texts,
-        policy=policy(texts),
+        policy=security_policy(texts),
     )
 
 
 def _heat_content(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
-    numbers = {"seconds": packed(heat.seconds), "values": packed(heat.values)}
+    numbers = {"seconds": pack_floats(heat.seconds), "values": pack_floats(heat.values)}
     return {
         "heat": heat,
-        "data": embedded(numbers | {"title": heat.title, "rows": heat.rows, "unit": heat.unit}),
-        "words": summary(heat),
+        "data": embed_json(numbers | {"title": heat.title, "rows": heat.rows, "unit": heat.unit}),
+        "words": heat_summary(heat),
         "version": report.versions[heat.version].name,
-        "href": link(heat.source),
+        "href": relative_link(heat.source),
     }
 
 
-def summary(heat: HeatMap) -> str:
+def heat_summary(heat: HeatMap) -> str:
     """Return a summary of a heat map: its range, and the rows with the highest and the lowest mean."""
     present = np.isfinite(heat.values)
     counts = present.sum(axis=1)
@@ -333,8 +347,10 @@ def summary(heat: HeatMap) -> str:
     means = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
     high, low = int(np.nanargmax(means)), int(np.nanargmin(means))
     return (
-        f"{len(heat.rows):,} rows over {amount(float(heat.seconds[-1] - heat.seconds[0]))} seconds, from "
-        f"{amount(float(np.nanmin(heat.values)))} to {amount(float(np.nanmax(heat.values)))} {heat.unit}. "
-        f"On the whole, {heat.rows[high]} is highest with {amount(float(means[high]))}, "
-        f"{heat.rows[low]} lowest with {amount(float(means[low]))}."
+        f"{len(heat.rows):,} rows over {format_amount(float(heat.seconds[-1] - heat.seconds[0]))} seconds, "
+        "from "
+        f"{format_amount(float(np.nanmin(heat.values)))} to {format_amount(float(np.nanmax(heat.values)))} "
+        f"{heat.unit}. "
+        f"On the whole, {heat.rows[high]} is highest with {format_amount(float(means[high]))}, "
+        f"{heat.rows[low]} lowest with {format_amount(float(means[low]))}."
     )

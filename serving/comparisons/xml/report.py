@@ -26,7 +26,7 @@ from data.comparisons.formats.comparison_xml import (
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
-from data.errors import visible_xml
+from data.errors import escape_invisible_xml
 from features.comparisons.history import siblings_worse
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement
@@ -53,15 +53,15 @@ def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]
     from lxml import etree
 
     content = json.loads(render.as_json(judgement, flipped=flipped))
-    model = {"model": content["model"]["uri"], "decided": content["model"]["decided"]["told"]}
+    model = {"model": content["model"]["uri"], "decided": content["model"]["decided"]["summary"]}
     elements = []
     for verdict in content["verdicts"]:
         elements.append(etree.Element("verdict"))
-        _fill(elements[-1], model | {k: v for k, v in verdict.items() if k not in _OF_COMPARISON})
+        _fill_element(elements[-1], model | {k: v for k, v in verdict.items() if k not in _OF_COMPARISON})
     return elements
 
 
-def verdicts_written(judgement: Judgement, *, flipped: bool = True) -> dict[str, bytes]:
+def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str, bytes]:
     """Return the elements of `verdict_elements` as ASCII bytes, by comparison_id."""
     from lxml import etree
 
@@ -72,27 +72,27 @@ def verdicts_written(judgement: Judgement, *, flipped: bool = True) -> dict[str,
     }
 
 
-def printable(text: str) -> str:
+def replace_unprintable(text: str) -> str:
     """Replace the characters that XML cannot contain."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _fill(element: Any, content: Mapping[str, Any]) -> None:
+def _fill_element(element: Any, content: Mapping[str, Any]) -> None:
     """Add the content of a JSON object, without null and empty values."""
     from lxml import etree
 
     for name, value in content.items():
         if isinstance(value, dict):
-            _fill(etree.SubElement(element, name), value)
+            _fill_element(etree.SubElement(element, name), value)
         elif isinstance(value, list):
             for item in value:
                 child = etree.SubElement(element, ELEMENTS[name])
                 if isinstance(item, str):
-                    child.text = printable(item)
+                    child.text = replace_unprintable(item)
                 else:
-                    _fill(child, item)
+                    _fill_element(child, item)
         elif value not in (None, ""):
-            element.set(name, printable(str(value)))
+            element.set(name, replace_unprintable(str(value)))
 
 
 def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
@@ -107,10 +107,10 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     XML has no infinite numbers: a comparison with one is written without its sides, which is invalid, too.
     """
     statuses = [verdict.verdict for verdict in judgement.verdicts]
-    return written(tables, statuses, lambda: verdict_elements(judgement), judgement.notes)
+    return write_comparisons(tables, statuses, lambda: verdict_elements(judgement), judgement.notes)
 
 
-def written(
+def write_comparisons(
     tables: ComparisonTables,
     statuses: Sequence[str],
     verdicts: Callable[[], Sequence[Any]] | None = None,
@@ -131,7 +131,11 @@ def written(
         etree.SubElement(
             root,
             "comparison_results",
-            {name: printable(row[name]) for name in (*UUIDS, "machine") if not pd.isna(row.get(name))},
+            {
+                name: replace_unprintable(row[name])
+                for name in (*UUIDS, "machine")
+                if not pd.isna(row.get(name))
+            },
         )
         for _, row in comparisons[~pd.Series(report).duplicated().to_numpy()].iterrows()
     ]
@@ -143,9 +147,9 @@ def written(
             writer.add_comparison(nodes[report[row]], row, status, elements[row])
     root = nodes[0] if len(nodes) == 1 else root
     for note in notes:
-        etree.SubElement(root, "note").text = printable(note)
+        etree.SubElement(root, "note").text = replace_unprintable(note)
     document: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
-    return visible_xml(document)
+    return escape_invisible_xml(document)
 
 
 class _ComparisonWriter:
@@ -153,13 +157,13 @@ class _ComparisonWriter:
         from lxml import etree
 
         self.add_element = etree.SubElement
-        self.sides = sides = Sides.of(tables)
-        self.moments = _moments(sides.baseline), _moments(sides.target)
+        self.sides = sides = Sides.from_tables(tables)
+        self.moments = _sample_moments(sides.baseline), _sample_moments(sides.target)
         self.first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
         units = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
         units = tables.comparisons[OPERATION].merge(units, on=OPERATION, how="left")["unit"]
         self.units = units.fillna(UNKNOWN).tolist()
-        identifiers = tables.comparisons["comparison_id"].map(printable)
+        identifiers = tables.comparisons["comparison_id"].map(replace_unprintable)
         self.identifiers = identifiers.where(~identifiers.duplicated(), "").tolist()
         self.labels = _label_attributes(tables)
         self.names = tables.comparisons[["benchmark", "operation"]].to_numpy().tolist()
@@ -171,9 +175,9 @@ class _ComparisonWriter:
         lower = any(self.sides.sign[at] < 0 for at in configurations)
         attributes = {
             "comparison_id": self.identifiers[row],
-            "benchmark_name": printable(self.names[row][0]),
-            "operation_name": printable(self.names[row][1]),
-            "unit": printable(self.units[row]),
+            "benchmark_name": replace_unprintable(self.names[row][0]),
+            "operation_name": replace_unprintable(self.names[row][1]),
+            "unit": replace_unprintable(self.units[row]),
             "better": "lower" if lower else "higher",
             **({"result_status": status} if status else {}),
         }
@@ -191,7 +195,7 @@ class _ComparisonWriter:
     def _is_finite(self, at: int) -> bool:
         return all(
             np.isfinite(five[at]).all() or (not samples.lengths[at] and np.isnan(five[at]).all())
-            for _, samples, five in self.sides.both
+            for _, samples, five in self.sides.both_sides
         )
 
     def _add_configuration(self, parent: Any, at: int) -> None:
@@ -200,7 +204,7 @@ class _ComparisonWriter:
         if before and np.isfinite(after / before):
             node.set("median_diff", f"{100 * (after / before - 1):.0f}")
         for tag, (_, samples, five), moments in zip(
-            (BASE, TARGET), self.sides.both, self.moments, strict=True
+            (BASE, TARGET), self.sides.both_sides, self.moments, strict=True
         ):
             numbers = dict(zip(ATTRIBUTES.values(), (*five[at], *moments[at]), strict=True))
             finite = {
@@ -213,7 +217,7 @@ class _ComparisonWriter:
                 self._add_samples(self.add_element(node, tag), samples, at)
 
     def _add_samples(self, node: Any, samples: Samples, at: int) -> None:
-        for order, values in samples.versions(at):
+        for order, values in samples.iterate_versions(at):
             if not np.isfinite(values).all():  # possible in earlier and later versions only
                 continue
             for start in range(0, len(values), _SAMPLES_PER_ELEMENT):
@@ -230,15 +234,15 @@ def _label_attributes(tables: ComparisonTables) -> list[list[dict[str, str]]]:
         if attributes.get("labelled_by") in {attributes.get("annotator"), UNKNOWN}:
             del attributes["labelled_by"]
         labels[str(label["comparison_id"])].append(
-            {name: printable(value) for name, value in attributes.items()}
+            {name: replace_unprintable(value) for name, value in attributes.items()}
         )
     return [labels.get(key, []) for key in tables.comparisons["comparison_id"]]
 
 
-def _moments(samples: Samples) -> Floats:
+def _sample_moments(samples: Samples) -> Floats:
     """Return mean and standard deviation of every list, shape (n_lists, 2), NaN if undefined."""
     moments = np.full((len(samples.starts), 2), np.nan)
-    for rows, matrix in samples.matrices():
+    for rows, matrix in samples.iterate_matrices():
         moments[rows, 0] = matrix.mean(axis=1)
         if matrix.shape[1] > 1:
             moments[rows, 1] = matrix.std(axis=1, ddof=1)

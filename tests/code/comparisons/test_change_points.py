@@ -1,19 +1,26 @@
 import pytest
 
-from data.comparisons.formats.sap_hana import ChangePoint, Span, boundaries
+from data.comparisons.formats.sap_hana import ChangePoint, Span, find_boundaries
 from data.comparisons.params import LabelRules
 
-RULES = LabelRules(versions_before=10, versions_after=5, clean_every=10, annotators=3, within=5, clear_of=12)
+RULES = LabelRules(
+    versions_before=10,
+    versions_after=5,
+    clean_every=10,
+    min_annotators=3,
+    match_window=5,
+    exclusion_window=12,
+)
 PEOPLE = ("7", "8", "11")
 
 
 def changes(marks, spans=None, rules=RULES):
-    found = boundaries(spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], rules)
+    found = find_boundaries(spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], rules)
     return [(boundary.version, boundary.annotators) for boundary in found if boundary.marked]
 
 
 def clean(marks, spans=None, rules=RULES):
-    found = boundaries(spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], rules)
+    found = find_boundaries(spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], rules)
     return [boundary.version for boundary in found if not boundary.marked]
 
 

@@ -6,22 +6,22 @@ import pytest
 
 from data.comparisons.tables import ComparisonTables
 from serving.comparisons.charts import (
-    by_model,
-    by_neighbours,
-    by_trees,
     confusion_chart,
+    models_chart,
+    neighbours_chart,
     precision_recall_chart,
+    trees_chart,
+    undo_signed_root,
     vectors_chart,
-    without_root,
 )
 from serving.comparisons.mistakes import mistake_chart, worst_mistakes
 from serving.comparisons.page import Node, nodes_of, tree_chart
-from serving.reports.chart_marks import Bars, Boxes, Heat, Line, five_of
-from serving.reports.charts import Words, counted, inline, percent, plain, sketch
+from serving.reports.chart_marks import Bars, Boxes, Heat, Line, box_percentiles
+from serving.reports.charts import Words, inline_svg, percent, plain_number, styled_figure, with_noun
 from serving.reports.evaluation_files import Confusion, Judged, Split
-from serving.reports.panels import Axis, Panel, drawn
-from serving.reports.rendering import worded
-from serving.reports.separation import Leaders, lead
+from serving.reports.panels import Axis, Panel, draw_chart
+from serving.reports.rendering import reword_text
+from serving.reports.separation import Leaders, difference_predicate
 from tests.comparison_rows import compared, result
 from training.comparisons.stored import Card, TrainedModel
 from training.evaluation.paired_bootstrap import Difference
@@ -60,24 +60,26 @@ def test_a_share_is_written_in_percent(share, text):
     ],
 )  # fmt: skip
 def test_a_number_has_four_digits_that_count_and_no_exponent(number, text):
-    assert plain(number) == text
+    assert plain_number(number) == text
 
 
 def test_what_files_say_is_worded_for_a_page():
-    assert worded("user_usec=-6.95567e+06 (seed 000)") == "user_usec=\u22126,955,670 (the scheduler thesis)"
-    assert worded("ale+12 and 1e5x") == "ale+12 and 1e5x"
+    assert (
+        reword_text("user_usec=-6.95567e+06 (seed 000)") == "user_usec=\u22126,955,670 (the scheduler thesis)"
+    )
+    assert reword_text("ale+12 and 1e5x") == "ale+12 and 1e5x"
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 passes"), (1, "1 pass"), (12000, "12,000 passes")])
 def test_a_count_agrees_with_its_noun(number, text):
-    assert counted(number, "pass", "passes") == text
+    assert with_noun(number, "pass", "passes") == text
 
 
 def test_a_chart_is_the_same_bytes_twice_and_takes_its_colours_from_the_page():
     def draw():
-        with sketch(2, 2) as figure:
+        with styled_figure(2, 2) as figure:
             figure.subplots().plot([0, 1], [0, 1], marker="o")
-            return inline(figure, "name", 'says "so" & <more>')
+            return inline_svg(figure, "name", 'says "so" & <more>')
 
     first = draw()
     assert first == draw()
@@ -89,14 +91,14 @@ def test_a_chart_is_the_same_bytes_twice_and_takes_its_colours_from_the_page():
 
 
 def chart_of(mark, x=None, y=None):
-    return drawn(
+    return draw_chart(
         Words("n", "It rises", "Chart of a mark"), [Panel([mark], x or Axis("x"), y or Axis("y"))], (4, 3)
     )
 
 
 def test_who_cannot_see_a_chart_is_told_what_it_shows_and_the_finding():
     chart = chart_of(Line("one", [1, 2], [1, 2]))
-    assert chart.alt == "Chart of a mark. It rises."
+    assert chart.alt_text == "Chart of a mark. It rises."
     assert 'aria-label="Chart of a mark. It rises."' in chart.svg
 
 
@@ -112,23 +114,23 @@ def test_whoever_points_at_a_mark_is_told_its_value_and_where_it_is():
     ]
     bars = chart_of(Bars([1.5, 0.0]), Axis("seconds"), Axis("task", ["a", "b & c"]))
     assert sorted(told(bars)) == ["a: seconds 1.5", "b &amp; c: seconds 0"]
-    heat = Heat.robust(np.array([[1.0, 1.25], [np.nan, 0.9]]), "impact (ratio)", 1.0)
+    heat = Heat.with_robust_range(np.array([[1.0, 1.25], [np.nan, 0.9]]), "impact (ratio)", 1.0)
     cells = chart_of(heat, Axis("beside", ["x", "y"]), Axis("task", ["a", "b"]))
     assert sorted(told(cells)) == ["x, a: impact 1", "y, a: impact 1.25", "y, b: impact 0.9"]
 
 
 def test_a_few_extremes_do_not_pale_the_others():
     values = np.append(np.linspace(0.98, 1.02, 99), 9.0)
-    assert Heat.robust(values, "impact", 1.0).reach == pytest.approx(0.019, abs=0.002)
+    assert Heat.with_robust_range(values, "impact", 1.0).reach == pytest.approx(0.019, abs=0.002)
 
 
 def test_a_chart_that_is_wider_than_a_telephone_is_also_laid_out_for_one():
     words, line = Words("n", "It rises", "Chart"), Panel([Line("one", [1, 2], [1, 2])], Axis("x"), Axis("y"))
-    wide = drawn(words, [line], (8.4, 3))
+    wide = draw_chart(words, [line], (8.4, 3))
     assert 'id="n-narrow-' in wide.narrow
     assert not set(re.findall(r'id="([^"]+)"', wide.svg)) & set(re.findall(r'id="([^"]+)"', wide.narrow))
-    assert not drawn(words, [line], (8.4, 3), narrows=False).narrow
-    assert drawn(words, [line], (4, 3)).fits
+    assert not draw_chart(words, [line], (8.4, 3), narrows=False).narrow
+    assert draw_chart(words, [line], (4, 3)).fits
 
 
 def test_an_axis_without_room_for_all_names_says_how_many_it_names():
@@ -139,7 +141,7 @@ def test_an_axis_without_room_for_all_names_says_how_many_it_names():
 
 
 def test_a_box_with_a_gap_is_not_drawn_and_the_others_keep_their_places():
-    whole, gap = five_of([1.0, 2.0, 3.0, 4.0, 5.0]), np.full(5, np.nan)
+    whole, gap = box_percentiles([1.0, 2.0, 3.0, 4.0, 5.0]), np.full(5, np.nan)
     assert whole.tolist() == [1, 2, 3, 4, 5]
     both, one = (chart_of(Boxes(fives)).svg.count("<path") for fives in ([whole, whole], [gap, whole]))
     assert one < both
@@ -159,18 +161,18 @@ def test_entries_of_a_kind_are_ranked_by_their_pooled_accuracy():
     split = Split[Judged].model_validate({"scheme": "s", "folds": 2, "entries": entries})
     assert [name for name, _ in split.ranked()] == ["b", "c", "d", "a"]
     assert [name for name, _ in split.ranked("model")] == ["c", "d", "a"]
-    assert split.best("opponent") is None
+    assert split.best_entry("opponent") is None
 
 
 def test_a_winner_is_named_only_where_its_lead_can_be_told():
     folds = pd.DataFrame({
         "a": [0.90, 0.91, 0.92, 0.90], "b": [0.89, 0.92, 0.90, 0.91], "c": [0.70, 0.72, 0.71, 0.71],
     })  # fmt: skip
-    assert Leaders.of(folds) == Leaders("a", ("b",))
-    assert Leaders.of(folds[["b", "c"]]) == Leaders("b", ())
-    assert Leaders.of(folds.head(1)).alike == ("b", "c")
-    assert lead(Difference(0.1, -0.01, 0.2, 0.95)).startswith("does not differ significantly")
-    assert lead(Difference(0.1, 0.01, 0.2, 0.95)) == "is above (by +0.010 to +0.200)"
+    assert Leaders.from_scores(folds) == Leaders("a", ("b",))
+    assert Leaders.from_scores(folds[["b", "c"]]) == Leaders("b", ())
+    assert Leaders.from_scores(folds.head(1)).alike == ("b", "c")
+    assert difference_predicate(Difference(0.1, -0.01, 0.2, 0.95)).startswith("does not differ significantly")
+    assert difference_predicate(Difference(0.1, 0.01, 0.2, 0.95)) == "is above (by +0.010 to +0.200)"
 
 
 def test_the_title_of_the_neighbours_names_the_best_k_and_where_it_levels_off():
@@ -184,12 +186,12 @@ def test_the_title_of_the_neighbours_names_the_best_k_and_where_it_levels_off():
         ],
         columns=["curve", "parameter", "fold", "accuracy"],
     )
-    chart = by_neighbours(curves, 0.7)
+    chart = neighbours_chart(curves, 0.7)
     assert (
         chart.title
         == f"Best with uniform votes at k = 5: 90.0{SPACE}% right, and no less that could be told at k = 3"
     )
-    assert by_trees(curves, 0.7) is None
+    assert trees_chart(curves, 0.7) is None
 
 
 def test_the_title_of_the_models_names_the_best_on_both_kinds_of_folds():
@@ -197,7 +199,7 @@ def test_the_title_of_the_models_names_the_best_on_both_kinds_of_folds():
     # on each of the two folds one of two is right
     bad = [(0.9, "fail"), (0.1, "pass"), (0.9, "pass"), (0.1, "fail")]
     parts = [verdicts("logistic", good, split="stratified"), verdicts("xgboost", bad, split="stratified")]
-    chart = by_model(pd.concat([*parts, verdicts("logistic", bad)]), 0.5)
+    chart = models_chart(pd.concat([*parts, verdicts("logistic", bad)]), 0.5)
     assert chart.title == (
         f"logistic is right most often on stratified folds: 100.0{SPACE}% at the median, "
         f"50.0{SPACE}% on operations it never saw"
@@ -206,10 +208,10 @@ def test_the_title_of_the_models_names_the_best_on_both_kinds_of_folds():
 
 
 def test_verdicts_are_counted_by_label():
-    confusion = Confusion.of(
+    confusion = Confusion.from_verdicts(
         verdicts("m", [(0.9, "fail"), (0.1, "fail"), (0.8, "pass"), (0.2, "pass"), (0.3, "pass")])
     )
-    assert confusion == Confusion(caught=1, missed=1, false_alarms=1, cleared=2)
+    assert confusion == Confusion(caught=1, false_negatives=1, false_positives=1, cleared=2)
     assert (confusion.precision, confusion.recall) == (0.5, 0.5)
     title = confusion_chart("c", "m", confusion).title
     assert title == "m misses 1 of 2 regressions and raises 1 false alarm in 3 passes"
@@ -238,7 +240,7 @@ def test_the_curve_compares_no_probabilities_of_different_folds():
 
 
 def test_the_square_root_is_undone_with_its_sign():
-    assert without_root(np.array([-0.5, 0.0, 0.2])).tolist() == pytest.approx([-0.25, 0.0, 0.04])
+    assert undo_signed_root(np.array([-0.5, 0.0, 0.2])).tolist() == pytest.approx([-0.25, 0.0, 0.04])
 
 
 def test_the_vectors_title_names_the_dimension_that_parts_best():
@@ -305,7 +307,7 @@ def tables(better="lower", stats=(None, None, None)):
     ]
     comparisons = [compared(name, name) for name in ("c0", "c1", "c2")]
     labels = [{"comparison_id": "c0", "status": "fail", "labelled_by": who} for who in ("ann", "bob", "ann")]
-    return ComparisonTables.of_rows(results, comparisons, labels)
+    return ComparisonTables.from_rows(results, comparisons, labels)
 
 
 def test_the_surest_mistakes_come_first_and_right_verdicts_not_at_all():
@@ -313,7 +315,7 @@ def test_the_surest_mistakes_come_first_and_right_verdicts_not_at_all():
     mistakes = worst_mistakes(held_out, tables())
     assert [mistake.comparison_id for mistake in mistakes] == ["c1", "c0"]
     assert [mistake.labelled_by for mistake in mistakes] == ["\N{EN DASH}", "ann, bob"]
-    assert len(worst_mistakes(held_out, tables(), most=1)) == 1
+    assert len(worst_mistakes(held_out, tables(), max_mistakes=1)) == 1
     assert worst_mistakes(held_out.iloc[2:], tables()) == []
 
 

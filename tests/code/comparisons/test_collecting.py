@@ -12,8 +12,8 @@ import pytest
 
 from data.comparisons import suite as suites
 from data.comparisons.builds import PROGRAMS, BuildRun, Slowdown, Trial, Workshop
-from data.comparisons.collect import tables
-from data.comparisons.suite import plan
+from data.comparisons.collect import tables_of_journal
+from data.comparisons.suite import plan_runs
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.collect import MeasuredRun as MeasuredStressor
@@ -48,18 +48,18 @@ def workshop(suite, tmp_path):
 def entries(suite, slower):
     """Yield what measuring gave, by how many times a change takes longer; 2 threads show half of it."""
     noise = 1 + 0.002 * np.sin(np.arange(8))
-    for number, task in enumerate(plan(suite)):
+    for number, task in enumerate(plan_runs(suite)):
         factor = 1 + (slower.get(task.variant.change, 1) - 1) / task.threads
         at = f"2026-11-22T00:{number // 60:02d}:{number % 60:02d}+00:00"
         unchanged = tuple(noise[::-1]) if task.purpose == "reference" else ()
-        yield BuildRun(*task.key, at, 0.0, tuple(factor * noise), unchanged)
+        yield BuildRun(*task.journal_key, at, 0.0, tuple(factor * noise), unchanged)
 
 
 def measured(suite, slower, tmp_path):
     journal = Journal(
         tmp_path / "journal.jsonl", [*entries(suite, slower)], [Trial("sort", "", 9, 5, 0.01, "")]
     )
-    return tables(suite, journal)
+    return tables_of_journal(suite, journal)
 
 
 def operation(suite, **changed):
@@ -67,22 +67,24 @@ def operation(suite, **changed):
 
 
 def test_the_shipped_suite_covers_what_a_measurement_must_cover():
-    shipped = suites.load(SHIPPED)
+    shipped = suites.load_suite(SHIPPED)
     assert len(shipped.operations) >= 100
     assert shipped.history >= 8
     assert len(shipped.operations) * (shipped.changes + shipped.same) >= 800
     assert {one.metric for one in shipped.operations} == set(suites.METRICS)
     for group in ("python", "c", "compilers", "interpreters", "database", "compression", "numerics", "web"):
         assert any(one.group == group for one in shipped.operations)
-    real = [change for one in shipped.operations for change in shipped.changed(one) if not change.extra]
+    real = [
+        change for one in shipped.operations for change in shipped.changed_builds(one) if not change.extra
+    ]
     assert len(real) >= 250
-    sizes = {change.extra for one in shipped.operations for change in shipped.changed(one)}
+    sizes = {change.extra for one in shipped.operations for change in shipped.changed_builds(one)}
     assert {0.02, 0.05, 0.1, 0.2, 0.4, 0.6} <= {round(size, 1 if size > 0.15 else 2) for size in sizes}
     assert min(sizes) < 0
 
 
 def test_programs_of_the_shipped_suite_exist():
-    shipped = suites.load(SHIPPED)
+    shipped = suites.load_suite(SHIPPED)
     named = {
         word
         for one in shipped.operations
@@ -95,25 +97,25 @@ def test_programs_of_the_shipped_suite_exist():
 
 
 def test_a_plan_is_the_same_every_time_and_spreads_unchanged_passes_over_all_of_it(suite):
-    tasks = plan(suite)
-    assert tasks == plan(suite)
-    assert len({task.key for task in tasks}) == len(tasks)
+    tasks = plan_runs(suite)
+    assert tasks == plan_runs(suite)
+    assert len({task.journal_key for task in tasks}) == len(tasks)
     passes = [task.number for task in tasks if not task.variant.change and task.threads == 1]
     assert passes == list(range(6))
     last_reference = max(i for i, task in enumerate(tasks) if task.purpose == "reference")
     changed = [i for i, task in enumerate(tasks) if task.variant.change and task.purpose == "run"]
     assert (
         min(changed)
-        > max(i for i, task in enumerate(tasks) if task.key[:4] == ("sort", "", "run", 3))
+        > max(i for i, task in enumerate(tasks) if task.journal_key[:4] == ("sort", "", "run", 3))
         > last_reference
     )
 
 
 def test_different_runs_take_different_numbers_of_samples_within_what_the_suite_says(suite):
-    taken = {task.samples(suite, 8) for task in plan(suite)}
+    taken = {task.draw_sample_count(suite, 8) for task in plan_runs(suite)}
     assert len(taken) > 2
-    assert {task.samples(suite, 100) for task in plan(suite)} == {15}
-    assert {task.samples(suite, 1) for task in plan(suite)} == {3}
+    assert {task.draw_sample_count(suite, 100) for task in plan_runs(suite)} == {15}
+    assert {task.draw_sample_count(suite, 1) for task in plan_runs(suite)} == {3}
 
 
 @pytest.mark.parametrize(
@@ -161,24 +163,26 @@ def test_a_build_without_a_reference_and_an_operation_without_passes_make_no_com
     whole = [*entries(suite, {})]
     trials = [Trial("sort", "", 9, 5, 0.01, "")]
     some = Journal(tmp_path / "a", [one for one in whole if one.purpose == "run"], trials)
-    assert set(tables(suite, some)[0].comparisons["truth_source"]) == {"the same build"}
+    assert set(tables_of_journal(suite, some)[0].comparisons["truth_source"]) == {"the same build"}
     early = Journal(tmp_path / "b", [one for one in whole if one.change or one.number < 3], trials)
-    assert tables(suite, early)[0].comparisons.empty
+    assert tables_of_journal(suite, early)[0].comparisons.empty
 
 
 def test_a_slowdown_has_the_interval_of_the_signed_rank_test_whichever_direction_is_better():
     unchanged, changed = np.full(8, 2.0), 2.0 * np.array([1.08, 1.09, 1.1, 1.1, 1.1, 1.11, 1.12, 9.0])
-    slow = Slowdown.of(unchanged, changed, "lower")
+    slow = Slowdown.from_samples(unchanged, changed, "lower")
     assert slow.share == pytest.approx(0.105, abs=0.006)
     assert slow.low == pytest.approx(0.09, abs=0.006)
     assert slow.status == "fail"
-    assert Slowdown.of(1 / unchanged, 1 / changed, "higher").low == pytest.approx(slow.low)
+    assert Slowdown.from_samples(1 / unchanged, 1 / changed, "higher").low == pytest.approx(slow.low)
 
 
 def test_an_interval_of_no_change_covers_none_as_often_as_it_says():
     drawn = np.random.default_rng(1)
     covers = [
-        (one := Slowdown.of(drawn.lognormal(0, 0.02, 12), drawn.lognormal(0, 0.02, 12), "lower")).low
+        (
+            one := Slowdown.from_samples(drawn.lognormal(0, 0.02, 12), drawn.lognormal(0, 0.02, 12), "lower")
+        ).low
         <= 0
         <= one.high
         for _ in range(2000)
@@ -270,19 +274,19 @@ def test_a_process_without_a_session_group_is_pinned_as_one_on_a_kernel_without_
 def test_others_on_a_processor_are_counted_by_its_own_line():
     watch = Disturbance(processor=min(os.sched_getaffinity(0)))
     sum(range(10**6))
-    assert 0 <= watch.share() <= 2
+    assert 0 <= watch.foreign_share() <= 2
 
 
 def test_a_journal_resumes_and_drops_a_line_that_was_cut_short(suite, tmp_path):
     path, key = tmp_path / "journal.jsonl", {"suite": "s"}
-    journal = Journal.open(path, key, BuildRun, Trial)
+    journal = Journal.open_or_create(path, key, BuildRun, Trial)
     trial = Trial("sort", "", 800, 5, 0.01, "")
-    journal.note(trial)
+    journal.add_note(trial)
     first, second, *_ = entries(suite, {})
-    journal.add(first, second)
+    journal.add_entries(first, second)
     with path.open("a") as file:
         file.write('{"operation": "so')
-    again = Journal.open(path, key, BuildRun, Trial)
+    again = Journal.open_or_create(path, key, BuildRun, Trial)
     assert again.entries == [first, second]
     assert again.notes == [trial]
     assert asdict(first) == asdict(again.entries[0])
@@ -303,7 +307,7 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
     ):
         path.write_text(f'{{"suite": {{}}}}\n{trial}\n' + json.dumps(changed) + "\n")
         with pytest.raises(InputError) as error:
-            Journal.open(path, {}, BuildRun, Trial)
+            Journal.open_or_create(path, {}, BuildRun, Trial)
         assert str(error.value).startswith(f"{path}:3: {told}")
 
 
@@ -345,10 +349,10 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
 def test_a_journal_is_read_and_written_as_it_always_was(tmp_path, kind, note, lines, keys):
     path = tmp_path / "journal.jsonl"
     path.write_text("".join(f"{line}\n" for line in ['{"suite": {"name": "s"}}', *lines]))
-    journal = Journal.open(path, {"name": "s"}, kind, note)
+    journal = Journal.open_or_create(path, {"name": "s"}, kind, note)
     assert [entry.key for entry in journal.entries] == keys
-    written = Journal.open(tmp_path / "again.jsonl", {"name": "s"}, kind, note)
+    written = Journal.open_or_create(tmp_path / "again.jsonl", {"name": "s"}, kind, note)
     for told in journal.notes:
-        written.note(told)
-    written.add(*journal.entries)
+        written.add_note(told)
+    written.add_entries(*journal.entries)
     assert written.path.read_text() == path.read_text()

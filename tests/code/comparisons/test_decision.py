@@ -10,20 +10,20 @@ from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
-from serving.comparisons.judge import judge
+from serving.comparisons.judge import judge_tables
 from serving.http.api import application
 from serving.http.settings import ServerSettings
 from serving.models import Served
 from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from tests.families import feature_table, small_family
-from training.comparisons.decision import read_changes, write_held
+from training.comparisons.decision import read_changes, write_out_of_fold
 from training.comparisons.evaluate import out_of_fold
-from training.comparisons.family import FeatureTable, parts
+from training.comparisons.family import FeatureTable, all_parts
 from training.comparisons.stored import TrainedModel
 from training.comparisons.tune import Classified
-from training.estimators.catalogue import CATALOGUE, answering, pipeline
-from training.evaluation.thresholds import below_floor, decided
+from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
+from training.evaluation.thresholds import below_min_effect, zero_below_min_effect
 
 
 def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's name
@@ -36,13 +36,13 @@ def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's nam
     if floor is not None:
         card = replace(served.model.card, floor=floor)
         served = Served(replace(served.model, card=card), served.ref)
-    return judge(ComparisonTables.of_rows(given, [asked("x")], []), served)
+    return judge_tables(ComparisonTables.from_rows(given, [asked("x")], []), served)
 
 
 class AlwaysFails:
     unit = "probability"
 
-    def answers(self, columns, reference):
+    def predict_and_explain(self, columns, reference):
         return np.ones(len(columns)), np.zeros(columns.shape)
 
 
@@ -73,8 +73,12 @@ def test_without_a_floor_the_model_decides_everything(eager):
 
 
 def test_the_floor_itself_counts_as_reached_although_numbers_are_rounded():
-    assert below_floor(np.array([(30.0 - 30.15) / 30.0, -0.0049, 0.1]), 0.005).tolist() == [False, True, True]
-    assert decided(np.array([0.9, 0.9]), np.array([-0.1, 0.1]), 0.005).tolist() == [0.9, 0.0]
+    assert below_min_effect(np.array([(30.0 - 30.15) / 30.0, -0.0049, 0.1]), 0.005).tolist() == [
+        False,
+        True,
+        True,
+    ]
+    assert zero_below_min_effect(np.array([0.9, 0.9]), np.array([-0.1, 0.1]), 0.005).tolist() == [0.9, 0.0]
 
 
 def test_held_out_verdicts_know_the_floor(tmp_path):
@@ -82,7 +86,7 @@ def test_held_out_verdicts_know_the_floor(tmp_path):
     family = small_family(tmp_path, table=table, models=("logistic",))
     usual = _held_out(family)
     change = np.where(np.arange(len(table)) < 40, -0.1, -0.004)
-    table[["comparison_id"]].assign(worst_change=change).to_parquet(family.featurized("changes"), index=False)
+    table[["comparison_id"]].assign(worst_change=change).to_parquet(family.stage_file("changes"), index=False)
     moved = _held_out(family)
     low = moved["comparison_id"].isin(table["comparison_id"][40:])
     assert (moved.loc[low, "probability"] == 0).all()
@@ -90,7 +94,7 @@ def test_held_out_verdicts_know_the_floor(tmp_path):
     assert (usual.loc[low, "verdict"] == "fail").any()
     # and nothing is learned from it
     table.loc[40:, ["medians_min", "medians_med"]] *= -3
-    table.to_parquet(family.features, index=False)
+    table.to_parquet(family.features_file, index=False)
     pd.testing.assert_frame_equal(moved[~low], _held_out(family)[~low])
     assert not usual.loc[~low, "probability"].equals(moved.loc[~low, "probability"])
 
@@ -100,19 +104,19 @@ def _held_out(family):
     names = ["grouped/f0", "grouped/f1", "stratified/r0f0", "stratified/r0f1"]
     chosen = Classified({"c": 1.0, "sampler": "none", "weights": "equal"}, 1.0, 0.5)
     # as many fails as it says: there is nothing to calibrate
-    folds = parts(table.examples, family.section.evaluate, family.params.seed)
+    folds = all_parts(table.examples, family.section.evaluate, family.params.seed)
     said = [(part.name, "logistic", np.full(len(part.train), 0.25)) for part in folds]
-    write_held(family.places.tuned, said)
+    write_out_of_fold(family.places.tuned, said)
     verdicts, _ = out_of_fold(family, table, {name: {"logistic": chosen} for name in names})
     return verdicts[verdicts["kind"] == "model"].reset_index(drop=True)
 
 
 def test_changes_must_be_about_the_same_comparisons(tmp_path):
     family = small_family(tmp_path)
-    table = FeatureTable.read(family.features, family.columns())
-    pd.read_parquet(family.featurized("changes")).iloc[1:].to_parquet(family.featurized("changes"))
+    table = FeatureTable.read(family.features_file, family.columns())
+    pd.read_parquet(family.stage_file("changes")).iloc[1:].to_parquet(family.stage_file("changes"))
     with pytest.raises(InputError, match=r"changes.parquet: holds other comparisons than the features"):
-        read_changes(family.featurized("changes"), table)
+        read_changes(family.stage_file("changes"), table)
 
 
 def test_one_wild_sample_does_not_decide_and_the_answer_says_so(served):  # noqa: F811
@@ -132,30 +136,35 @@ def test_the_answer_names_the_configuration_that_moved_and_the_one_that_got_bett
     better = {"threads": 1, "baseline_median": 100.0, "target_median": 105.0, "change": pytest.approx(0.05)}
     assert (answer["moved"], answer["improved"], answer["decided_by"]) == (worse, better, "model")
     told = "median 3.0 % less throughput at 8 threads; 1 of 2 configurations got worse; "
-    for text in (as_markdown(render.lines(judgement, [""])), as_plain(render.lines(judgement, [""]))):
+    for text in (
+        as_markdown(render.table_lines(judgement, [""])),
+        as_plain(render.table_lines(judgement, [""])),
+    ):
         assert told in " ".join(text.split())
         assert "; 1 thread: median 5.0 % better" in " ".join(text.split())
 
 
 def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
-    lines = render.lines(judged(served, (1, [100.0] * 3, [99.96] * 3), (2, [100.0] * 3, [100.3] * 3)), [""])
+    lines = render.table_lines(
+        judged(served, (1, [100.0] * 3, [99.96] * 3), (2, [100.0] * 3, [100.3] * 3)), [""]
+    )
     moved = "median 0.04 % less throughput at 1 thread; 1 of 2 configurations got worse"
-    assert lines.rows[0].why == f"below the floor of 0.5 %; {moved}"
-    lines = render.lines(judged(served, (1, [100.0] * 3, [100.0] * 3)), [""])
-    assert lines.rows[0].why == "below the floor of 0.5 %; median unchanged"
+    assert lines.rows[0].reason == f"below the floor of 0.5 %; {moved}"
+    lines = render.table_lines(judged(served, (1, [100.0] * 3, [100.0] * 3)), [""])
+    assert lines.rows[0].reason == "below the floor of 0.5 %; median unchanged"
 
 
 def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tmp_path, monkeypatch):  # noqa: F811
     TrainedModel(_logistic(), served.model.card).write(tmp_path)
     own = {**os.environ, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
     monkeypatch.setattr("os.environ", own)
-    ServerSettings({"model": str(tmp_path)}).hand_on()
+    ServerSettings({"model": str(tmp_path)}).export_to_environment()
     assert application().state.models["model"].get().card.floor == 0.005
-    ServerSettings({"model": str(tmp_path), "floor": 0.2}).hand_on()
+    ServerSettings({"model": str(tmp_path), "floor": 0.2}).export_to_environment()
     assert application().state.models["model"].get().card.floor == 0.2
 
 
 def _logistic():
     model = CATALOGUE["logistic"]
     x, y = np.random.default_rng(0).normal(size=(20, len(SEED_FEATURES))), np.arange(20) % 2
-    return answering(pipeline(model, model.start, y, 0).fit(x, y))
+    return without_sampler(build_pipeline(model, model.start, y, 0).fit(x, y))

@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
 from features.comparisons import vectors as computed
-from features.comparisons.featurize import featurize, parted
+from features.comparisons.featurize import split_blocks, training_tables
 from features.comparisons.history import HISTORY, SIBLINGS
-from features.comparisons.summaries import over_configurations, overlap, spread, superiority
-from features.comparisons.vectors import EXTENDED_FEATURES, FEATURES, SEED_FEATURES, columns
+from features.comparisons.summaries import (
+    estimate_superiority,
+    over_configurations,
+    range_overlap,
+    robust_spread,
+)
+from features.comparisons.vectors import EXTENDED_FEATURES, FEATURES, SEED_FEATURES, model_columns
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 from tests.comparison_rows import compared, result
 
@@ -32,7 +37,7 @@ side = st.lists(st.lists(st.floats(50.0, 150.0), min_size=2, max_size=4), min_si
 
 
 def vectors(sides):
-    return pd.DataFrame(computed.vectors(sides), columns=list(FEATURES))
+    return pd.DataFrame(computed.feature_vectors(sides), columns=list(FEATURES))
 
 
 def seed_vectors(sides):
@@ -67,8 +72,8 @@ def mirrored(results):
 def test_the_components_stand_in_the_order_of_figure_6_5():
     assert SEED_FEATURES[:4] == ("medians_min", "medians_med", "medians_max", "mins_min")
     assert SEED_FEATURES[-3:] == ("q3s_min", "q3s_med", "q3s_max")
-    assert columns("seed") == SEED_FEATURES
-    assert set(columns("extended")) < set(FEATURES)
+    assert model_columns("seed") == SEED_FEATURES
+    assert set(model_columns("extended")) < set(FEATURES)
     assert FEATURES == SEED_FEATURES + EXTENDED_FEATURES
 
 
@@ -192,7 +197,7 @@ def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
     valid = pd.DataFrame(
         {"comparison_id": ["x", "y", "z"], "valid": [True, False, True], "status": ["pass", "fail", "fail"]}
     )
-    table = featurize(ComparisonTables.of_rows(results, comparisons, []), valid)["features"]
+    table = training_tables(ComparisonTables.from_rows(results, comparisons, []), valid)["features"]
     assert table["comparison_id"].tolist() == ["z", "x"]
     assert table["status"].tolist() == ["fail", "pass"]
     assert table["fold_group"].tolist() == ["b/z", "b/x"]
@@ -204,7 +209,7 @@ def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions()
     results = [result("x", order, 1.0 + order % 3 + k) for order in range(9) for k in (0, 1)]
     comparisons = [compared("c", "x", (7, 7), (8, 8))]
     valid = pd.DataFrame({"comparison_id": ["c"], "valid": [True], "status": ["fail"]})
-    found = featurize(ComparisonTables.of_rows(results, comparisons, []), valid)
+    found = training_tables(ComparisonTables.from_rows(results, comparisons, []), valid)
     own, bare = found["features"].iloc[0], found["bare"].iloc[0]
     assert (own["past_known_max"], bare["past_known_max"]) == (1, 0)
     assert np.isfinite(own["history_step_min"])
@@ -227,9 +232,9 @@ def test_what_is_computed_block_by_block_is_what_is_computed_at_once():
     told = pd.DataFrame(results)[names].drop_duplicates().sample(frac=1, random_state=1)
     comparisons = told.assign(comparison_id=told.agg("/".join, axis="columns"), **ends)
     valid = pd.DataFrame({"comparison_id": comparisons["comparison_id"], "valid": True, "status": "pass"})
-    tables = ComparisonTables.of_rows(results, comparisons.to_dict("records"), [])
-    whole, some = featurize(tables, valid), featurize(tables, valid, many=7)
-    assert len(parted(tables.comparisons, 7)) > 2
+    tables = ComparisonTables.from_rows(results, comparisons.to_dict("records"), [])
+    whole, some = training_tables(tables, valid), training_tables(tables, valid, block_size=7)
+    assert len(split_blocks(tables.comparisons, 7)) > 2
     assert whole["features"]["siblings_worse_max"].notna().all()
     for name, frame in whole.items():
         pd.testing.assert_frame_equal(some[name], frame, check_exact=True)
@@ -246,14 +251,14 @@ def test_superiority_of_two_uniform_sides_is_the_area_above_the_diagonal():
     uniform = [0.0, 1.0, 2.0, 3.0, 4.0]
     shifted = [2.0, 3.0, 4.0, 5.0, 6.0]
     # P(Y > X) for X over [0, 4], Y over [2, 6]: all but the triangle of legs 2 in a square of side 4.
-    np.testing.assert_allclose(superiority(rows(uniform), rows(shifted)), 1 - 2 / 16)
+    np.testing.assert_allclose(estimate_superiority(rows(uniform), rows(shifted)), 1 - 2 / 16)
 
 
 @given(five, five)
 @settings(deadline=None, max_examples=50)
 def test_superiority_of_turned_sides_adds_up_to_one(baseline, target):
-    there = superiority(rows(baseline), rows(target))[0]
-    back = superiority(rows(target), rows(baseline))[0]
+    there = estimate_superiority(rows(baseline), rows(target))[0]
+    back = estimate_superiority(rows(target), rows(baseline))[0]
     assert there + back == pytest.approx(1, abs=1e-6)
     assert -1e-9 <= there <= 1 + 1e-9
 
@@ -263,11 +268,11 @@ def test_superiority_of_turned_sides_adds_up_to_one(baseline, target):
     [([4, 5, 6, 7, 8], 1.0), ([0, 1, 2, 3, 4], 0.0), ([-8, -7, -6, -5, -4], -0.5), ([2, 3, 4, 5, 6], 1 / 3)],
 )
 def test_overlap_is_how_far_the_target_reaches_up_into_the_baseline_s_range(target, expected):
-    assert overlap(rows([4, 5, 6, 7, 8]), rows(target))[0] == pytest.approx(expected)
+    assert range_overlap(rows([4, 5, 6, 7, 8]), rows(target))[0] == pytest.approx(expected)
 
 
 def test_spread_is_never_below_a_thousandth_of_the_median():
-    np.testing.assert_allclose(spread(rows([5, 5, 5, 5, 5], [0, 1, 2, 3.698, 5])), [0.005, 2.0])
+    np.testing.assert_allclose(robust_spread(rows([5, 5, 5, 5, 5], [0, 1, 2, 3.698, 5])), [0.005, 2.0])
 
 
 def test_configurations_are_reduced_per_comparison_and_gaps_left_out():

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
-from data.tables.specs import typed
-from serving.cli import run
+from data.tables.specs import with_dtypes
+from serving.cli import run_command
 from tests.code.comparisons.test_judging import asked, rows
 from tests.families import COLUMNS, feature_table, small_family
 from training.comparisons.family import Examples, FeatureTable
@@ -15,11 +15,11 @@ from training.comparisons.label_review import (
     UNLABELLED,
     Learnable,
     Pool,
-    doubts,
-    known_of,
-    learned,
+    fit_few_labels,
+    label_doubts,
     next_to_label,
-    suspects,
+    read_training_data,
+    suspected_labels,
 )
 from training.comparisons.stored import TrainedModel
 from training.comparisons.train import train
@@ -66,8 +66,8 @@ def test_then_those_of_which_a_model_is_least_sure():
     then = next_to_label(pool_of(examples, labelled), 20)
     assert not set(then) & set(labelled)
     assert len(set(examples.groups[then])) == 20
-    model = learned(Learnable(examples.rows(np.sort(labelled))), 0)
-    sure = np.abs(model.probability(examples.x) - 0.5)
+    model = fit_few_labels(Learnable(examples.select_rows(np.sort(labelled))), 0)
+    sure = np.abs(model.predict_probability(examples.x) - 0.5)
     assert sure[then].mean() < 0.6 * np.delete(sure, np.r_[labelled, then]).mean()
 
 
@@ -90,7 +90,7 @@ def test_labels_in_this_order_find_more_and_teach_more_than_twice_as_many_at_ran
         at_random = np.random.default_rng(seed).permutation(1500)[:120]
         for name, chosen in (("first", labelled), ("random", at_random)):
             rest = np.delete(examples.x, chosen, axis=0)
-            model = learned(Learnable(examples.rows(chosen), None, rest), seed)
+            model = fit_few_labels(Learnable(examples.select_rows(chosen), None, rest), seed)
             caught.setdefault(name, []).append(balanced(model, unseen))
     assert np.mean(caught["first"]) > np.mean(caught["random"])
 
@@ -101,11 +101,12 @@ def test_the_first_labels_do_not_spoil_what_a_champion_knows():
     start = replace(start, groups=np.char.add("s", start.groups))
     own, unseen = drawn(200, seed=8), drawn(3000, seed=9)
     passes = np.flatnonzero(own.y == 0)[:10]
-    assert learned(Learnable(own.rows(passes)), 0) is None
+    assert fit_few_labels(Learnable(own.select_rows(passes)), 0) is None
     champion, warm = (
-        learned(known, 0) for known in (Learnable(start), Learnable(own.rows(passes), start, own.x))
+        fit_few_labels(known, 0)
+        for known in (Learnable(start), Learnable(own.select_rows(passes), start, own.x))
     )
-    assert (warm.probability(unseen.x) == champion.probability(unseen.x)).all()
+    assert (warm.predict_probability(unseen.x) == champion.predict_probability(unseen.x)).all()
     assert warm.threshold == champion.threshold
 
 
@@ -116,7 +117,10 @@ def test_some_fails_of_ones_own_make_a_champion_better_where_fails_look_otherwis
     start.x[:, 0] = np.random.default_rng(1).normal(0, 1, 400)
     chosen = np.r_[np.flatnonzero(own.y == 1)[:12], np.flatnonzero(own.y == 0)[:38]]
     rest = np.delete(own.x, chosen, axis=0)
-    champion, warm = learned(Learnable(start), 0), learned(Learnable(own.rows(chosen), start, rest), 0)
+    champion, warm = (
+        fit_few_labels(Learnable(start), 0),
+        fit_few_labels(Learnable(own.select_rows(chosen), start, rest), 0),
+    )
     assert balanced(warm, unseen) > balanced(champion, unseen) + 0.02
 
 
@@ -126,10 +130,10 @@ def test_of_rows_that_nobody_labelled_those_count_as_fails_that_the_labels_make_
     for seed in range(3):
         examples, unseen = drawn(900, fails=0.35, seed=seed), drawn(3000, fails=0.35, seed=seed + 50)
         at_random = np.random.default_rng(seed).permutation(900)[:80]
-        model = learned(
-            Learnable(examples.rows(at_random), None, np.delete(examples.x, at_random, axis=0)), seed
+        model = fit_few_labels(
+            Learnable(examples.select_rows(at_random), None, np.delete(examples.x, at_random, axis=0)), seed
         )
-        judged = model.probability(unseen.x) >= model.threshold
+        judged = model.predict_probability(unseen.x) >= model.threshold
         missed[seed] = 1 - judged[unseen.y == 1].mean(), judged[unseen.y == 0].mean()
     assert np.mean([*missed.values()]) < 0.06
     assert np.mean([miss for miss, _ in missed.values()]) < 0.08
@@ -138,20 +142,20 @@ def test_of_rows_that_nobody_labelled_those_count_as_fails_that_the_labels_make_
 def test_training_starts_from_what_lies_beside_the_features(tmp_path):
     """With a start that says the opposite, the same search comes to another model; without, to the same."""
     family = small_family(tmp_path, models=("logistic",))
-    table = FeatureTable.read(family.features, COLUMNS)
-    assert known_of(family.features, table, table.examples).alone
+    table = FeatureTable.read(family.features_file, COLUMNS)
+    assert read_training_data(family.features_file, table, table.examples).only_user_labels
     started = feature_table(400, seed=1)
     started["status"] = np.where(started["status"] == "fail", "pass", "fail")
     started["fold_group"] = "shipped/" + started["fold_group"]
-    started.to_parquet(family.features.with_name("start.parquet"), index=False)
-    table = FeatureTable.read(family.features, COLUMNS)
-    known = known_of(family.features, table, table.examples)
-    assert len(known.learnt.y) == len(table.examples.y) + 400
+    started.to_parquet(family.features_file.with_name("start.parquet"), index=False)
+    table = FeatureTable.read(family.features_file, COLUMNS)
+    known = read_training_data(family.features_file, table, table.examples)
+    assert len(known.all_rows.y) == len(table.examples.y) + 400
     folds = [task for task in tasks_of(family, table) if task.part != "all"]
     assert all(len(task.examples.y) < len(table.examples.y) for task in folds)
     tune(family)
     train(family)
-    model = TrainedModel.read(family.places.models / "logistic")
+    model = TrainedModel.read(family.paths.models / "logistic")
     failed = table.examples.y == 1
     probability = model.model.predict_proba(table.examples.x)[:, 1]
     assert probability[failed].mean() < probability[~failed].mean()
@@ -159,11 +163,11 @@ def test_training_starts_from_what_lies_beside_the_features(tmp_path):
 
 def test_unlabelled_comparisons_count_as_passes_if_that_is_wanted(tmp_path):
     family = small_family(tmp_path, models=("logistic",))
-    table = FeatureTable.read(family.features, COLUMNS)
+    table = FeatureTable.read(family.features_file, COLUMNS)
     others = feature_table(50, seed=5).drop(columns="status")
-    others.to_parquet(family.features.with_name("unlabelled.parquet"), index=False)
-    assert known_of(family.features, table, table.examples).alone
-    assert len(known_of(family.features, table, table.examples, unlabelled=True).rest) == 50
+    others.to_parquet(family.features_file.with_name("unlabelled.parquet"), index=False)
+    assert read_training_data(family.features_file, table, table.examples).only_user_labels
+    assert len(read_training_data(family.features_file, table, table.examples, unlabelled=True).rest) == 50
 
 
 @pytest.fixture
@@ -174,24 +178,24 @@ def source(tmp_path, monkeypatch):
     results = []
     for name, level in (("a", 100), ("b", 100), ("c", 70), ("d", 100)):
         results += rows(name, generator.normal(100, 1, 6)) + rows(name, generator.normal(level, 1, 6), 1)
-    tables = ComparisonTables.of_rows(results, [asked(name) for name in "abcd"], [])
+    tables = ComparisonTables.from_rows(results, [asked(name) for name in "abcd"], [])
     tables.write(tmp_path / "data")
     return tmp_path / "data"
 
 
 def test_the_file_to_fill_in_is_read_with_the_data(source, capsys):
-    assert run(["labels", "next", str(source), "-n", "4", "-o", str(source / "labels.csv")]) == 0
+    assert run_command(["labels", "next", str(source), "-n", "4", "-o", str(source / "labels.csv")]) == 0
     listed = pd.read_csv(source / "labels.csv")
     assert listed["comparison_id"][0] == "id-c"
     listed["annotator"] = "anna"
     listed["status"] = ["fail", "pass", None, None]
     both = pd.concat([listed, listed.assign(annotator="ben", status=["fail", "fail", None, None])])
     both.to_csv(source / "labels.csv", index=False)
-    assert run(["labels", "people", str(source)]) == 0
+    assert run_command(["labels", "people", str(source)]) == 0
     told = capsys.readouterr().out
     assert "anna" in told
     assert "1 comparisons on which they don't agree" in told
-    assert run(["labels", "next", str(source), "--json"]) == 0
+    assert run_command(["labels", "next", str(source), "--json"]) == 0
     assert '"id-c"' not in capsys.readouterr().out
 
 
@@ -216,11 +220,11 @@ def verdicts():
 
 def labels_of(rows):
     names = ["comparison_id", "status", "labelled_by", "annotator"]
-    return typed(pd.DataFrame(rows, columns=names), LABEL_DTYPES)
+    return with_dtypes(pd.DataFrame(rows, columns=names), LABEL_DTYPES)
 
 
 def test_a_label_is_suspected_as_far_as_models_are_surer_of_the_other_verdict_than_usual(verdicts):
-    found = suspects(verdicts, "champion", labels_of([("c02", "fail", "anna", None)]))
+    found = suspected_labels(verdicts, "champion", labels_of([("c02", "fail", "anna", None)]))
     assert [(one.comparison_id, one.status, one.labelled_by) for one in found] == [
         ("c02", "fail", "anna"),
         ("c05", "pass", "unknown"),
@@ -228,16 +232,19 @@ def test_a_label_is_suspected_as_far_as_models_are_surer_of_the_other_verdict_th
     ]
     # 0.95 beside the mean of 0.9, 0.8, 0.15; 0.85 beside that of 0.9, 0.8, 0.05; 0.38 beside that of 0.4, 0.3
     assert [one.doubt for one in found] == pytest.approx([1 / 3, 0.8 / 3, 0.03])
-    assert found[0].why == ("models trained without it give fail 0.05", "2 of 2 models contradict the label")
+    assert found[0].reason == (
+        "models trained without it give fail 0.05",
+        "2 of 2 models contradict the label",
+    )
 
 
 def test_comparisons_on_which_people_differ_follow_with_who_says_what(verdicts):
     people = [("c00", "fail", "anna", "anna"), ("c00", "fail", "ben", "ben"), ("c00", "pass", "cleo", "cleo")]
-    last = suspects(verdicts, "champion", labels_of(people))[-1]
+    last = suspected_labels(verdicts, "champion", labels_of(people))[-1]
     assert (last.comparison_id, last.doubt, last.labelled_by) == ("c00", 0, "anna, ben, cleo")
-    assert last.why == ("anna, ben said fail", "cleo said pass")
+    assert last.reason == ("anna, ben said fail", "cleo said pass")
 
 
 def test_a_fold_without_a_kind_of_label_gives_no_ground_for_doubt(verdicts):
     own = verdicts[(verdicts["entry"] == "champion") & (verdicts["status"] == "pass")]
-    assert pd.isna(doubts(own)).all()
+    assert pd.isna(label_doubts(own)).all()

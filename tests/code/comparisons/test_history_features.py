@@ -6,7 +6,7 @@ import pytest
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.history import HISTORY, sibling_features, version_features, with_versions
-from features.comparisons.summaries import first, last, quantile
+from features.comparisons.summaries import first_values, last_values, row_quantile
 from tests.code.comparisons.sides_by_hand import samples, sides_of
 from tests.comparison_rows import compared, result
 
@@ -20,7 +20,7 @@ def features(baseline, target, history=(), better="higher"):
 
 
 def test_the_level_of_a_version_is_the_median_of_its_samples():
-    sides = samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]).levels
+    sides = samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]).version_medians
     assert sides.values.tolist() == [2, 4, 5.5]
     assert (sides.stops - sides.starts).tolist() == [2, 0, 1]
     assert sides.orders.tolist() == [0, 1, 0]
@@ -28,15 +28,15 @@ def test_the_level_of_a_version_is_the_median_of_its_samples():
 
 def test_lists_of_different_length_stand_left_or_right_in_a_matrix():
     lists = samples([[[1.0, 2.0, 3.0]], [[4.0]]])
-    np.testing.assert_array_equal(first(lists, 2), [[1, 2], [4, np.nan]])
-    np.testing.assert_array_equal(last(lists, 2), [[2, 3], [np.nan, 4]])
+    np.testing.assert_array_equal(first_values(lists, 2), [[1, 2], [4, np.nan]])
+    np.testing.assert_array_equal(last_values(lists, 2), [[2, 3], [np.nan, 4]])
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.95, 1.0])
 def test_quantiles_of_the_known_values_are_numpy_s(share):
     rows = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan, np.nan, 5.0, 9.0]])
     expected = [np.quantile([1, 2, 3], share), np.quantile([5, 9], share)]
-    np.testing.assert_allclose(quantile(rows, share), expected)
+    np.testing.assert_allclose(row_quantile(rows, share), expected)
 
 
 def test_a_step_at_the_boundary_explains_the_windows_best():
@@ -105,11 +105,11 @@ def tables(falls, target=(AT, AT + 4), names=VERSIONS, skipped=(), better="highe
         if number or order not in skipped
     ]
     asked = compared("c", "o0", (0, target[0] - 1), target)
-    return ComparisonTables.of_rows(results, [asked], [])
+    return ComparisonTables.from_rows(results, [asked], [])
 
 
 def told(falls, **how):
-    return sibling_features(Sides.of(tables(falls, **how)))[0, 0]
+    return sibling_features(Sides.from_tables(tables(falls, **how)))[0, 0]
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
@@ -151,5 +151,5 @@ def test_an_odd_version_before_hides_no_step_of_siblings(before, factor, better)
         (whole.results["order"] == AT - before) & (whole.results["operation"] != "o0"),
         whole.results["value"] * factor,
     )
-    found = sibling_features(Sides.of(replace(whole, results=whole.results.assign(value=odd))))[0, 0]
-    assert found == pytest.approx(sibling_features(Sides.of(whole))[0, 0], abs=0.05)
+    found = sibling_features(Sides.from_tables(replace(whole, results=whole.results.assign(value=odd))))[0, 0]
+    assert found == pytest.approx(sibling_features(Sides.from_tables(whole))[0, 0], abs=0.05)

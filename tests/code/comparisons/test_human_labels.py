@@ -7,23 +7,25 @@ from benchmarks.human_labels.cases import (
     Cases,
     Curve,
     Engineer,
-    Looked,
     Points,
+    ReviewedSeries,
     VersionedSeries,
-    at_best,
     average_precision,
     best_reach,
-    from_other_folds,
-    pooled,
-    whole,
-    windows,
-    worth,
+    hindsight_view,
+    online_view,
+    pool_engineers,
+    rates_at_best_cut,
+    rates_from_other_folds,
+    verdict_rates,
 )
-from benchmarks.human_labels.opponents import TOOLS
+from benchmarks.human_labels.reference_tools import TOOLS
 from data.comparisons.formats.sap_hana import Annotations
 from data.comparisons.params import LabelRules
 
-RULES = LabelRules(versions_before=4, versions_after=3, clean_every=4, annotators=2, within=2, clear_of=3)
+RULES = LabelRules(
+    versions_before=4, versions_after=3, clean_every=4, min_annotators=2, match_window=2, exclusion_window=3
+)
 CASES = Cases(list("abcdef"), np.array([1, 1, 1, 0, 0, 0], bool), np.array([0, 0, 1, 0, 1, 1]))
 SCORE = np.array([9.0, 4.0, 0.0, 5.0, 1.0, 0.0])
 
@@ -50,30 +52,30 @@ def points(*found):
 def test_a_curve_has_every_threshold_and_the_best_one_is_told():
     curve = Curve.of(CASES.failed, SCORE)
     assert curve.cuts.tolist() == [np.inf, 9, 5, 4, 1, 0]
-    assert curve.missed * 3 == pytest.approx([3, 2, 2, 1, 1, 0])
-    assert curve.alarms * 3 == pytest.approx([0, 0, 1, 1, 2, 3])
-    assert at_best(CASES, SCORE).balanced == pytest.approx(2 / 3)
-    assert [curve.missed_at(share) for share in (0, 0.4, 1)] == pytest.approx([2 / 3, 1 / 3, 0])
+    assert curve.false_negative_rate * 3 == pytest.approx([3, 2, 2, 1, 1, 0])
+    assert curve.false_positive_rate * 3 == pytest.approx([0, 0, 1, 1, 2, 3])
+    assert rates_at_best_cut(CASES, SCORE).balanced == pytest.approx(2 / 3)
+    assert [curve.false_negative_rate_at(share) for share in (0, 0.4, 1)] == pytest.approx([2 / 3, 1 / 3, 0])
 
 
 def test_a_threshold_from_other_folds_ignores_the_fold_it_judges():
     score = np.array([9.0, 8.0, 2.0, 7.0, 1.0, 1.0])
     # fold 1 alone wants 2, which fails the 7 of fold 0; fold 0 alone wants 8, which misses the 2 of fold 1
-    found = from_other_folds(CASES, score)
-    assert (found.missed, found.alarms) == pytest.approx((1 / 3, 1 / 3))
-    assert at_best(CASES, score).balanced > found.balanced
+    found = rates_from_other_folds(CASES, score)
+    assert (found.false_negative_rate, found.false_positive_rate) == pytest.approx((1 / 3, 1 / 3))
+    assert rates_at_best_cut(CASES, score).balanced > found.balanced
     assert average_precision(CASES, score)[0] == pytest.approx(1.0)
 
 
 def test_the_spread_is_that_of_the_folds():
-    found = worth(CASES, np.array([1, 1, 0, 0, 0, 0], bool))
+    found = verdict_rates(CASES, np.array([1, 1, 0, 0, 0, 0], bool))
     assert (found.balanced, found.spread) == pytest.approx((5 / 6, 0.25))
 
 
 def test_only_points_near_the_boundary_at_which_it_got_worse_speak():
     known = {"up": series([10] * 8 + [20] * 8), "down": series([20] * 8 + [10] * 8)}
     asked = pd.DataFrame([comparison("up", 8), comparison("down", 8), comparison("up", 4)])
-    view = whole(known, asked, RULES)
+    view = hindsight_view(known, asked, RULES)
     assert view.owner.tolist() == [1, 0, 1]
     evidence = view.evidence(points((1, 8, 3.0), (1, 9, 7.0), (1, 14, 9.0), (0, 8, 5.0)))
     np.testing.assert_array_equal(evidence[0], [np.nan, np.nan, 3, 7, np.nan])
@@ -89,7 +91,7 @@ def test_how_near_a_point_has_to_be_is_chosen_in_the_tool_s_favour():
 
 def test_a_window_ends_with_the_target():
     known = {"up": series([10.0] * 60 + [20.0] * 20, "higher")}
-    view = windows(known, pd.DataFrame([comparison("up", 60)]), RULES)
+    view = online_view(known, pd.DataFrame([comparison("up", 60)]), RULES)
     assert view.stretches[0].medians.tolist() == [10.05] * 44 + [20.05] * 3
     assert view.place.tolist() == [44]
     assert not view.worse.any()
@@ -97,22 +99,22 @@ def test_a_window_ends_with_the_target():
 
 def test_an_engineer_is_judged_by_the_consensus_of_the_others():
     marks = {"1": [8], "2": [9], "3": [], "4": [8, 20]}
-    looked = Looked.of("up", series([10] * 8 + [20] * 16), [Annotations("sap_1", 0, None, marks)])
+    looked = ReviewedSeries.of("up", series([10] * 8 + [20] * 16), [Annotations("sap_1", 0, None, marks)])
     said = {name: list(looked.verdicts(name, RULES)) for name in marks}
     assert ("sap-hana/up/8", True, True) in said["1"]
     assert [one[1:] for one in said["3"] if one[1]] == [(True, False)]
     # what only the fourth marked is clean to the others, and nothing got worse there
     assert ("sap-hana/up/20", False, False) in said["4"]
     verdicts = [Engineer(name, *map(np.array, zip(*own, strict=True))) for name, own in said.items()]
-    assert pooled(verdicts).worth.missed == pytest.approx(1 / 4)
+    assert pool_engineers(verdicts).engineer_rates.false_negative_rate == pytest.approx(1 / 4)
 
 
 def test_an_engineer_and_a_judge_are_compared_on_what_both_have():
     many = Engineer("7", [*"xfba"], np.array([1, 0, 1, 1], bool), np.array([1, 0, 0, 1], bool))
-    here, other = many.among(CASES, np.array([0, 1, 0, 0, 0, 0], bool))
+    here, other = many.limited_to(CASES, np.array([0, 1, 0, 0, 0, 0], bool))
     assert (here.ids, here.judged.tolist()) == (["f", "b", "a"], [False, False, True])
     assert other.judged.tolist() == [False, True, False]
-    assert not many.told
+    assert not many.is_reported
 
 
 def test_every_tool_is_pinned_and_has_a_script():

@@ -8,13 +8,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from data.comparisons.tables import ComparisonTables, versions
+from data.comparisons.tables import ComparisonTables, version_ranges
 from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
-from serving.comparisons.judge import judge
+from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import as_xml
 from serving.models import ModelRef, Served
-from serving.reports.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
+from serving.reports.verdict_lines import VerdictLine, VerdictTable, as_junit, as_markdown, as_plain
 from tests.comparison_rows import compared, result
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
@@ -40,7 +40,7 @@ def tables():
     results += rows("zero", [0.0, 0.0, 0.0]) + rows("zero", [1.0, 1.0, 1.0], 1)
     results += rows("slow", [98.0, 99.0, 100.0, 101.0, 102.0], 0, FIVE)
     results += rows("slow", [78.0, 79.0, 80.0, 81.0, 82.0], 1, FIVE)
-    return ComparisonTables.of_rows(results, [asked("equal"), asked("zero"), asked("slow")], [])
+    return ComparisonTables.from_rows(results, [asked("equal"), asked("zero"), asked("slow")], [])
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +52,15 @@ def served():
     pipeline = Pipeline(steps)
     pipeline.fit(columns, np.arange(200) < 50)
     card = Card("logistic", SEED_FEATURES, 0.5, {}, dict.fromkeys(SEED_FEATURES, 0.0), "0" * 64, 0)
-    return Served(ReadyModel.of(TrainedModel(pipeline, card)), ModelRef("m", "7", "models:/m/7"))
+    return Served(ReadyModel.from_trained(TrainedModel(pipeline, card)), ModelRef("m", "7", "models:/m/7"))
 
 
 def rows_of(tables, served):
-    return render.lines(judge(tables, served), versions(tables))
+    return render.table_lines(judge_tables(tables, served), version_ranges(tables))
 
 
 def test_verdicts_keep_the_order_and_what_cannot_be_judged_takes_nobodys_reasons(tables, served):
-    equal, zero, slow = judge(tables, served).verdicts
+    equal, zero, slow = judge_tables(tables, served).verdicts
     assert [v.verdict for v in (equal, zero, slow)] == ["pass", "invalid", "fail"]
     assert (zero.probability, zero.reasons) == (None, ())
     assert "not above 0" in zero.invalid_reason
@@ -70,30 +70,30 @@ def test_verdicts_keep_the_order_and_what_cannot_be_judged_takes_nobodys_reasons
 
 
 def test_as_many_reasons_as_are_asked_for_the_strongest_first(tables, served):
-    reasons = judge(tables, served, reasons=5).verdicts[2].reasons
+    reasons = judge_tables(tables, served, reasons=5).verdicts[2].reasons
     sizes = [abs(reason.contribution) for reason in reasons]
     assert len(reasons) == 5
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_the_threshold_itself_is_a_fail(tables, served):
-    probability = judge(tables, served).verdicts[2].probability
+    probability = judge_tables(tables, served).verdicts[2].probability
     card = served.model.card
     moved = Card(card.model, card.features, probability, {}, card.reference, card.data_digest, 0)
     model = ReadyModel(served.model.answering, moved)
-    assert judge(tables, Served(model, served.ref)).verdicts[2].verdict == "fail"
+    assert judge_tables(tables, Served(model, served.ref)).verdicts[2].verdict == "fail"
 
 
 def test_the_verdict_on_one_does_not_depend_on_the_others(tables, served):
     alone = ComparisonTables(
         tables.results, tables.comparisons.iloc[[2]].reset_index(drop=True), tables.labels
     )
-    together = judge(tables, served).verdicts[2]
-    assert judge(alone, served).verdicts[0] == together
+    together = judge_tables(tables, served).verdicts[2]
+    assert judge_tables(alone, served).verdicts[0] == together
 
 
 def test_nothing_to_judge_is_a_judgement_too(tables, served):
-    none = judge(ComparisonTables(tables.results, tables.comparisons.iloc[:0], tables.labels), served)
+    none = judge_tables(ComparisonTables(tables.results, tables.comparisons.iloc[:0], tables.labels), served)
     assert (len(none), json.loads(render.as_json(none))["verdicts"]) == (0, [])
 
 
@@ -101,12 +101,12 @@ def test_only_what_cannot_be_judged_is_a_judgement_too(tables, served):
     zero = ComparisonTables(
         tables.results, tables.comparisons.iloc[[1]].reset_index(drop=True), tables.labels
     )
-    judged = judge(zero, served)
-    assert (judged.unit, judged.count("invalid")) == ("log-odds", 1)
+    judged = judge_tables(zero, served)
+    assert (judged.unit, judged.count_verdicts("invalid")) == ("log-odds", 1)
 
 
 def test_json_says_null_where_there_is_no_probability(tables, served):
-    answer = json.loads(render.as_json(judge(tables, served)))
+    answer = json.loads(render.as_json(judge_tables(tables, served)))
     assert answer["model"] == {
         "name": "m",
         "version": "7",
@@ -157,7 +157,7 @@ def test_a_plain_table_has_no_colours_and_counts(tables, served):
 
 
 def test_the_layout_of_the_figure_holds_what_is_known(tables, served):
-    root = etree.fromstring(as_xml(judge(tables, served), tables))
+    root = etree.fromstring(as_xml(judge_tables(tables, served), tables))
     assert [node.get("result_status") for node in root] == ["pass", "invalid", "fail"]
     assert [[child.tag for child in node] for node in root] == [
         ["verdict", "result"], ["verdict", "result"], ["verdict", "result"],
@@ -182,7 +182,7 @@ def thrice():
         for order in (1, 2, 3)
     ]  # fmt: skip
     last = asked("y") | {"baseline_from": 2, "baseline_to": 2, "target_from": 3, "target_to": 3}
-    return ComparisonTables.of_rows(results, [*asked_of, last], [])
+    return ComparisonTables.from_rows(results, [*asked_of, last], [])
 
 
 def test_three_versions_of_an_operation_are_told_apart_in_a_table_and_in_markdown(thrice, served):
@@ -203,7 +203,7 @@ def test_three_versions_of_an_operation_are_three_test_cases_of_different_names(
 def test_an_operation_on_two_machines_is_told_apart_without_versions_that_all_have(served):
     results = [row | {"machine": m} for m in "pq" for order in (0, 1) for row in rows("x", [1.0, 2.0], order)]
     both = [asked("x") | {"comparison_id": f"b/x/{machine}", "machine": machine} for machine in "pq"]
-    root = etree.fromstring(as_junit(rows_of(ComparisonTables.of_rows(results, both, []), served)).encode())
+    root = etree.fromstring(as_junit(rows_of(ComparisonTables.from_rows(results, both, []), served)).encode())
     assert [case.get("name") for case in root.iter("testcase")] == ["x [b/x/p]", "x [b/x/q]"]
 
 
@@ -213,7 +213,7 @@ def test_operations_of_different_names_need_no_column_that_tells_them_apart(tabl
 
 def test_test_cases_have_different_names_even_where_control_characters_made_the_difference():
     told = [VerdictLine("pass", 0.1, "s", f"x{char}", "") for char in ("\x01", "\x02", "\ufffd #2")]
-    root = etree.fromstring(as_junit(Lines(told, ("a", "b", "c"), "")).encode())
+    root = etree.fromstring(as_junit(VerdictTable(told, ("a", "b", "c"), "")).encode())
     names = [case.get("name") for case in root.iter("testcase")]
     assert len(set(names)) == 3
 
@@ -222,4 +222,4 @@ def test_a_span_of_versions_names_its_ends_and_orders_where_versions_have_no_nam
     results = [row for order in range(4) for row in rows("x", [1.0], order)]
     given = [row | {"version": None if row["order"] == 3 else f"v{row['order']}"} for row in results]
     span = asked("x") | {"baseline_to": 2, "target_from": 3, "target_to": 3}
-    assert versions(ComparisonTables.of_rows(given, [span], [])) == ["v0..v2 -> 3"]
+    assert version_ranges(ComparisonTables.from_rows(given, [span], [])) == ["v0..v2 -> 3"]

@@ -9,7 +9,7 @@ import pytest
 from data.errors import InputError
 from serving.comparisons.labels.endpoints import begun
 from serving.http.api import create_app
-from serving.http.authentication import add, read
+from serving.http.authentication import add_token, read_tokens
 from serving.http.settings import ServerSettings
 from tests.asking import ask
 
@@ -17,7 +17,7 @@ ODD = ["a/b c", "<script>alert(1)</script>", "ü😀", "x" * 1000, "..%2f..", "a
 
 
 class Pool:
-    def identifier(self, name):
+    def find_identifier(self, name):
         return name if name in {"a", *ODD} else None
 
 
@@ -55,9 +55,9 @@ def labels(tmp_path):
 def guarded(tmp_path):
     """A server with tokens: those of two who label, and of one who reads."""
     path = tmp_path / "tokens"
-    made = {name: add(path, name, scopes) for name, scopes in
+    made = {name: add_token(path, name, scopes) for name, scopes in
             (("anna", "read,label"), ("ben", "read,label"), ("reports", "read"))}  # fmt: skip
-    return Labels(tmp_path, str(path)), made, {token.name: token for token in read(path)}
+    return Labels(tmp_path, str(path)), made, {token.name: token for token in read_tokens(path)}
 
 
 def bearer(token):

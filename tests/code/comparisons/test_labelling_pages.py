@@ -12,17 +12,17 @@ from sklearn.impute import SimpleImputer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
-from data.comparisons.labels.label_store import AwayError, GivenLabel
+from data.comparisons.labels.label_store import NewLabel, UnreachableError
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from features.comparisons.vectors import FEATURES, vectors
-from serving.comparisons.judge import judged
+from features.comparisons.vectors import FEATURES, feature_vectors
+from serving.comparisons.judge import judge_sides
 from serving.comparisons.labelling import pages
-from serving.comparisons.labelling.offered import Offered, key_of, nearby
-from serving.comparisons.labelling.pool import Background, LabelsGiven
-from serving.comparisons.labelling.rows import BoxDrawing, ChangeCell, changes, number
+from serving.comparisons.labelling.offered import OfferedComparisons, keep_nearby_versions, key_of
+from serving.comparisons.labelling.pool import Background, StoredLabels
+from serving.comparisons.labelling.rows import BoxDrawing, ChangeCell, change_cells, format_number
 from serving.http.api import create_app
-from serving.http.authentication import add
+from serving.http.authentication import add_token
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef, Served
 from tests.asking import ask
@@ -51,7 +51,7 @@ def small():
         compared("a/2", "slow"),
         compared("a/3", "steady", (0, 1), (2, 2)),
     ]
-    return ComparisonTables.of_rows(rows, comparisons, [{"comparison_id": "a/1", "status": "pass"}])
+    return ComparisonTables.from_rows(rows, comparisons, [{"comparison_id": "a/1", "status": "pass"}])
 
 
 def drifting(operations=9, versions=90):
@@ -66,11 +66,11 @@ def drifting(operations=9, versions=90):
             compared(f"o{place}/{at}", f"o{place}", (at - 4, at - 1), (at, at + 2))
             for at in range(6, versions - 3, 8)
         ]
-    return ComparisonTables.of_rows(rows, comparisons, None)
+    return ComparisonTables.from_rows(rows, comparisons, None)
 
 
 def test_comparisons_stand_in_reports_by_machine_and_versions_and_addresses_tell_no_names():
-    offered = Offered.of(small())
+    offered = OfferedComparisons.from_tables(small())
     told = {
         (one.baseline, one.target): [offered.named.identifiers[row] for row in one.rows]
         for one in offered.reports.values()
@@ -82,8 +82,8 @@ def test_comparisons_stand_in_reports_by_machine_and_versions_and_addresses_tell
 
 
 def test_changes_are_negative_where_performance_got_worse_whichever_way_it_is_measured():
-    offered = Offered.of(small())
-    found = list(changes(offered.part(np.array([1])).sides))
+    offered = OfferedComparisons.from_tables(small())
+    found = list(change_cells(offered.select_comparisons(np.array([1])).sides))
     assert [(one.threads, round(one.change, 6)) for one in found] == [(1, -0.1), (4, 0.05)]
     assert [(one.text, one.level) for one in found] == [("\u221210.0", "worse-4"), ("+5.0", "better-3")]
     assert ChangeCell(1, None).text == "\u2013"
@@ -91,7 +91,9 @@ def test_changes_are_negative_where_performance_got_worse_whichever_way_it_is_me
 
 
 def test_boxes_stand_left_of_their_baseline_where_they_are_worse_and_none_leaves_the_drawing():
-    drawing = BoxDrawing.of(Offered.of(small()).part(np.array([1])).sides)
+    drawing = BoxDrawing.from_sides(
+        OfferedComparisons.from_tables(small()).select_comparisons(np.array([1])).sides
+    )
     slower, faster = drawing.pairs
     assert slower.target.five[2] < slower.baseline.five[2] == faster.baseline.five[2] < faster.target.five[2]
     places = [
@@ -102,20 +104,24 @@ def test_boxes_stand_left_of_their_baseline_where_they_are_worse_and_none_leaves
     ]
     assert 0 < min(places) <= max(places) < 100
     assert [told for _, told in drawing.ticks if told == "0"] == ["0"]
-    assert (number(14469.1), number(0.0123456), number(float("nan"))) == ("14,469", "0.012346", "\u2013")
+    assert (format_number(14469.1), format_number(0.0123456), format_number(float("nan"))) == (
+        "14,469",
+        "0.012346",
+        "\u2013",
+    )
 
 
 def test_what_is_said_of_some_comparisons_is_what_is_said_of_them_among_all(forest):
-    offered = Offered.of(drifting())
-    whole = judged(offered.named, forest).verdicts
+    offered = OfferedComparisons.from_tables(drifting())
+    whole = judge_sides(offered.named, forest).verdicts
     assert np.ptp([one.probability for one in whole]) > 0.3
     for rows in (np.array([4]), np.array([11, 22, 33, 44])):
-        part = offered.part(rows)
-        assert judged(part, forest).verdicts == tuple(whole[row] for row in rows)
+        part = offered.select_comparisons(rows)
+        assert judge_sides(part, forest).verdicts == tuple(whole[row] for row in rows)
     none = offered.named.sides.siblings
-    few = offered.part(np.array([4])).sides.siblings
+    few = offered.select_comparisons(np.array([4])).sides.siblings
     assert len(few.versions.series) < len(none.versions.series) / 3
-    assert nearby(none.of(np.zeros(0, np.int64))).versions is none.versions
+    assert keep_nearby_versions(none.select_rows(np.zeros(0, np.int64))).versions is none.versions
 
 
 @pytest.fixture(scope="module")
@@ -125,14 +131,14 @@ def forest():
 
 
 def served_by(classifier, threshold=0.5):
-    columns = vectors(Offered.of(drifting()).named.sides)
+    columns = feature_vectors(OfferedComparisons.from_tables(drifting()).named.sides)
     told = columns[:, FEATURES.index("siblings_worse_max")]
     assert len(np.unique(told)) > 3
     fails = told + np.random.default_rng(0).normal(0, 0.1, len(told)) > np.median(told)
     steps = [("impute", SimpleImputer(keep_empty_features=True)), ("classify", classifier)]
     card = Card("m", FEATURES, threshold, {}, dict.fromkeys(FEATURES, 0.0), "0" * 64, 0)
     trained = TrainedModel(Pipeline(steps).fit(columns, fails), card)
-    return Served(ReadyModel.of(trained), ModelRef("m", "7", "models:/m/7"))
+    return Served(ReadyModel.from_trained(trained), ModelRef("m", "7", "models:/m/7"))
 
 
 class Server:
@@ -151,8 +157,8 @@ class Server:
 
 
 def test_whoever_comes_before_the_source_is_read_is_asked_to_wait(tmp_path, monkeypatch):
-    go, read = threading.Event(), Offered.read
-    monkeypatch.setattr(Offered, "read", lambda *given: go.wait(20) and read(*given))
+    go, read = threading.Event(), OfferedComparisons.read
+    monkeypatch.setattr(OfferedComparisons, "read", lambda *given: go.wait(20) and read(*given))
     server = Server(tmp_path)
     page = server.get("/comparisons")
     assert (page.status_code, page.headers["retry-after"]) == (503, "1")
@@ -167,7 +173,7 @@ def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_
     def broken(*_given):
         raise InputError("is broken", file="x.xml")
 
-    monkeypatch.setattr(Offered, "read", broken)
+    monkeypatch.setattr(OfferedComparisons, "read", broken)
     server = Server(tmp_path)
     with pytest.raises(InputError, match=r"x\.xml is broken|x\.xml: is broken"):
         server.app.state.pool.identifier("a/1")
@@ -186,7 +192,9 @@ def test_a_server_that_offers_nothing_says_how_it_would():
 
 def test_with_tokens_a_page_is_of_who_has_the_token_and_says_who_may_not_label(tmp_path):
     file = tmp_path / "tokens"
-    tokens = {name: add(file, name, scopes) for name, scopes in (("anna", "read,label"), ("guest", "read"))}
+    tokens = {
+        name: add_token(file, name, scopes) for name, scopes in (("anna", "read,label"), ("guest", "read"))
+    }
     server = Server(tmp_path, tokens=str(file)).read()
 
     def shown(name):
@@ -205,7 +213,7 @@ def test_where_labels_cannot_be_read_pages_are_shown_and_say_so(tmp_path, monkey
     server = Server(tmp_path).read()
 
     def away(*_given):
-        raise AwayError("the labels cannot be reached")
+        raise UnreachableError("the labels cannot be reached")
 
     monkeypatch.setattr(server.app.state.labels, "current", away)
     monkeypatch.setattr(server.app.state.labels, "history", away)
@@ -249,7 +257,7 @@ def test_pages_are_the_same_whatever_versions_verdicts_and_labels_there_are(tmp_
         (tmp_path / name).mkdir()
         server = Server(tmp_path / name, tables, Loaded(served_by(GaussianNB(), fails))).read()
         store = server.app.state.labels
-        store.add(GivenLabel("a/2", status, "ben", "k"))
+        store.add(NewLabel("a/2", status, "ben", "k"))
         offered = server.app.state.pool.offered()
         paths = ["/comparisons", "/comparisons/next"]
         for report in offered.reports.values():
@@ -274,9 +282,9 @@ def test_names_lose_the_versions_and_the_file_name_that_stand_in_them():
     tables = small()
     tables.results["version"] = tables.results["order"].map({0: "pass 9", 1: "work+3%", 2: "2"})
     tables.comparisons["source"] = "data/after work.xml:4 operation"
-    offered = Offered.of(tables)
+    offered = OfferedComparisons.from_tables(tables)
     names = ("m", "pass 9 -> work+3%", "pass 99", "sort after work", "sort 2")
-    assert [offered.masked(name, 0) for name in names] == ["m", "… -> …", "pass 99", "sort …", "sort 2"]
+    assert [offered.mask_name(name, 0) for name in names] == ["m", "… -> …", "pass 99", "sort …", "sort 2"]
 
 
 def test_a_comparison_goes_by_its_name_and_by_the_key_of_its_page(tmp_path):
@@ -287,13 +295,13 @@ def test_a_comparison_goes_by_its_name_and_by_the_key_of_its_page(tmp_path):
 def test_who_labels_at_the_same_time_gets_others_first_and_all_in_the_end():
     now = pd.Timestamp.now("UTC")
     rows = [("x", "pass", who, now - pd.Timedelta(minutes=ago)) for who, ago in (("ben", 1), ("carl", 60))]
-    given = LabelsGiven.of(
+    given = StoredLabels.from_current(
         pd.DataFrame(rows, columns=["comparison_id", "status", "labelled_by", "labelled_at"])
     )
     names = [*"abcdef"]
-    assert pages.shared(names, given, "anna") == [*"acebdf"]
-    assert pages.shared(names, LabelsGiven.none(), "anna") == names
-    assert pages.shared(names, given, "") == pages.shared(names, given, "ben") == names
+    assert pages.order_by_share(names, given, "anna") == [*"acebdf"]
+    assert pages.order_by_share(names, StoredLabels.empty_labels(), "anna") == names
+    assert pages.order_by_share(names, given, "") == pages.order_by_share(names, given, "ben") == names
 
 
 def test_what_is_computed_in_the_background_is_computed_once_a_state_and_tells_its_troubles():
@@ -306,8 +314,8 @@ def test_what_is_computed_in_the_background_is_computed_once_a_state_and_tells_i
         return len(asked)
 
     for state in ("a", "a", "b", "bad", "bad"):
-        found.of(state, lambda state=state: counted(state))
-        found.wait(5)
+        found.latest_value(state, lambda state=state: counted(state))
+        found.wait_until_done(5)
     assert asked == ["a", "b", "bad"]
     assert found.value == 2
-    assert found.trouble == "counting failed (ValueError); the server's log says more"
+    assert found.failure == "counting failed (ValueError); the server's log says more"

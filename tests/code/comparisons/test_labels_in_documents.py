@@ -19,13 +19,13 @@ from data.comparisons.formats.comparison_xml import (
     VERDICT,
     with_status,
 )
-from data.comparisons.labels.consensus import consensus
+from data.comparisons.labels.consensus import consensus_status
 from data.comparisons.tables import LABEL_STATUSES
 from data.errors import InputError
-from data.tables.documents import MOMENT, moment
+from data.tables.documents import MOMENT, parse_moment
 from serving.comparisons import render
 from serving.comparisons.endpoints import answer_json, answer_xml
-from serving.comparisons.judge import judge
+from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import ELEMENTS, as_xml, xml_schema
 from serving.models import ModelRef, Served
 from tests.code.comparisons.test_telling import comparison, drawn, trained
@@ -68,11 +68,14 @@ def asked(**more):
 def test_labels_of_several_people_come_from_json_and_through_xml(served):
     tables = comparison_json.tables_of(asked(labels=WHO))
     assert labels_of(tables) == READ
-    written = as_xml(judge(tables, served), tables)
+    written = as_xml(judge_tables(tables, served), tables)
     again = comparison_xml.tables_of(written)
     assert labels_of(again) == READ
-    assert consensus(again.labels, "majority").to_dict() == consensus(tables.labels, "majority").to_dict()
-    assert as_xml(judge(again, served), again) == written
+    assert (
+        consensus_status(again.labels, "majority").to_dict()
+        == consensus_status(tables.labels, "majority").to_dict()
+    )
+    assert as_xml(judge_tables(again, served), again) == written
 
 
 def test_where_somebody_labelled_the_status_of_xml_is_a_verdict_and_else_the_label():
@@ -121,15 +124,15 @@ def test_other_keys_of_a_label_are_told_with_those_that_there_are():
 
 def test_times_are_those_that_there_are():
     days = pd.date_range("2000-01-01", "2099-12-31", freq="D").strftime("%Y-%m-%d")
-    assert all(moment(f"{day}T23:59:59Z") for day in days)
+    assert all(parse_moment(f"{day}T23:59:59Z") for day in days)
     known = {
         f"{year}-{month:02}-{day:02}" for year in (2023, 2024) for month in range(14) for day in range(33)
     }
     real = known & {*days}
     assert {day for day in known if re.fullmatch(MOMENT, f"{day}T00:00:00+14:00")} == real
-    assert {moment(text) for text in ("2026-11-22", "2026-11-22T09:30:00", "2026-11-22T24:00:00Z\n")} == {
-        None
-    }
+    assert {
+        parse_moment(text) for text in ("2026-11-22", "2026-11-22T09:30:00", "2026-11-22T24:00:00Z\n")
+    } == {None}
 
 
 def test_labels_in_a_request_change_no_verdict(served):
@@ -173,8 +176,8 @@ def test_xml_says_all_that_json_says_of_a_comparison(served):
     content = {"comparisons": [*drawn(4, seed=2), comparison([1], [2], name="invalid")]}
     content["comparisons"][0]["labels"] = WHO
     tables = comparison_json.tables_of(content)
-    root = etree.fromstring(as_xml(judge(tables, served), tables))
-    told = json.loads(render.as_json(judge(tables, served)))["verdicts"]
+    root = etree.fromstring(as_xml(judge_tables(tables, served), tables))
+    told = json.loads(render.as_json(judge_tables(tables, served)))["verdicts"]
     for node, one in zip(root.iter("comparison_result"), told, strict=True):
         expected = {NAMES.get(name, name): value for name, value in without_nulls(one).items() if value != []}
         for name in ("comparison_id", "benchmark", "operation", "verdict"):
@@ -187,14 +190,17 @@ def test_xml_says_all_that_json_says_of_a_comparison(served):
 
 def test_an_answer_in_xml_replaces_what_an_earlier_one_said_and_nothing_else(served):
     tables = comparison_json.tables_of({"comparisons": [*drawn(3, seed=2)]})
-    written = as_xml(judge(tables, served), tables)
+    written = as_xml(judge_tables(tables, served), tables)
     plain = re.sub(rb"\s*<verdict.*?</verdict>", b"", written, flags=re.DOTALL)
     assert b"verdict" not in plain
     first = answer_xml(plain, served).content
     second = answer_xml(first, served).content
     assert (first.count(b"<verdict "), second) == (3, first)
     assert re.sub(rb"<verdict.*?</verdict>", b"", first) == plain
-    assert judge(comparison_xml.tables_of(first), served).statuses == judge(tables, served).statuses
+    assert (
+        judge_tables(comparison_xml.tables_of(first), served).verdict_by_id
+        == judge_tables(tables, served).verdict_by_id
+    )
 
 
 @pytest.mark.parametrize(

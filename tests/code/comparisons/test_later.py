@@ -11,17 +11,17 @@ from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.params import Comparisons
 from data.comparisons.sides import Sides
 from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES
-from features.comparisons.vectors import columns, described, set_of, vectors
-from serving.comparisons.judge import judge
-from serving.comparisons.model import load
+from features.comparisons.vectors import feature_vectors, model_columns, smallest_set_with, vector_columns
+from serving.comparisons.judge import judge_tables
+from serving.comparisons.model import load_judge
 from serving.models import ModelRef, Served
 from tests.code.comparisons.sides_by_hand import sides_of
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.estimators.catalogue import CATALOGUE, answering, pipeline
+from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
 
 numbers = st.lists(st.lists(st.floats(50.0, 200.0), min_size=1, max_size=3), max_size=12)
 sides = st.tuples(numbers.filter(bool), numbers.filter(bool), numbers)
-ONLINE = len(described("extended"))
+ONLINE = len(vector_columns("extended"))
 
 
 @given(st.lists(sides, min_size=1, max_size=3), numbers, numbers, st.sampled_from(["lower", "higher"]))
@@ -30,19 +30,23 @@ def test_what_came_later_changes_no_feature_of_who_judges_online(known, one, oth
     first, second, without = (
         sides_of([[(*sides, later) for sides in known]], better) for later in (one, other, [])
     )
-    expected = vectors(without)
+    expected = feature_vectors(without)
     for known_later in (first, second):
-        assert vectors(known_later).tobytes() == expected.tobytes()
-        assert vectors(known_later, "retrospective")[:, :ONLINE].tobytes() == expected.tobytes()
-    assert np.isnan(vectors(without, "retrospective")[:, ONLINE:]).all()
+        assert feature_vectors(known_later).tobytes() == expected.tobytes()
+        assert feature_vectors(known_later, "retrospective")[:, :ONLINE].tobytes() == expected.tobytes()
+    assert np.isnan(feature_vectors(without, "retrospective")[:, ONLINE:]).all()
 
 
 def test_each_set_has_all_of_the_one_before_and_is_known_by_its_features():
-    seed, extended, retrospective = map(columns, ("seed", "extended", "retrospective"))
+    seed, extended, retrospective = map(model_columns, ("seed", "extended", "retrospective"))
     assert set(extended) & set(seed) == {"medians_min", "medians_med", "medians_max"}
     assert retrospective == extended + LATER_FEATURES
-    assert [set_of(one) for one in (seed, extended, retrospective)] == ["seed", "extended", "retrospective"]
-    assert set_of(("medians_min", LATER_FEATURES[0])) == "retrospective"
+    assert [smallest_set_with(one) for one in (seed, extended, retrospective)] == [
+        "seed",
+        "extended",
+        "retrospective",
+    ]
+    assert smallest_set_with(("medians_min", LATER_FEATURES[0])) == "retrospective"
 
 
 @pytest.mark.parametrize(
@@ -50,18 +54,18 @@ def test_each_set_has_all_of_the_one_before_and_is_known_by_its_features():
 )
 def test_who_looks_past_the_target_is_registered_under_a_name_of_its_own(features, name):
     given = {"ingest": {"path": "x"}, "tune": {"models": ()}, "evaluate": {}, "promote": {"name": "mine"}}
-    assert Comparisons.model_validate(given | {"featurize": {"set": features}}).registered == name
+    assert Comparisons.model_validate(given | {"featurize": {"set": features}}).registered_name == name
 
 
 @pytest.fixture(scope="module", params=["extended", "retrospective"])
 def served(request):
-    generator, names = np.random.default_rng(3), columns(request.param)
+    generator, names = np.random.default_rng(3), model_columns(request.param)
     features = generator.normal(0, 0.5, (300, len(names)))
     fails = (features[:, 0] + features[:, -1] < -0.4).astype(np.int64)
     model = CATALOGUE["logistic"]
-    fitted = answering(pipeline(model, model.start, fails, 0).fit(features, fails))
+    fitted = without_sampler(build_pipeline(model, model.start, fails, 0).fit(features, fails))
     card = Card("logistic", names, 0.5, {}, dict.fromkeys(names, 0.0), "0" * 64, 0)
-    return Served(ReadyModel.of(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
+    return Served(ReadyModel.from_trained(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
 
 
 def asked(later):
@@ -73,7 +77,7 @@ def asked(later):
 def test_a_verdict_says_whether_later_versions_were_known_for_nothing_or_wanted_and_not_known(served):
     lists = [[], [[120.0], [121.0]], [[100.0], [101.0]]]
     content = [asked(later) | {"comparison_id": str(place)} for place, later in enumerate(lists)]
-    none, stayed, returned = judge(tables_of({"comparisons": content}), served).verdicts
+    none, stayed, returned = judge_tables(tables_of({"comparisons": content}), served).verdicts
     online = "versions after the target are known; this model does not look at them"
     lacking = "judged in hindsight, but no version after the target is known"
     if served.model.computed == "extended":
@@ -87,9 +91,9 @@ def test_a_verdict_says_whether_later_versions_were_known_for_nothing_or_wanted_
 
 def test_only_who_asks_for_it_meets_the_champion_that_looks_past_the_target(monkeypatch):
     monkeypatch.setattr("serving.comparisons.model.JUDGES", SimpleNamespace(load=lambda uri: uri))
-    assert load() is None
-    assert load(retrospective=True) == "models:/regression-comparison-retrospective@champion"
-    assert load("models:/mine/3", retrospective=True) == "models:/mine/3"
+    assert load_judge() is None
+    assert load_judge(retrospective=True) == "models:/regression-comparison-retrospective@champion"
+    assert load_judge("models:/mine/3", retrospective=True) == "models:/mine/3"
 
 
 def course(later, step=0.0, better="lower", seed=0):
@@ -107,7 +111,7 @@ def course(later, step=0.0, better="lower", seed=0):
 
 
 def told(configurations, better="lower"):
-    found = vectors(sides_of([[one] for one in configurations], better), "retrospective")[:, ONLINE:]
+    found = feature_vectors(sides_of([[one] for one in configurations], better), "retrospective")[:, ONLINE:]
     return [dict(zip(LATER_FEATURES, row, strict=True)) for row in found.tolist()]
 
 
@@ -157,6 +161,6 @@ def test_values_beyond_all_measure_make_no_feature_that_models_cannot_hold():
     one = {"threads": 1, "baseline": [1e-200, 2e-200], "target": [1.0, 2.0]}
     later = {"later": [[1e100]] * 5}
     named = {"comparison_id": "c", "operation": "o", "better": "lower", "configurations": [one | later]}
-    found = vectors(Sides.of(tables_of({"comparisons": [named]})), "retrospective")
+    found = feature_vectors(Sides.from_tables(tables_of({"comparisons": [named]})), "retrospective")
     assert np.nanmax(np.abs(found)) <= 1e9
-    assert found[0, list(described("retrospective")).index("later_change")] == -1e9
+    assert found[0, list(vector_columns("retrospective")).index("later_change")] == -1e9

@@ -6,19 +6,22 @@ import pytest
 from benchmarks.drift import Circumstances, Projects
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
-from features.comparisons.between_run_variation import LEVEL, between_operations, between_runs, offsets
+from features.comparisons.between_run_variation import LEVEL, between_operations, between_runs, divide_shifts
 
 
 def pair(given, seed, slower=0.0):
     """Return two sides of a project, the second one slower."""
     project = Projects(np.random.default_rng(seed), given)
     before, after = project.runs(given.history + given.runs), project.runs(given.runs, slower)
-    return Sides.of(paired_runs(before[given.history :], after, before[: given.history]).tables)
+    return Sides.from_tables(paired_runs(before[given.history :], after, before[: given.history]).tables)
 
 
 def beyond(given, builds, slower=0.0):
     """Return which share of the operations is beyond what runs differ by."""
-    found = [offsets(pair(given, seed, slower)).own.beyond < 0 for seed in range(builds)]
+    found = [
+        divide_shifts(pair(given, seed, slower)).per_configuration.sign_beyond_limit < 0
+        for seed in range(builds)
+    ]
     return np.mean(found)
 
 
@@ -40,10 +43,10 @@ def test_runs_of_one_build_are_seldom_beyond_what_runs_differ_by(given, builds):
 def test_more_is_known_by_earlier_runs_and_by_several_a_side_than_assumed():
     quiet = Circumstances(operations=3, spread=0.005)
     limits = [
-        offsets(pair(given, 1)).own
+        divide_shifts(pair(given, 1)).per_configuration
         for given in (quiet, Circumstances(operations=3, spread=0.005, runs=4, history=8))
     ]
-    assert [one.known for one in limits] == ["assumed", "runs"]
+    assert [one.evidence for one in limits] == ["assumed", "runs"]
     assert limits[1].limit.max() < limits[0].limit.min() / 2
 
 
@@ -53,22 +56,22 @@ def test_a_change_of_five_percent_is_found_where_quiet_runs_are_known():
 
 def test_what_all_operations_have_in_common_is_the_whole_run_s_and_not_their_own():
     given = Circumstances(operations=9, spread=0.002)
-    same, slower = (offsets(pair(given, 3, change)) for change in (0.0, 0.06))
+    same, slower = (divide_shifts(pair(given, 3, change)) for change in (0.0, 0.06))
     assert slower.whole.value[0] - same.whole.value[0] == pytest.approx(-np.log(1.06))
-    np.testing.assert_allclose(slower.own.value, same.own.value, atol=1e-12)
-    assert slower.whole.beyond == [0]
-    assert offsets(pair(given, 3, 0.3)).whole.beyond == [-1]
+    np.testing.assert_allclose(slower.per_configuration.value, same.per_configuration.value, atol=1e-12)
+    assert slower.whole.sign_beyond_limit == [0]
+    assert divide_shifts(pair(given, 3, 0.3)).whole.sign_beyond_limit == [-1]
 
 
 def test_few_operations_tell_nothing_of_the_whole_run():
-    assert offsets(pair(Circumstances(operations=4), 1)).whole is None
+    assert divide_shifts(pair(Circumstances(operations=4), 1)).whole is None
 
 
 def test_history_on_another_level_tells_what_runs_differ_by_but_is_no_baseline():
     project = Projects(np.random.default_rng(2), Circumstances(operations=1, spread=0.005))
     fast, before, after = project.runs(9, -0.3), project.runs(1), project.runs(1)
-    own = offsets(Sides.of(paired_runs(before, after, fast).tables)).own
-    assert own.known == "runs"
+    own = divide_shifts(Sides.from_tables(paired_runs(before, after, fast).tables)).per_configuration
+    assert own.evidence == "runs"
     assert abs(own.value[0]) < own.limit[0] < 0.1
 
 

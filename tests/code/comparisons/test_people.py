@@ -8,20 +8,26 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.comparisons.labels.consensus import Votes, consensus, dawid_skene, disagreements, people
+from data.comparisons.labels.consensus import (
+    Votes,
+    annotator_reliability,
+    consensus_status,
+    dawid_skene,
+    disputed_comparisons,
+)
 from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
 from data.errors import InputError
-from data.tables.specs import typed
-from serving.cli import run
-from serving.comparisons.evaluated import rule_under
-from serving.comparisons.labels.command import ToLabel
+from data.tables.specs import with_dtypes
+from serving.cli import run_command
+from serving.comparisons.evaluated import consensus_rule
+from serving.comparisons.labels.command import LabelCandidates
 from tests.code.comparisons.test_judging import asked, rows
 
 
 def labelled(*rows):
     """Rows of comparison, status, annotator and time, the last two as far as they are given."""
     names = ["comparison_id", "status", "annotator", "labelled_at"]
-    return typed(pd.DataFrame([(*row, None, None)[:4] for row in rows], columns=names), LABEL_DTYPES)
+    return with_dtypes(pd.DataFrame([(*row, None, None)[:4] for row in rows], columns=names), LABEL_DTYPES)
 
 
 def voted(votes):
@@ -67,16 +73,18 @@ def test_who_cannot_tell_counts_as_if_they_had_not_labelled(answers, rule):
     ]
     others = labelled(*(answer for answer, left_out in zip(answers, undecided, strict=True) if not left_out))
     table = labelled(*answers)
-    status, expected = consensus(table, rule), consensus(others, rule)
+    status, expected = consensus_status(table, rule), consensus_status(others, rule)
     pd.testing.assert_series_equal(status, expected)
-    pd.testing.assert_frame_equal(people(table, status), people(others, expected))
-    pd.testing.assert_frame_equal(disagreements(table, status), disagreements(others, expected))
+    pd.testing.assert_frame_equal(
+        annotator_reliability(table, status), annotator_reliability(others, expected)
+    )
+    pd.testing.assert_frame_equal(disputed_comparisons(table, status), disputed_comparisons(others, expected))
 
 
 def test_shares_and_posterior_fit_each_other_as_by_hand():
     """Three people, two comparisons: given the posterior, every share is a count that a pencil can do."""
-    votes = Votes.of(voted({"a": "fp", "b": "fp", "c": "pp"}))
-    assert votes.counts.tolist() == [[1, 3], [2, 0]]
+    votes = Votes.from_labels(voted({"a": "fp", "b": "fp", "c": "pp"}))
+    assert votes.vote_counts.tolist() == [[1, 3], [2, 0]]
     found = dawid_skene(votes)
     q, r = found.posterior
     n_fail, n_pass = q + r, 2 - q - r
@@ -96,7 +104,7 @@ def test_people_are_found_to_be_as_reliable_as_they_were_made():
         for name, (hit, spare) in made.items()
     }
     labels = voted({name: np.where(said, "f", "p") for name, said in votes.items()})
-    found = Votes.of(labels)
+    found = Votes.from_labels(labels)
     estimated = dawid_skene(found)
     told = dict(
         zip(found.people, zip(estimated.sensitivity, estimated.specificity, strict=True), strict=True)
@@ -104,52 +112,52 @@ def test_people_are_found_to_be_as_reliable_as_they_were_made():
     for name, expected in made.items():
         assert told[name] == pytest.approx(expected, abs=0.06), name
     by_reliability = ((estimated.posterior > 0.5) != truth).mean()
-    fails = found.counts[1]
+    fails = found.vote_counts[1]
     assert by_reliability < 0.9 * ((fails > 2) != truth).mean()
 
 
 def test_one_reliable_person_outweighs_two_who_always_pass():
     rows = {"good": "fp" * 40, "also good": "fp" * 39 + "-p", "idle": "pp" * 40, "idler": "pp" * 40}
     labels = voted(rows)
-    assert consensus(labels, "majority")["0078"] == "pass"
-    assert consensus(labels, "dawid-skene")["0078"] == "fail"
+    assert consensus_status(labels, "majority")["0078"] == "pass"
+    assert consensus_status(labels, "dawid-skene")["0078"] == "fail"
 
 
 def test_a_label_of_nobody_in_particular_comes_before_votes():
     labels = labelled(("a", "fail"), ("a", "pass", "anna"), ("a", "pass", "ben"), ("b", "pass", "anna"))
-    assert consensus(labels, "majority").to_dict() == {"a": "fail", "b": "pass"}
+    assert consensus_status(labels, "majority").to_dict() == {"a": "fail", "b": "pass"}
 
 
 def test_until_somebody_labels_it_later():
     later = ("a", "pass", "anna", pd.Timestamp("2026-11-22T10:00Z"))
-    assert consensus(labelled(("a", "fail"), later), "majority").to_dict() == {"a": "pass"}
+    assert consensus_status(labelled(("a", "fail"), later), "majority").to_dict() == {"a": "pass"}
     settled = ("a", "fail", None, pd.Timestamp("2026-11-23T10:00Z"))
-    assert consensus(labelled(settled, later), "majority").to_dict() == {"a": "fail"}
+    assert consensus_status(labelled(settled, later), "majority").to_dict() == {"a": "fail"}
 
 
 def test_who_changes_their_mind_has_one_vote():
     early, late = (pd.Timestamp(f"2026-11-2{day}", tz="UTC") for day in (1, 2))
     labels = labelled(("a", "pass", "anna", late), ("a", "fail", "anna", early), ("a", "pass", "ben", early))
-    assert Votes.of(labels).counts.tolist() == [[2], [0]]
+    assert Votes.from_labels(labels).vote_counts.tolist() == [[2], [0]]
 
 
 def test_disagreement_is_kept_and_named():
     labels = voted({"anna": "ffp", "ben": "fpp", "cleo": "fp-", "dora": "-f-"})
-    status = consensus(labels, "majority")
+    status = consensus_status(labels, "majority")
     assert pd.isna(status["0001"])
-    told = disagreements(labels, status)
+    told = disputed_comparisons(labels, status)
     assert told.fillna("").to_dict("records") == [
         {"comparison_id": "0001", "said_fail": "anna, dora", "said_pass": "ben, cleo", "status": ""}
     ]
-    table = people(labels, status).set_index("annotator")
+    table = annotator_reliability(labels, status).set_index("annotator")
     assert table["cases"].to_dict() == {"anna": 3, "ben": 3, "cleo": 2, "dora": 1}
     assert table["agreement"].fillna(-1).to_dict() == {"anna": 1, "ben": 1, "cleo": 1, "dora": -1}
     assert table["sensitivity"].between(0, 1).all()
 
 
 def test_nobody_is_rated_who_labelled_alone():
-    assert people(voted({"anna": "fp"}), pd.Series(dtype="str")).empty
-    assert people(labelled(("a", "fail")), pd.Series(dtype="str")).empty
+    assert annotator_reliability(voted({"anna": "fp"}), pd.Series(dtype="str")).empty
+    assert annotator_reliability(labelled(("a", "fail")), pd.Series(dtype="str")).empty
 
 
 INGEST = {"format": "tables", "path": "data"}
@@ -186,7 +194,7 @@ def project(tmp_path, monkeypatch):
         if knows or number < 20
         for said in ["fail" if knows and number % 2 else "pass"]
     ]
-    ComparisonTables.of_rows(results, [asked(name) for name in names], labels).write(tmp_path / "data")
+    ComparisonTables.from_rows(results, [asked(name) for name in names], labels).write(tmp_path / "data")
 
     def with_rule(rule):
         section = {"ingest": INGEST, "validate": {"consensus": rule}, "tune": {"models": []}}
@@ -199,7 +207,7 @@ def test_commands_and_overview_weigh_people_as_the_project_does(project, capsys)
     agreement = {}
     for rule in ("majority", "dawid-skene"):
         project(rule)
-        assert run(["labels", "people", "data", "--json"]) == 0
+        assert run_command(["labels", "people", "data", "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
         agreement[rule] = {one["annotator"]: one["agreement"] for one in told["people"]}
     assert agreement["majority"]["anna"] < agreement["majority"]["idle"] == 1
@@ -208,19 +216,22 @@ def test_commands_and_overview_weigh_people_as_the_project_does(project, capsys)
 
 def test_what_to_label_next_goes_by_the_same_labels(project):
     tables = ComparisonTables.read(Path("data"))
-    found = {rule: ToLabel.of(tables, None, rule).pool.y.sum() for rule in ("majority", "dawid-skene")}
+    found = {
+        rule: LabelCandidates.from_tables(tables, None, rule).pool.y.sum()
+        for rule in ("majority", "dawid-skene")
+    }
     assert found == {"majority": 10, "dawid-skene": 20}
 
 
 def test_where_there_is_no_project_most_votes_count_and_a_wrong_knob_is_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert rule_under() == "majority"
+    assert consensus_rule() == "majority"
     (tmp_path / "params.yaml").write_text(
         "seed: 1\ncomparisons: {ingest: {format: tables, path: data}, validate: {consensus: most}, "
         "tune: {models: []}}"
     )
     with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most.: "):
-        rule_under()
+        consensus_rule()
 
 
 @pytest.mark.parametrize(
@@ -228,5 +239,5 @@ def test_where_there_is_no_project_most_votes_count_and_a_wrong_knob_is_told(tmp
     [(["pass"], "pass"), (["fail", "pass", "fail"], "fail"), (["pass", "fail"], None)],
 )
 def test_of_labels_without_a_name_most_count(statuses, expected):
-    status = consensus(labelled(*(("a", status) for status in statuses)), "majority")["a"]
+    status = consensus_status(labelled(*(("a", status) for status in statuses)), "majority")["a"]
     assert status == expected if expected else pd.isna(status)

@@ -4,9 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, norm, ttest_ind
 
-from features.comparisons.summaries import moments, rank_test, welch_t
+from features.comparisons.summaries import rank_test, sample_moments, welch_t
 from tests.code.comparisons.sides_by_hand import samples, sides_of, sides_of_summaries
-from training.comparisons.family import RULES, asv, conbench, mann_whitney, median_worse, perfherder, welch
+from training.comparisons.family import (
+    RULES,
+    asv_rule,
+    conbench_rule,
+    mann_whitney,
+    median_worse,
+    perfherder_rule,
+    welch_rule,
+)
 
 tied = st.lists(st.integers(1, 6).map(float), min_size=1, max_size=9)
 pairs = st.lists(st.tuples(tied, tied), min_size=1, max_size=6)
@@ -41,22 +49,24 @@ def test_an_empty_side_leaves_ranks_and_t_unknown():
     ranks = rank_test(baseline, target, np.ones(2))
     assert np.isnan(ranks.z).all()
     assert np.isnan(ranks.superiority).all()
-    assert np.isnan(welch_t(moments(baseline), moments(target), np.ones(2))).all()
+    assert np.isnan(welch_t(sample_moments(baseline), sample_moments(target), np.ones(2))).all()
 
 
 def test_welch_t_agrees_with_scipy():
     lists = [([1.0, 2.0, 4.0], [2.0, 2.5]), ([5.0, 5.5, 7.0, 1.0], [1.0, 2.0, 3.0])]
     baseline, target = both(lists)
     expected = [ttest_ind(t, b, equal_var=False).statistic for b, t in lists]
-    np.testing.assert_allclose(welch_t(moments(baseline), moments(target), np.ones(2)), expected)
     np.testing.assert_allclose(
-        welch_t(moments(baseline), moments(target), -np.ones(2)), np.negative(expected)
+        welch_t(sample_moments(baseline), sample_moments(target), np.ones(2)), expected
+    )
+    np.testing.assert_allclose(
+        welch_t(sample_moments(baseline), sample_moments(target), -np.ones(2)), np.negative(expected)
     )
 
 
 def test_constant_sides_that_differ_are_infinitely_far_apart():
     baseline, target = both([([5.0, 5.0], [4.0, 4.0]), ([5.0, 5.0], [5.0, 5.0])])
-    assert welch_t(moments(baseline), moments(target), np.ones(2)).tolist() == [-np.inf, 0]
+    assert welch_t(sample_moments(baseline), sample_moments(target), np.ones(2)).tolist() == [-np.inf, 0]
 
 
 #: The rules that need samples.
@@ -109,8 +119,8 @@ def test_the_tests_by_p_agree_with_scipy():
     configuration = ([baseline], [target])
     assert verdict(lambda sides: mann_whitney(sides, by_rank * 1.0001), configuration)
     assert not verdict(lambda sides: mann_whitney(sides, by_rank * 0.9999), configuration)
-    assert verdict(lambda sides: welch(sides, by_t * 1.0001), configuration)
-    assert not verdict(lambda sides: welch(sides, by_t * 0.9999), configuration)
+    assert verdict(lambda sides: welch_rule(sides, by_t * 1.0001), configuration)
+    assert not verdict(lambda sides: welch_rule(sides, by_t * 0.9999), configuration)
 
 
 def test_constant_sides_that_differ_are_a_sure_difference():
@@ -120,15 +130,15 @@ def test_constant_sides_that_differ_are_a_sure_difference():
 
 def test_asv_and_perfherder_want_a_large_shift_beside_a_sure_one():
     assert verdict(lambda sides: mann_whitney(sides, 0.001), ([STEADY], moved(0.985)))
-    assert not verdict(asv, ([STEADY], moved(0.91)))
-    assert not verdict(perfherder, ([STEADY], moved(0.985)))
-    assert verdict(perfherder, ([STEADY], moved(0.975)))
+    assert not verdict(asv_rule, ([STEADY], moved(0.91)))
+    assert not verdict(perfherder_rule, ([STEADY], moved(0.985)))
+    assert verdict(perfherder_rule, ([STEADY], moved(0.975)))
 
 
 def test_conbench_measures_against_the_versions_where_there_are_several():
     versions = [[90.0, 90.1], [110.0, 110.1], [100.0, 100.1]]
-    assert not verdict(conbench, (versions, [[80.0, 80.0]]))
-    assert verdict(conbench, ([STEADY], [[95.0, 95.0]]))
+    assert not verdict(conbench_rule, (versions, [[80.0, 80.0]]))
+    assert verdict(conbench_rule, ([STEADY], [[95.0, 95.0]]))
 
 
 def test_no_comparisons_get_no_verdicts():

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-from serving.comparisons.explain.explanations import strongest
+from serving.comparisons.explain.explanations import strongest_features
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 NAMES = ("worse", "noise", "idle")
@@ -24,7 +24,7 @@ def trained(classifier):
     steps = [("impute", SimpleImputer()), ("scale", StandardScaler()), ("classify", classifier)]
     pipeline = Pipeline(steps).fit(columns, status)
     reference = dict(zip(NAMES, [0.2, 0.0, 0.0], strict=True))
-    return ReadyModel.of(TrainedModel(pipeline, Card("m", NAMES, 0.5, {}, reference, "0" * 64, 0)))
+    return ReadyModel.from_trained(TrainedModel(pipeline, Card("m", NAMES, 0.5, {}, reference, "0" * 64, 0)))
 
 
 @pytest.fixture
@@ -50,23 +50,23 @@ def log_odds(model, features):
 )
 def test_contributions_of_trees_sum_to_the_probability_less_the_base_rate(classifier, features):
     model = trained(classifier)
-    _, found = model.answers(features)
+    _, found = model.predict_and_explain(features)
     assert model.unit == "probability"
     total = found.sum(axis=1) + model.answering.base_rate
-    np.testing.assert_allclose(total, model.probability(features), atol=1e-12)
+    np.testing.assert_allclose(total, model.predict_probability(features), atol=1e-12)
 
 
 def test_contributions_of_a_linear_model_sum_to_the_log_odds_less_those_of_the_reference(features):
     model = trained(LogisticRegression())
-    _, found = model.answers(features)
-    at_reference = log_odds(model, model.reference[None])
+    _, found = model.predict_and_explain(features)
+    at_reference = log_odds(model, model.reference_features[None])
     assert model.unit == "log-odds"
     np.testing.assert_allclose(found.sum(axis=1), log_odds(model, features) - at_reference)
 
 
 def test_contributions_of_boosting_sum_to_the_log_odds_up_to_a_constant(features):
     model = trained(XGBClassifier(n_estimators=20, max_depth=3, nthread=1))
-    _, found = model.answers(features)
+    _, found = model.predict_and_explain(features)
     rest = log_odds(model, features) - found.sum(axis=1)
     assert model.unit == "log-odds"
     np.testing.assert_allclose(rest, rest[0], atol=1e-4)
@@ -74,10 +74,10 @@ def test_contributions_of_boosting_sum_to_the_log_odds_up_to_a_constant(features
 
 def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary(features):
     model = trained(KNeighborsClassifier(5))
-    probability, found = model.answers(features)
+    probability, found = model.predict_and_explain(features)
     ordinary = features.copy()
-    ordinary[:, 0] = model.reference[0]
-    fall = probability - model.probability(ordinary)
+    ordinary[:, 0] = model.reference_features[0]
+    fall = probability - model.predict_probability(ordinary)
     assert model.unit == "probability"
     np.testing.assert_allclose(found[:, 0], fall)
 
@@ -95,13 +95,13 @@ def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary
     ids=lambda classifier: type(classifier).__name__,
 )
 def test_what_makes_a_comparison_fail_contributes_most_and_towards_fail(classifier):
-    _, found = trained(classifier).answers(np.array([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]]))
-    assert strongest(found, 1)[0] == [0]
+    _, found = trained(classifier).predict_and_explain(np.array([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]]))
+    assert strongest_features(found, 1)[0] == [0]
     assert found[0, 0] > 0 >= found[1, 0]
 
 
 def test_the_strongest_come_first_whatever_their_sign():
     values = np.array([[0.1, -0.5, 0.3], [0.0, 0.2, -0.1]])
-    assert strongest(values, 2).tolist() == [[1, 2], [1, 2]]
-    assert strongest(values, 9).tolist() == [[1, 2, 0], [1, 2, 0]]
-    assert strongest(values[:0], 2).shape == (0, 2)
+    assert strongest_features(values, 2).tolist() == [[1, 2], [1, 2]]
+    assert strongest_features(values, 9).tolist() == [[1, 2, 0], [1, 2, 0]]
+    assert strongest_features(values[:0], 2).shape == (0, 2)

@@ -11,10 +11,10 @@ from data.comparisons.formats.comparison_json import checked_request, tables_of
 from data.comparisons.request import EXAMPLE, Name, read_request
 from data.comparisons.sides import Samples, five_numbers
 from data.errors import InputError
-from features.comparisons.vectors import columns
+from features.comparisons.vectors import model_columns
 from serving.comparisons import render
 from serving.comparisons.endpoints import answer_json, answer_many
-from serving.comparisons.judge import judge
+from serving.comparisons.judge import judge_tables
 from serving.corun.schemas import OnlineRequest, StaticRequest
 from serving.fingerprints.schemas import IrupRequest
 from serving.http.bodies import parse_json, request_of
@@ -23,7 +23,7 @@ from serving.matrices.schemas import MatricesRequest
 from serving.models import ModelRef, Served
 from tests.repeated_keys import objects_of, with_repeated_key
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.estimators.catalogue import CATALOGUE, answering, pipeline
+from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
 
 usual = st.floats(90.0, 110.0)
 odd = st.sampled_from([100, 100.0, 100.5, 0, -0.0, -1.0, 450.0, 1e-300, 1.7e308, 5e-324, 2**70])
@@ -78,14 +78,14 @@ def last_word(content):
 
 @pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
 def served(request):
-    generator, names = np.random.default_rng(3), columns("retrospective")
+    generator, names = np.random.default_rng(3), model_columns("retrospective")
     features = generator.normal(0, 0.5, (300, len(names)))
     features[generator.random(features.shape) < 0.1] = np.nan
     fails = (np.nan_to_num(features[:, 0]) + generator.normal(0, 0.2, 300) < -0.2).astype(np.int64)
     model = CATALOGUE[request.param]
-    fitted = answering(pipeline(model, model.start, fails, 0).fit(features, fails))
+    fitted = without_sampler(build_pipeline(model, model.start, fails, 0).fit(features, fails))
     card = Card(request.param, names, 0.5, {}, dict.fromkeys(names, 0.0), "0" * 64, 0)
-    return Served(ReadyModel.of(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
+    return Served(ReadyModel.from_trained(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
 
 
 def told(content):
@@ -103,7 +103,7 @@ def test_a_verdict_has_the_same_bytes_alone_together_among_others_and_from_table
     assert [one.vectors.tobytes() for one in together] == [one.vectors.tobytes() for one in alone]
     batch = answer_json(body(comparisons), served).content
     assert told(batch) == [line for one in alone for line in told(one.content)]
-    assert render.as_json(judge(tables_of({"comparisons": comparisons}), served)).encode() == batch
+    assert render.as_json(judge_tables(tables_of({"comparisons": comparisons}), served)).encode() == batch
     assert [json.dumps(json.loads(line)) for line in told(batch)] == told(batch)
 
 
@@ -212,7 +212,7 @@ def test_one_bad_request_leaves_the_others_that_wait_with_it_alone(served):
             answer_json(content, served)
         assert str(caught.value) == str(found)
     assert first.content == second.content == answer_json(good, served).content
-    assert first.vectors.shape == (1, len(columns("retrospective")))
+    assert first.vectors.shape == (1, len(model_columns("retrospective")))
     assert all(isinstance(one, InputError | RefusedError) for one in answer_many(bodies[:1], served))
 
 

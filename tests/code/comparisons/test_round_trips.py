@@ -23,15 +23,15 @@ from data.comparisons.stages import import_tables
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 from data.tables.problems import Problems
 from features.comparisons.history import siblings_worse
-from features.comparisons.vectors import columns
+from features.comparisons.vectors import model_columns
 from serving.comparisons.endpoints import answer_json, answer_xml, judged_json
-from serving.comparisons.judge import judge
-from serving.comparisons.xml.report import as_xml, written
+from serving.comparisons.judge import judge_tables
+from serving.comparisons.xml.report import as_xml, write_comparisons
 from serving.models import ModelRef, Served
 from tests.comparison_rows import compared, result
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
-FEATURES = columns("retrospective")
+FEATURES = model_columns("retrospective")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def served():
     ]
     pipeline = Pipeline(steps).fit(vectors, vectors.sum(axis=1) < -3)
     card = Card("logistic", FEATURES, 0.5, {}, dict.fromkeys(FEATURES, 0.0), "0" * 64, 0)
-    return Served(ReadyModel.of(TrainedModel(pipeline, card)), ModelRef("m", "7", "models:/m/7"))
+    return Served(ReadyModel.from_trained(TrainedModel(pipeline, card)), ModelRef("m", "7", "models:/m/7"))
 
 
 VALUES = st.one_of(st.floats(0.5, 2.0), st.floats(0, 1e12), st.sampled_from([0.0, 5e-324, 1e300]))
@@ -96,7 +96,7 @@ def widened(tables, baseline, target):
 
 def answers(tables, served):
     """The verdict and the probability of every comparison, in an order that no format changes."""
-    verdicts = judge(tables, served).verdicts
+    verdicts = judge_tables(tables, served).verdicts
     return sorted(
         (one.verdict, -1 if one.probability is None else round(one.probability, 12)) for one in verdicts
     )
@@ -112,7 +112,7 @@ def through_import(content, directory):
     # what cannot be judged is counted, and imported all the same
     import_tables("comparison-json", [directory / "r.json"], directory, keep_going=True)
     import_tables("tables", [directory], directory / "again", keep_going=True)
-    return formats.read("tables", [directory / "again"], keep_going=True).tables
+    return formats.read_tables("tables", [directory / "again"], keep_going=True).tables
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -128,12 +128,12 @@ def test_any_comparison_keeps_verdict_and_probability_through_every_format(
         expected = answers(tables, served)
         assert answers(through_tables(tables, Path(name)), served) == expected
     problems = Problems()
-    written = as_xml(judge(tables, served), tables)
+    written = as_xml(judge_tables(tables, served), tables)
     read = tables_of(written, problems=problems)
     assert answers(read, served) == expected
-    again = with_status(written, judge(read, served).statuses)
+    again = with_status(written, judge_tables(read, served).verdict_by_id)
     assert again == written
-    assert answers(tables_of(as_xml(judge(read, served), read)), served) == expected
+    assert answers(tables_of(as_xml(judge_tables(read, served), read)), served) == expected
     assert problems.notes == []
 
 
@@ -158,12 +158,12 @@ def run_tables(draw):
         last, later = sorted(rng.integers(cut, n_versions, 2).tolist())
         operation, first = f"o{rng.integers(operations)}", max(cut - int(rng.integers(1, 4)), 0)
         asked.append(compared(f"c{number}", operation, (first, cut - 1), (cut, last), later_to=later))
-    return ComparisonTables.of_rows(rows, asked, [])
+    return ComparisonTables.from_rows(rows, asked, [])
 
 
 def request_of(tables):
     """The request that holds what tables say of each comparison."""
-    sides, worse = Sides.of(tables), siblings_worse(Sides.of(tables)).tolist()
+    sides, worse = Sides.from_tables(tables), siblings_worse(Sides.from_tables(tables)).tolist()
     known = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)[["unit", "better"]]
 
     def side(samples, five, at):
@@ -177,8 +177,8 @@ def request_of(tables):
                 "threads": int(sides.threads[at]),
                 "baseline": side(sides.baseline, sides.baseline_five, at),
                 "target": side(sides.target, sides.target_five, at),
-                "history": [values.tolist() for _, values in sides.history.versions(at)],
-                "later": [values.tolist() for _, values in sides.later.versions(at)],
+                "history": [values.tolist() for _, values in sides.history.iterate_versions(at)],
+                "later": [values.tolist() for _, values in sides.later.iterate_versions(at)],
             }
             for at in np.flatnonzero(sides.comparison == row)
         ]
@@ -203,9 +203,9 @@ def told_in(document):
 
 def of_every_format(tables, served, directory):
     """Yield what is said of the comparisons of tables in each format that can hold them."""
-    judgement = judge(tables, served)
+    judgement = judge_tables(tables, served)
     (directory / "x.xml").write_bytes(as_xml(judgement, tables))
-    (directory / "unlabelled.xml").write_bytes(written(tables, [""] * len(tables.comparisons)))
+    (directory / "unlabelled.xml").write_bytes(write_comparisons(tables, [""] * len(tables.comparisons)))
     (directory / "j.json").write_text(json.dumps(request_of(tables)))
     tables.write(directory / "tables")
     for kind, name in (
@@ -214,11 +214,14 @@ def of_every_format(tables, served, directory):
         ("comparison-json", "j.json"),
         ("tables", "tables"),
     ):
-        read = formats.read(kind, [directory / name], keep_going=True).tables
-        yield name, told(judge(read, served))
+        read = formats.read_tables(kind, [directory / name], keep_going=True).tables
+        yield name, told(judge_tables(read, served))
         import_tables(kind, [directory / name], directory / f"of {name}", keep_going=True)
-        yield f"tables of {name}", told(judge(ComparisonTables.read(directory / f"of {name}"), served))
-        yield f"XML of {name}", told(judge(tables_of(as_xml(judge(read, served), read)), served))
+        yield f"tables of {name}", told(judge_tables(ComparisonTables.read(directory / f"of {name}"), served))
+        yield (
+            f"XML of {name}",
+            told(judge_tables(tables_of(as_xml(judge_tables(read, served), read)), served)),
+        )
         yield f"JSON of {name}", told(judged_json(json.dumps(request_of(read)).encode(), served))
     body = (directory / "unlabelled.xml").read_bytes()
     answered = told_in(answer_xml(body, served).content)
@@ -236,7 +239,7 @@ def of_every_format(tables, served, directory):
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(run_tables())
 def test_results_of_a_run_are_judged_alike_in_every_format(served, tables):
-    expected = told(judge(tables, served))
+    expected = told(judge_tables(tables, served))
     with tempfile.TemporaryDirectory() as name:
         for way, found in of_every_format(tables, served, Path(name)):
             assert found == expected, way
@@ -246,22 +249,22 @@ def test_results_of_a_run_are_judged_alike_in_every_format(served, tables):
 def test_shipped_samples_are_judged_alike_in_every_format(served, source, tmp_path):
     if source == "results":
         files = [Path("docs/samples") / name for name in ("before.xml", "after.xml")]
-        tables = formats.read("result-xml", files, keep_going=True).tables
+        tables = formats.read_tables("result-xml", files, keep_going=True).tables
     else:
-        tables = formats.read("tables", [Path(source)]).tables
-    expected = told(judge(tables, served))
+        tables = formats.read_tables("tables", [Path(source)]).tables
+    expected = told(judge_tables(tables, served))
     for way, found in of_every_format(tables, served, tmp_path):
         assert found == expected, way
 
 
 def test_other_operations_count_in_every_format_and_alone(tmp_path):
-    tables = formats.read("tables", [Path("data/raw/measured")]).tables
-    known = siblings_worse(Sides.of(tables))
+    tables = formats.read_tables("tables", [Path("data/raw/measured")]).tables
+    known = siblings_worse(Sides.from_tables(tables))
     assert np.isfinite(known).sum() > 100
     read = of_json(request_of(tables))
-    np.testing.assert_array_equal(siblings_worse(Sides.of(read)), known)
+    np.testing.assert_array_equal(siblings_worse(Sides.from_tables(read)), known)
     alone = replace(tables, comparisons=tables.comparisons[:1])
-    np.testing.assert_array_equal(siblings_worse(Sides.of(of_json(request_of(alone)))), known[:1])
+    np.testing.assert_array_equal(siblings_worse(Sides.from_tables(of_json(request_of(alone)))), known[:1])
 
 
 def test_orders_of_documents_are_no_names_of_versions():
@@ -272,4 +275,4 @@ def test_orders_of_documents_are_no_names_of_versions():
         "configurations": [{"baseline": [[1.0, 2.0]] * 6, "target": [[2.0, 3.0]] * 3}],
     }
     many = [one | {"comparison_id": f"c{place}", "operation": f"o{place}"} for place in range(9)]
-    assert np.isnan(siblings_worse(Sides.of(of_json({"comparisons": many})))).all()
+    assert np.isnan(siblings_worse(Sides.from_tables(of_json({"comparisons": many})))).all()

@@ -9,7 +9,9 @@ from data.comparisons.stages import TABLES, import_tables
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 
-RULES = LabelRules(versions_before=2, versions_after=2, clean_every=2, annotators=3, within=1, clear_of=2)
+RULES = LabelRules(
+    versions_before=2, versions_after=2, clean_every=2, min_annotators=3, match_window=1, exclusion_window=2
+)
 MARKS = {"8": [4], "11": [4], "15": [5]}
 
 
@@ -36,14 +38,14 @@ def data_set(tmp_path):
 
 
 def labels(path, **options):
-    reading = formats.read("sap-hana", [path], label_rules=RULES, **options)
+    reading = formats.read_tables("sap-hana", [path], label_rules=RULES, **options)
     labels = reading.tables.labels
     settled = labels[labels["annotator"].isna()].itertuples()
     return {row.comparison_id: (row.status, row.labelled_by) for row in settled}
 
 
 def votes(path, **rules):
-    labels = formats.read("sap-hana", [path], label_rules=RULES.model_copy(update=rules)).tables.labels
+    labels = formats.read_tables("sap-hana", [path], label_rules=RULES.model_copy(update=rules)).tables.labels
     own = labels[labels["annotator"].notna()]
     return {(row.comparison_id, row.annotator): row.status for row in own.itertuples()}
 
@@ -89,8 +91,8 @@ def test_a_worsening_change_is_a_fail_whatever_the_direction(data_set, unit, aft
 
 
 def test_samples_are_the_raw_values_around_the_boundary(data_set):
-    tables = formats.read("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=RULES).tables
-    sides = Sides.of(tables)
+    tables = formats.read_tables("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=RULES).tables
+    sides = Sides.from_tables(tables)
     baseline, target = sides.baseline, sides.target
     assert baseline.values[baseline.starts[0] : baseline.stops[0]].tolist() == [10, 10.1, 10, 10.1]
     assert target.values[target.starts[0] : target.stops[0]].tolist() == [20, 20.1, 20, 20.1]
@@ -113,8 +115,8 @@ def test_so_many_versions_after_the_target_are_known_as_the_series_has_and_the_r
     data_set, versions, later
 ):
     rules = RULES.model_copy(update={"versions_later": versions})
-    tables = formats.read("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=rules).tables
-    assert Sides.of(tables).later.lengths.tolist() == later
+    tables = formats.read_tables("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=rules).tables
+    assert Sides.from_tables(tables).later.lengths.tolist() == later
     assert tables.comparisons["later_to"].isna().tolist() == [not known for known in later]
 
 
@@ -128,7 +130,9 @@ def test_marks_of_the_second_split_count_from_version_750(data_set):
 
 
 def test_a_series_without_marks_gives_results_only(data_set):
-    reading = formats.read("sap-hana", [data_set(rows([1, 2]), marks={"sap_9": MARKS})], label_rules=RULES)
+    reading = formats.read_tables(
+        "sap-hana", [data_set(rows([1, 2]), marks={"sap_9": MARKS})], label_rules=RULES
+    )
     assert len(reading.tables.results) == 4
     assert reading.tables.comparisons.empty
 
@@ -159,10 +163,10 @@ def test_a_bad_series_is_told_in_one_line_or_skipped(data_set, content, message)
     path = data_set(content)
     file = path / "data/00052__elapsed-time__ms.csv"
     with pytest.raises(InputError) as caught:
-        formats.read("sap-hana", [path], label_rules=RULES)
+        formats.read_tables("sap-hana", [path], label_rules=RULES)
     assert str(caught.value) == f"{file}{message}"
     data_set(rows([1, 2]), "00053__elapsed-time__ms.csv")
-    reading = formats.read("sap-hana", [path], label_rules=RULES, keep_going=True)
+    reading = formats.read_tables("sap-hana", [path], label_rules=RULES, keep_going=True)
     assert reading.tables.results["operation"].unique().tolist() == ["00053"]
     assert [str(error) for error in reading.skipped] == [f"{file}{message}"]
 
@@ -179,7 +183,7 @@ def test_a_bad_series_is_told_in_one_line_or_skipped(data_set, content, message)
 def test_bad_marks_are_told_in_one_line(data_set, marks, message):
     path = data_set(rows([10] * 10), marks=marks)
     with pytest.raises(InputError) as caught:
-        formats.read("sap-hana", [path], label_rules=RULES)
+        formats.read_tables("sap-hana", [path], label_rules=RULES)
     assert str(caught.value) == f"{path / 'annotations.json'}{message}"
 
 
@@ -193,22 +197,22 @@ def test_bad_marks_are_told_in_one_line(data_set, marks, message):
 )  # fmt: skip
 def test_rates_and_amounts_of_work_are_better_higher(data_set, unit, lower):
     path = data_set(rows([1]), f"00052__something__{unit}.csv", marks={"sap_9": {}})
-    results = formats.read("sap-hana", [path], label_rules=RULES).tables.results
+    results = formats.read_tables("sap-hana", [path], label_rules=RULES).tables.results
     assert results["better"].unique().tolist() == ["lower" if lower else "higher"]
 
 
 def test_a_directory_without_series_is_refused(tmp_path):
     (tmp_path / "annotations.json").write_text("{}")
     with pytest.raises(InputError, match=r"holds no file <id>__<category>__<unit>.csv"):
-        formats.read("sap-hana", [tmp_path])
+        formats.read_tables("sap-hana", [tmp_path])
 
 
 def test_series_that_are_imported_in_many_pieces_make_the_same_tables(data_set, monkeypatch, tmp_path):
     monkeypatch.setattr("data.comparisons.stages.CHUNK_ROWS", 2)
     for number in range(5, 9):
         path = data_set(rows([10] * 4 + [20 + number] * 6, number), f"0{number}__load__ms.csv")
-    imported = import_tables("sap-hana", [path], tmp_path / "out", label_rules=LabelRules(annotators=1))
-    whole = formats.read("sap-hana", [path], label_rules=LabelRules(annotators=1)).tables
+    imported = import_tables("sap-hana", [path], tmp_path / "out", label_rules=LabelRules(min_annotators=1))
+    whole = formats.read_tables("sap-hana", [path], label_rules=LabelRules(min_annotators=1)).tables
     assert imported.results == len(whole.results) == 80
     found = ComparisonTables.read(tmp_path / "out")
     for name in TABLES:
@@ -216,7 +220,7 @@ def test_series_that_are_imported_in_many_pieces_make_the_same_tables(data_set, 
 
 
 def test_the_public_part_gives_the_counts_that_its_readme_names(shared_data):
-    tables = formats.read("sap-hana", [shared_data / "sap-hana"], keep_going=True).tables
+    tables = formats.read_tables("sap-hana", [shared_data / "sap-hana"], keep_going=True).tables
     assert len(tables.results) == 1_345_064
     assert len(tables.comparisons) == 11_829
     settled = tables.labels[tables.labels["annotator"].isna()]

@@ -28,7 +28,7 @@ def test_the_best_course_costs_what_trying_all_finds_wherever_values_are_missing
     known = np.array(values)
     rows = np.r_[[np.nan] * left, known, [np.nan] * right][None]
     costs = {cuts: by_trying(known, cuts) for cuts in courses_of(known)}
-    assert Courses(rows).best(PENALTY).before[0, -1] == pytest.approx(min(costs.values()), abs=1e-9)
+    assert Courses(rows).best_courses(PENALTY).before[0, -1] == pytest.approx(min(costs.values()), abs=1e-9)
     place = len(known) // 2
     with_step = [cost for cuts, cost in costs.items() if any(abs(cut - place) < NEAR for cut in cuts)]
     without = [cost for cuts, cost in costs.items() if all(abs(cut - place) >= NEAR for cut in cuts)]

@@ -33,11 +33,11 @@ def tables():
         comparison("x", (2, 3), (4, 4)),
         comparison("z", (0, 0), (1, 1)),
     ]
-    return ComparisonTables.of_rows(results, comparisons, [])
+    return ComparisonTables.from_rows(results, comparisons, [])
 
 
 def test_samples_lie_within_the_orders_and_history_before_them(tables):
-    sides = Sides.of(tables)
+    sides = Sides.from_tables(tables)
     assert sides.comparison.tolist() == [0, 1, 1]
     assert sides.threads.tolist() == [4, 1, 2]
     assert samples(sides.baseline, 1) == [20, 21, 30, 31]
@@ -49,7 +49,7 @@ def test_samples_lie_within_the_orders_and_history_before_them(tables):
 
 
 def test_given_summaries_fill_the_five_numbers_without_inventing_samples(tables):
-    sides = Sides.of(tables)
+    sides = Sides.from_tables(tables)
     assert sides.baseline_five[0].tolist() == [1, 2, 3, 4, 5]
     assert sides.target_five[0].tolist() == [2, 3, 4, 5, 6]
     assert sides.baseline.lengths[0] == 0
@@ -59,7 +59,7 @@ def test_given_summaries_fill_the_five_numbers_without_inventing_samples(tables)
 
 def test_history_keeps_the_newest_forty_versions():
     results = [result("x", 1, order, float(order)) for order in range(60)]
-    sides = Sides.of(ComparisonTables.of_rows(results, [comparison("x", (50, 54), (55, 59))], []))
+    sides = Sides.from_tables(ComparisonTables.from_rows(results, [comparison("x", (50, 54), (55, 59))], []))
     assert samples(sides.history, 0) == list(range(10, 50))
 
 
@@ -67,10 +67,10 @@ def test_later_are_the_first_forty_versions_after_the_target_that_are_said_to_be
     results = [result("x", 1, order, float(order)) for order in range(60)] + [result("y", 1, 5, 1.0)]
     known = [None, 12, 14, 59]
     pairs = [comparison("x", (5, 9), (10, 12)) | {"later_to": later} for later in known]
-    found = Sides.of(ComparisonTables.of_rows(results, pairs, [])).later
+    found = Sides.from_tables(ComparisonTables.from_rows(results, pairs, [])).later
     assert [samples(found, row) for row in range(4)] == [[], [], [13, 14], list(range(13, 53))]
 
 
 def test_no_comparisons_give_no_configurations():
-    sides = Sides.of(ComparisonTables.of_rows([result("x", 1, 0, 1.0)], [], []))
+    sides = Sides.from_tables(ComparisonTables.from_rows([result("x", 1, 0, 1.0)], [], []))
     assert len(sides.comparison) == 0

@@ -17,20 +17,20 @@ from data.comparisons.params import FeatureSet
 from data.comparisons.posted import named_sides
 from data.comparisons.request import read_request
 from data.errors import InputError
-from features.comparisons.vectors import PreparedComparisons, columns, described, vectors
+from features.comparisons.vectors import PreparedComparisons, feature_vectors, model_columns, vector_columns
 from serving.comparisons import render
 from serving.comparisons.explain.counterfactuals import TRIED
-from serving.comparisons.explain.features import described as said
-from serving.comparisons.explain.features import meaning, shown
-from serving.comparisons.explain.sentences import Facts, Past, direction, sentences
-from serving.comparisons.judge import judged
+from serving.comparisons.explain.features import describe_feature as said
+from serving.comparisons.explain.features import feature_meaning, format_value
+from serving.comparisons.explain.sentences import EarlierBuilds, Facts, direction_words, write_sentences
+from serving.comparisons.judge import judge_sides
 from serving.comparisons.schemas import JudgeAnswer
 from serving.models import ModelRef, Served
 from training.comparisons.family import FeatureTable
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.comparisons.train import MOST, remember
+from training.comparisons.train import MOST, write_examples
 
-FEATURES = described("extended")
+FEATURES = vector_columns("extended")
 REF = ModelRef("m", "1", "models:/m/1")
 
 
@@ -56,7 +56,7 @@ def drawn(rows, seed=0):
 
 def trained(directory, rows=150):
     """Fit on drawn comparisons, and leave examples beside the model."""
-    x, failed = vectors(posted(*drawn(rows)).sides), np.arange(rows) % 3 == 0
+    x, failed = feature_vectors(posted(*drawn(rows)).sides), np.arange(rows) % 3 == 0
     steps = [
         ("impute", SimpleImputer(keep_empty_features=True)),
         ("scale", StandardScaler()),
@@ -67,13 +67,13 @@ def trained(directory, rows=150):
     groups = {"fold_group": [f"g{row % 10}" for row in range(rows)]}
     frame = pd.concat([pd.DataFrame(keys | groups), pd.DataFrame(x, columns=[*FEATURES])], axis=1)
     table = FeatureTable(frame, FEATURES, "0" * 64)
-    card = Card("logistic", FEATURES, 0.5, {}, table.reference(), "0" * 64, 0)
+    card = Card("logistic", FEATURES, 0.5, {}, table.reference_medians(), "0" * 64, 0)
     model = TrainedModel(Pipeline(steps).fit(x, failed), card)
     when = pd.Timestamp("2026-11-20T09:00:00Z")
     people = pd.DataFrame({"comparison_id": ids, "status": status, "annotator": "anna", "labelled_at": when})
     people.to_parquet(directory / "labels.parquet")
     model.write(directory)
-    remember(model, table, table.examples, directory / "labels.parquet", directory)
+    write_examples(model, table, table.examples, directory / "labels.parquet", directory)
     return directory
 
 
@@ -88,33 +88,35 @@ def served(directory):
 
 
 def told(served, *comparisons):
-    return judged(posted(*comparisons), served).verdicts
+    return judge_sides(posted(*comparisons), served).verdicts
 
 
 @pytest.mark.parametrize("features", get_args(FeatureSet))
 def test_every_feature_that_a_set_computes_has_words_of_its_own(features):
-    names = {*described(features), *columns(features)}
+    names = {*vector_columns(features), *model_columns(features)}
     words = {name: said(name, 2) for name in names}
-    assert [name for name in names if meaning(name) is None or words[name] == name] == []
+    assert [name for name in names if feature_meaning(name) is None or words[name] == name] == []
     assert len({*words.values()}) == len(names)
 
 
 @pytest.mark.parametrize("features", get_args(FeatureSet))
 @pytest.mark.parametrize("value", [-1e9, -1.5, 0.0, 0.3, 1e9])
 def test_any_value_of_any_feature_can_be_written(features, value):
-    assert all(shown(name, value) for name in described(features))
+    assert all(format_value(name, value) for name in vector_columns(features))
 
 
 def test_what_came_later_is_told_where_the_model_leans_on_it():
     one = comparison([100, 101, 102], [110, 111, 112], STEADY)
     one["configurations"][0]["later"] = [[108.0, 109.0], [0.0], [111.0]]
-    asked = PreparedComparisons.of(posted(one).sides)
-    told = partial(sentences, Facts.of(asked, 0), direction("ms", -1), "fail", prior=None)
+    asked = PreparedComparisons.from_sides(posted(one).sides)
+    told = partial(
+        write_sentences, Facts.from_comparison(asked, 0), direction_words("ms", -1), "fail", prior=None
+    )
     after = "the median of what came after the target is 8.7 % slower (2 builds)"
     assert told([("later", 1.0)])[2:] == (after,)
     assert told([("levels", 1.0), ("later", -1.0)])[3:] == (after,)
-    bare = Facts.of(PreparedComparisons.of(posted(comparison([1, 1], [2, 2])).sides), 0)
-    assert len(sentences(bare, direction("ms", -1), "fail", [("later", 1.0)], None)) == 1
+    bare = Facts.from_comparison(PreparedComparisons.from_sides(posted(comparison([1, 1], [2, 2])).sides), 0)
+    assert len(write_sentences(bare, direction_words("ms", -1), "fail", [("later", 1.0)], None)) == 1
 
 
 STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
@@ -165,12 +167,12 @@ def test_with_several_configurations_the_one_that_moved_is_named(served):
 
 def test_the_facts_that_the_model_leans_on_are_told_and_those_against_the_verdict_as_that():
     facts = Facts(
-        threads=1, sign=-1.0, configurations=1, worse=1, change=-0.07, n_baseline=5, n_target=5, apart=-0.01,
+        threads=1, sign=-1.0, configurations=1, worse=1, change=-0.07, n_baseline=5, n_target=5, gap=-0.01,
         superior=0.0, noise_baseline=0.01, noise_target=0.03, low=-0.09, high=-0.05,
-        past=Past(steps=20, usual=0.012, larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20),
+        past=EarlierBuilds(steps=20, usual=0.012, larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20),
     )  # fmt: skip
     leaning = [("separation", 0.4), ("spread", -0.3), ("levels", -0.2), ("steps", 0.1), ("trend", 0.001)]
-    assert sentences(facts, direction("ms", -1), "fail", leaning, None) == (
+    assert write_sentences(facts, direction_words("ms", -1), "fail", leaning, None) == (
         "median 7.0 % slower",
         "builds of this operation usually differ by 1.2 % (20 earlier builds)",
         "all 5 target samples are slower than all 5 baseline samples",
@@ -190,13 +192,15 @@ def test_at_the_change_that_flips_a_verdict_it_is_the_other_one_and_just_before_
     asked = list(drawn(40, seed=5))
     checked = 0
     for one, verdict in zip(asked, told(served, *asked), strict=True):
-        if verdict.flips_at is None:
+        if verdict.counterfactual_change is None:
             continue
         checked += 1
         nearer = 1 if verdict.verdict == "pass" else -1
-        before = TRIED[np.flatnonzero(verdict.flips_at == TRIED)[0] + nearer]
+        before = TRIED[np.flatnonzero(verdict.counterfactual_change == TRIED)[0] + nearer]
         medians = verdict.moved.baseline_median, verdict.moved.target_median
-        there, short = told(served, *(scaled(one, change, *medians) for change in (verdict.flips_at, before)))
+        there, short = told(
+            served, *(scaled(one, change, *medians) for change in (verdict.counterfactual_change, before))
+        )
         assert there.verdict == {"pass": "fail", "fail": "pass"}[verdict.verdict]
         beyond = (before - verdict.moved.change) * -nearer < 0
         assert beyond or short.verdict == verdict.verdict
@@ -205,9 +209,9 @@ def test_at_the_change_that_flips_a_verdict_it_is_the_other_one_and_just_before_
 
 def test_what_flips_a_verdict_does_not_depend_on_how_many_are_asked(served):
     many = [*drawn(100, seed=8)]
-    found = [one.flips_at for one in told(served, *many)]
+    found = [one.counterfactual_change for one in told(served, *many)]
     assert len({*found}) > 10
-    assert found[:9] == [told(served, one)[0].flips_at for one in many[:9]]
+    assert found[:9] == [told(served, one)[0].counterfactual_change for one in many[:9]]
 
 
 def test_what_flips_is_told_in_words_and_nothing_where_nothing_flips(served):
@@ -216,11 +220,14 @@ def test_what_flips_is_told_in_words_and_nothing_where_nothing_flips(served):
         told(served, slow),
         told(served, comparison([100, 101, 102], [100, 101, 102], STEADY)),
     )
-    assert fails.flip == f"would pass if the median were at most {-100 * fails.flips_at:.1f} % slower"
-    assert passes.flip == f"would fail from {-100 * passes.flips_at:.1f} % slower on"
+    assert (
+        fails.counterfactual
+        == f"would pass if the median were at most {-100 * fails.counterfactual_change:.1f} % slower"
+    )
+    assert passes.counterfactual == f"would fail from {-100 * passes.counterfactual_change:.1f} % slower on"
     never = replace(served.model, card=replace(served.model.card, threshold=2.0))
     (stays,) = told(Served(never, REF), slow)
-    assert (stays.verdict, stays.flips_at, stays.flip) == ("pass", None, "")
+    assert (stays.verdict, stays.counterfactual_change, stays.counterfactual) == ("pass", None, "")
 
 
 def test_a_labelled_comparison_asked_again_is_its_own_nearest_with_who_labelled_it_and_when(served):
@@ -236,7 +243,7 @@ def test_a_labelled_comparison_asked_again_is_its_own_nearest_with_who_labelled_
 
 def test_the_nearest_is_that_of_a_search_through_all_of_them(served):
     known = served.model.precedents
-    asked = vectors(posted(*drawn(20, seed=9)).sides)
+    asked = feature_vectors(posted(*drawn(20, seed=9)).sides)
     index, distance = known.nearest(asked)
     order = np.argsort(-known.weights)
     carrying = order[: np.argmax(known.weights[order].cumsum() >= 0.95) + 1]
@@ -252,47 +259,58 @@ def test_the_nearest_is_that_of_a_search_through_all_of_them(served):
 
 def test_ordinary_comparisons_are_not_warned_about_and_strange_ones_name_the_feature(served):
     ordinary = told(served, *drawn(200, seed=3))
-    assert sum(one.unlike is not None for one in ordinary) <= 8
+    assert sum(one.out_of_distribution is not None for one in ordinary) <= 8
     rng = np.random.default_rng(1)
     values = rng.normal(100, 25, (22, 5)).clip(1)
     values[1] += 40
     noisy, bare = told(served, comparison(values[0], values[1], values[2:]), comparison(values[0], values[1]))
-    assert noisy.unlike is not None
-    assert not noisy.unlike.low <= noisy.unlike.value <= noisy.unlike.high
-    assert noisy.unlike.words.startswith("unlike the training data: ")
+    assert noisy.out_of_distribution is not None
+    assert (
+        not noisy.out_of_distribution.low <= noisy.out_of_distribution.value <= noisy.out_of_distribution.high
+    )
+    assert noisy.out_of_distribution.words.startswith("unlike the training data: ")
     told_of_bare = (
         "unlike the training data: too little is known of other builds; all training comparisons have more"
     )
-    assert (bare.unlike.value, bare.unlike.words) == (None, told_of_bare)
+    assert (bare.out_of_distribution.value, bare.out_of_distribution.words) == (None, told_of_bare)
 
 
 def test_json_holds_all_of_it_and_leaves_out_what_flips_when_that_is_not_wanted(served):
-    judgement = judged(posted(*drawn(6, seed=2), comparison([1], [2])), served)
+    judgement = judge_sides(posted(*drawn(6, seed=2), comparison([1], [2])), served)
     answer = JudgeAnswer.model_validate_json(render.as_json(judgement))
     for one, verdict in zip(answer.verdicts, judgement.verdicts, strict=True):
-        assert (tuple(one.words), one.flips_at, one.flip) == (verdict.words, verdict.flips_at, verdict.flip)
+        assert (tuple(one.words), one.counterfactual_change, one.counterfactual) == (
+            verdict.words,
+            verdict.counterfactual_change,
+            verdict.counterfactual,
+        )
         assert [example.model_dump() for example in one.examples] == [
             own._asdict() for own in verdict.examples
         ]
-        assert (one.unlike and one.unlike.words) == (verdict.unlike and verdict.unlike.words)
+        assert (one.out_of_distribution and one.out_of_distribution.words) == (
+            verdict.out_of_distribution and verdict.out_of_distribution.words
+        )
     assert (answer.verdicts[-1].words, answer.verdicts[-1].examples) == ([], [])
     short = JudgeAnswer.model_validate_json(render.as_json(judgement, flipped=False))
-    assert ({one.flips_at for one in short.verdicts}, short.notes) == ({None}, [render.UNFLIPPED])
+    assert ({one.counterfactual_change for one in short.verdicts}, short.notes) == (
+        {None},
+        [render.UNFLIPPED],
+    )
 
 
 def test_a_table_tells_of_a_regression_what_flips_it_and_what_is_near(served):
-    judgement = judged(posted(comparison([100, 101, 102], [120, 121, 122], STEADY)), served)
-    (row,) = render.lines(judgement, ["a -> b"]).rows
-    assert row.why.startswith("median 19.8 % slower; builds of this operation usually differ by 2.0 %")
-    assert "; would pass if the median were at most " in row.why
-    assert "; nearest fail: c" in row.why
+    judgement = judge_sides(posted(comparison([100, 101, 102], [120, 121, 122], STEADY)), served)
+    (row,) = render.table_lines(judgement, ["a -> b"]).rows
+    assert row.reason.startswith("median 19.8 % slower; builds of this operation usually differ by 2.0 %")
+    assert "; would pass if the median were at most " in row.reason
+    assert "; nearest fail: c" in row.reason
 
 
 def test_a_model_without_examples_still_says_what_was_measured(directory, tmp_path):
     for name in ("model.skops", "card.json", "model.npz"):
         (tmp_path / name).write_bytes((directory / name).read_bytes())
     (one,) = told(Served(ReadyModel.read(tmp_path), REF), comparison([100, 101, 102], [110, 111, 112]))
-    assert (one.words[0], one.examples, one.unlike) == ("median 9.9 % slower", (), None)
+    assert (one.words[0], one.examples, one.out_of_distribution) == ("median 9.9 % slower", (), None)
 
 
 def test_examples_of_another_model_are_not_used_and_broken_ones_name_the_array(directory, tmp_path):
@@ -301,7 +319,7 @@ def test_examples_of_another_model_are_not_used_and_broken_ones_name_the_array(d
     with np.load(tmp_path / "examples.npz") as archive:
         content = dict(archive)
     np.savez(tmp_path / "examples.npz", **content | {"model_digest": np.array("other")})
-    assert ReadyModel.read(tmp_path).precedents is None
+    assert ReadyModel.read(tmp_path).examples is None
     np.savez(tmp_path / "examples.npz", **content | {"weights": content["weights"] * np.nan})
     with pytest.raises(InputError, match=r'examples.npz array "weights": holds nan; expected finite numbers'):
         ReadyModel.read(tmp_path)
@@ -309,6 +327,6 @@ def test_examples_of_another_model_are_not_used_and_broken_ones_name_the_array(d
 
 def test_of_many_rows_both_labels_and_those_at_the_threshold_are_kept(monkeypatch, tmp_path):
     monkeypatch.setattr("training.comparisons.train.MOST", 40)
-    known = ReadyModel.read(trained(tmp_path)).precedents
+    known = ReadyModel.read(trained(tmp_path)).examples
     assert (known.statuses == "fail").sum() == (known.statuses == "pass").sum() == 20
     assert MOST == 2000

@@ -5,7 +5,13 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
-from serving.comparisons.timelines.judged import Course, SaidOfVersion, Stretch, VersionSides, judged_versions
+from serving.comparisons.timelines.judged import (
+    OperationCourse,
+    VersionRange,
+    VersionSides,
+    VersionVerdict,
+    judged_versions,
+)
 from tests.comparison_rows import compared, result
 
 PASS, UNSURE, FAIL = 1, 2, 3
@@ -26,7 +32,7 @@ def of(counts, threads=(1, 2)):
 
 def asks(measured, baseline=0, shifts=()):
     (operation,) = measured.operations
-    return list(Course.of(0, operation, measured, shifts).asks(baseline))
+    return list(OperationCourse.from_shifts(0, operation, measured, shifts).version_comparisons(baseline))
 
 
 def told(found, *, beside):
@@ -36,24 +42,24 @@ def told(found, *, beside):
 def test_a_version_is_compared_with_the_last_one_that_was_measured():
     found = told(asks(of([3, 3, 0, 3])), beside=False)
     assert found == {
-        1: (Stretch(0, 0), Stretch(0, 1), Stretch(1, 2)),
-        3: (Stretch(0, 1), Stretch(1, 2), Stretch(3, 4)),
+        1: (VersionRange(0, 0), VersionRange(0, 1), VersionRange(1, 2)),
+        3: (VersionRange(0, 1), VersionRange(1, 2), VersionRange(3, 4)),
     }
 
 
 def test_the_level_of_the_baseline_is_its_past_without_the_version_that_is_judged():
     found = told(asks(of([3] * 12), shifts=[Shift("drop", 8, 8, -0.1)]), beside=True)
-    assert found[10] == (Stretch(1, 8), Stretch(0, 1), Stretch(10, 11))
-    assert found[2][0] == Stretch(3, 8)
-    assert found[6][0] == Stretch(1, 6)
+    assert found[10] == (VersionRange(1, 8), VersionRange(0, 1), VersionRange(10, 11))
+    assert found[2][0] == VersionRange(3, 8)
+    assert found[6][0] == VersionRange(1, 6)
     assert 0 not in found
 
 
 def test_windows_stand_for_versions_of_few_samples_and_end_where_the_level_does():
     found = asks(of([1] * 30), shifts=[Shift("drop", 20, 20, -0.1)])
-    assert told(found, beside=False)[15] == (Stretch(0, 5), Stretch(5, 15), Stretch(15, 20))
-    assert told(found, beside=True)[17][1:] == (Stretch(0, 10), Stretch(17, 20))
-    assert told(found, beside=True)[29][1:] == (Stretch(0, 10), Stretch(28, 30))
+    assert told(found, beside=False)[15] == (VersionRange(0, 5), VersionRange(5, 15), VersionRange(15, 20))
+    assert told(found, beside=True)[17][1:] == (VersionRange(0, 10), VersionRange(17, 20))
+    assert told(found, beside=True)[29][1:] == (VersionRange(0, 10), VersionRange(28, 30))
     assert {1, 29}.isdisjoint(told(found, beside=False))
 
 
@@ -63,8 +69,8 @@ def test_the_levels_around_a_lasting_loss_are_compared_where_it_began():
         one for one in asks(of([3] * 20), shifts=shifts) if one.version == 12 and not one.beside_baseline
     ]
     assert [one[3:] for one in found] == [
-        (Stretch(0, 11), Stretch(11, 12), Stretch(12, 13)),
-        (Stretch(0, 2), Stretch(2, 12), Stretch(16, 18)),
+        (VersionRange(0, 11), VersionRange(11, 12), VersionRange(12, 13)),
+        (VersionRange(0, 2), VersionRange(2, 12), VersionRange(16, 18)),
     ]
 
 
@@ -78,8 +84,8 @@ def test_sides_are_those_that_tables_of_the_same_samples_have():
         for value in measured.values[measured.edges[row, order] : measured.edges[row, order + 1]]
     ]
     asked = [compared(f"{at}", "o", (at - 1, at - 1), (at, at)) for at in (1, 2, 3)]
-    wanted = Sides.of(ComparisonTables.of_rows(rows, asked))
-    sides = VersionSides.of(measured).sides(found)
+    wanted = Sides.from_tables(ComparisonTables.from_rows(rows, asked))
+    sides = VersionSides.from_measured(measured).comparison_sides(found)
     for name in ("comparison", "threads", "sign", "baseline_five", "target_five"):
         assert getattr(sides, name) == pytest.approx(getattr(wanted, name))
     for name in ("baseline", "target", "history", "later"):
@@ -91,9 +97,11 @@ def test_medians_stand_for_summaries_where_windows_are_compared():
     measured = of([0] * 14)
     five = np.tile(np.arange(1.0, 15)[:, None], (2, 1, 1)) + np.arange(-0.2, 0.3, 0.1)
     summaries = MeasuredVersions(measured.operations, measured.values, measured.edges, five)
-    sides = VersionSides.of(summaries).sides([one for one in asks(summaries) if one.version == 10][:1])
-    assert sides.baseline.at(0).tolist() == list(range(1, 11))
-    assert sides.target.at(1).tolist() == [11, 12, 13, 14]
+    sides = VersionSides.from_measured(summaries).comparison_sides(
+        [one for one in asks(summaries) if one.version == 10][:1]
+    )
+    assert sides.baseline.samples_of_row(0).tolist() == list(range(1, 11))
+    assert sides.target.samples_of_row(1).tolist() == [11, 12, 13, 14]
 
 
 def marked(measured, fails, **changes):
@@ -101,7 +109,7 @@ def marked(measured, fails, **changes):
 
     def answering(_given, wanted):
         return [
-            SaidOfVersion(FAIL if one.version in fails and not one.beside_baseline else PASS, 0.9,
+            VersionVerdict(FAIL if one.version in fails and not one.beside_baseline else PASS, 0.9,
                           changes.get(f"v{one.version}", -0.1), lambda: ("worse",))
             for one in wanted
         ]  # fmt: skip
@@ -123,7 +131,7 @@ def test_versions_that_fail_one_after_the_other_are_told_where_it_began():
 
 def test_a_version_within_noise_of_the_one_before_is_not_unsure_beside_it():
     def answering(_given, wanted):
-        return [SaidOfVersion(UNSURE, 0.5, -0.02, lambda: ("doubted",)) for _ in wanted]
+        return [VersionVerdict(UNSURE, 0.5, -0.02, lambda: ("doubted",)) for _ in wanted]
 
     measured = of([3] * 20)
     medians = measured.five[..., 2]

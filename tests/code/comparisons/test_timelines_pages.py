@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.errors import visible
+from data.errors import escape_invisible
 from serving.comparisons.timelines.assembled import Change
 from serving.comparisons.timelines.page import (
-    amount,
-    embedded,
-    findings,
-    gained,
-    link,
+    describe_change,
+    embed_json,
+    finding_ranks,
+    format_amount,
+    heat_summary,
+    improved_findings,
+    list_findings,
     operation_data,
-    packed,
-    page,
-    ranked,
-    shaky,
-    summary,
-    told,
-    worst,
+    pack_floats,
+    relative_link,
+    timeline_page,
+    unstable_findings,
+    worst_findings,
 )
 from tests.timeline_reports import heat, renamed, simulated, versions
 
@@ -34,25 +34,25 @@ MEGABYTE = 1_000_000
 
 
 def test_a_timeline_of_200_versions_500_operations_and_4_configurations_has_at_most_20_megabytes():
-    assert len(page(simulated(200, 500, 4)).encode()) <= 20 * MEGABYTE
+    assert len(timeline_page(simulated(200, 500, 4)).encode()) <= 20 * MEGABYTE
 
 
 @given(st.lists(st.floats(min_value=1e-30, max_value=1e30), min_size=1))
 def test_numbers_in_the_page_are_as_precise_as_single_precision(values):
-    read = np.frombuffer(base64.b64decode(packed(values)), "<f4")
+    read = np.frombuffer(base64.b64decode(pack_floats(values)), "<f4")
     np.testing.assert_allclose(read, values, rtol=1e-7)
 
 
 def test_what_was_not_measured_or_is_beyond_single_precision_is_not_a_number():
-    read = np.frombuffer(base64.b64decode(packed([1.5, np.nan, np.inf, 1e300])), "<f4")
+    read = np.frombuffer(base64.b64decode(pack_floats([1.5, np.nan, np.inf, 1e300])), "<f4")
     np.testing.assert_array_equal(read, [1.5, np.nan, np.nan, np.nan])
 
 
 @given(st.text())
 def test_nothing_in_data_closes_its_element_and_all_of_it_comes_back(text):
-    written = embedded({text: [text]})
+    written = embed_json({text: [text]})
     assert "<" not in written
-    assert json.loads(written) == {visible(text): [visible(text)]}
+    assert json.loads(written) == {escape_invisible(text): [escape_invisible(text)]}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_nothing_in_data_closes_its_element_and_all_of_it_comes_back(text):
     ],
 )
 def test_links_are_relative_and_quoted(source, href):
-    assert link(source) == href
+    assert relative_link(source) == href
 
 
 @pytest.mark.parametrize(
@@ -83,19 +83,19 @@ def test_links_are_relative_and_quoted(source, href):
     ],
 )
 def test_values_have_four_significant_digits_and_no_exponent(value, text):
-    assert amount(value) == text
+    assert format_amount(value) == text
 
 
 def test_changes_are_told_by_worse_and_better():
     names = versions(9)
     first, last = names[3].name, names[7].name
     assert (
-        told(Change("drop", 3, 3, -0.123, 8), names, 2)
+        describe_change(Change("drop", 3, 3, -0.123, 8), names, 2)
         == f"12.3{SPACE}% worse with {first} (threads:{SPACE}8)"
     )
-    assert told(Change("gain", 3, 3, 0.05, 8), names, 1) == f"5.0{SPACE}% better with {first}"
+    assert describe_change(Change("gain", 3, 3, 0.05, 8), names, 1) == f"5.0{SPACE}% better with {first}"
     crept = f"crept 8.0{SPACE}% worse from {first} to {last} (threads:{SPACE}1)"
-    assert told(Change("creep", 3, 7, -0.08, 1), names, 2) == crept
+    assert describe_change(Change("creep", 3, 7, -0.08, 1), names, 2) == crept
 
 
 def test_the_worst_come_first_whether_told_by_a_change_or_by_a_verdict():
@@ -112,12 +112,12 @@ def test_the_worst_come_first_whether_told_by_a_change_or_by_a_verdict():
     five = quiet[3].five.copy()
     five[:, 7] = five[:, 0] * 0.7
     quiet[3] = replace(quiet[3], against_baseline=failed, five=five)
-    found = findings(replace(report, operations=tuple(quiet)))
-    assert [one.number for one in worst(found)] == [3, 1]
-    assert worst(found)[0].severity == pytest.approx(0.3)
-    assert [one.number for one in gained(found)] == [4]
-    assert [one.number for one in shaky(found)] == [4]
-    assert ranked(found) == [3, 1, 4, 0, 2, 5]
+    found = list_findings(replace(report, operations=tuple(quiet)))
+    assert [one.number for one in worst_findings(found)] == [3, 1]
+    assert worst_findings(found)[0].severity == pytest.approx(0.3)
+    assert [one.number for one in improved_findings(found)] == [4]
+    assert [one.number for one in unstable_findings(found)] == [4]
+    assert finding_ranks(found) == [3, 1, 4, 0, 2, 5]
     assert found[0].words == ""
     kernel = report.versions[7].name
     assert f"1 version worse than the baseline ({kernel}" in found[3].verdicts
@@ -127,11 +127,13 @@ def test_a_loss_is_told_by_what_is_better():
     report = renamed(simulated(20, 1, 1, heats=0), better="lower", changes=())
     five, failed = report.operations[0].five.copy(), report.operations[0].against_baseline.copy()
     five[:, 7], failed[7] = five[:, 0] * 1.4, 3
-    assert findings(renamed(report, five=five, against_baseline=failed))[0].severity == pytest.approx(0.4)
+    assert list_findings(renamed(report, five=five, against_baseline=failed))[0].severity == pytest.approx(
+        0.4
+    )
 
 
 def test_the_page_lets_only_its_own_scripts_run_and_has_no_handlers():
-    text = page(simulated(5, 3, 2))
+    text = timeline_page(simulated(5, 3, 2))
     allowed = set(re.findall(r"'sha256-([^']+)'", html.unescape(text[: text.index("<title>")])))
     run = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     assert {base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in run} == allowed
@@ -147,7 +149,7 @@ def test_a_page_without_versions_judged_or_changed_says_so():
     nothing = np.zeros_like(one.against_before)
     report = renamed(report, against_before=nothing, against_baseline=nothing, changes=(), words={},
                      probability=np.full(3, np.nan))  # fmt: skip
-    text = page(replace(report, judged_by=""))
+    text = timeline_page(replace(report, judged_by=""))
     assert "No version fails" in text
     assert "no model" in text
     assert json.loads(operation_data(report.operations[0]))["probability"] == [None] * 3
@@ -156,8 +158,8 @@ def test_a_page_without_versions_judged_or_changed_says_so():
 def test_a_heat_map_is_summed_up_in_words():
     drawn = heat(3, 10)
     values = np.array([[1.0] * 10, [90.0] * 9 + [np.nan], [50.0] * 10])
-    assert summary(replace(drawn, values=values)) == (
+    assert heat_summary(replace(drawn, values=values)) == (
         "3 rows over 9.000 seconds, from 1.000 to 90.00 %. "
         "On the whole, CPU 1 is highest with 90.00, CPU 0 lowest with 1.000."
     )
-    assert summary(replace(drawn, values=np.full((3, 10), np.nan))) == "No sample is known."
+    assert heat_summary(replace(drawn, values=np.full((3, 10), np.nan))) == "No sample is known."

@@ -9,9 +9,9 @@ from data.comparisons.params import Evaluate
 from data.errors import InputError
 from tests.families import feature_table, interrupted, params, small_family
 from training.comparisons.evaluate import FoldPredictions, tie_break
-from training.comparisons.family import Examples, FeatureTable, grouped, parts
+from training.comparisons.family import Examples, FeatureTable, all_parts, grouped_parts
 from training.comparisons.stored import Card, TrainedModel
-from training.comparisons.tune import SearchTask, log_of, search, tasks_of
+from training.comparisons.tune import SearchTask, log_of, run_search, tasks_of
 from training.estimators.catalogue import (
     CATALOGUE,
     ClassCounts,
@@ -19,14 +19,14 @@ from training.estimators.catalogue import (
     OneOf,
     Real,
     Where,
-    answering,
+    build_pipeline,
     fail_probability,
-    pipeline,
     space_of,
-    suggested,
+    suggest_params,
+    without_sampler,
 )
-from training.evaluation.figures import opponents
-from training.evaluation.metrics import precision_by_recall, ranked, scores, summary
+from training.evaluation.figures import scores_table
+from training.evaluation.metrics import precision_by_recall, rank_models, score_verdicts, summarise_entry
 from training.evaluation.paired_bootstrap import paired_difference
 from training.evaluation.search import TrialLog
 from training.evaluation.thresholds import best_cut
@@ -47,7 +47,7 @@ def examples():
     [("under", 0.5, 40, 20), ("over", 0.5, 80, 40), ("smote", 1.0, 80, 80)],
 )
 def test_resampling_brings_the_classes_to_the_rate(sampler, rate, passed, failed):
-    assert ClassCounts(80, 20).resampled(sampler, rate) == ClassCounts(passed, failed)
+    assert ClassCounts(80, 20).after_resampling(sampler, rate) == ClassCounts(passed, failed)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_sampler_that_has_nothing_to_do_or_too_few_fails_is_infeasible(counts,
 
 def test_the_cost_ratio_stands_on_top_of_balanced_classes():
     for counts in (ClassCounts(50, 50), ClassCounts(990, 10)):
-        weights = counts.weights(3.0)
+        weights = counts.balancing_weights(3.0)
         assert weights[1] * counts.failed == pytest.approx(3 * weights[0] * counts.passed)
 
 
@@ -76,10 +76,10 @@ def test_every_model_is_stored_with_trusted_types_only_and_answers_the_same(
 ):
     model = CATALOGUE[name]
     params = {**model.start, "sampler": sampler, "rate": 0.9}
-    fitted = pipeline(model, params, examples.y, 3).fit(examples.x, examples.y)
+    fitted = build_pipeline(model, params, examples.y, 3).fit(examples.x, examples.y)
     columns = ("a", "b", "c", "d")
     card = Card(name, columns, 0.5, params, dict.fromkeys(columns, 0.0), "d", 3)
-    TrainedModel(answering(fitted), card).write(tmp_path)
+    TrainedModel(without_sampler(fitted), card).write(tmp_path)
     after = TrainedModel.read(tmp_path)
     unseen = feature_table(seed=1)[["medians_min", "medians_med", "noise", "spread"]].to_numpy()
     assert after.card == card
@@ -91,7 +91,7 @@ def test_the_first_trial_of_every_search_is_the_configuration_of_the_seed(name):
     model = CATALOGUE[name]
     study = optuna.create_study(direction="maximize")
     study.enqueue_trial(model.start)
-    assert suggested(space_of(model), study.ask()) == model.start
+    assert suggest_params(space_of(model), study.ask()) == model.start
 
 
 @pytest.mark.parametrize(
@@ -99,19 +99,19 @@ def test_the_first_trial_of_every_search_is_the_configuration_of_the_seed(name):
     [("none", {"sampler": "none", "trees": 9}), ("over", {"sampler": "over", "rate": 0.5, "trees": 9})],
 )
 def test_a_parameter_is_asked_only_where_the_one_that_it_depends_on_calls_for_it(chosen, asked):
-    rate = Real(0.1, 1.0, where=Where("sampler", ("over",)))
+    rate = Real(0.1, 1.0, condition=Where("sampler", ("over",)))
     space = {"sampler": OneOf(("none", "over")), "rate": rate, "trees": 9}
     trial = optuna.trial.FixedTrial({"sampler": chosen, "rate": 0.5})
-    assert suggested(space, trial) == asked
+    assert suggest_params(space, trial) == asked
 
 
 def test_no_operation_is_in_training_and_test_at_once(examples):
-    for part in grouped(examples, Evaluate(grouped_folds=3), 1):
+    for part in grouped_parts(examples, Evaluate(n_grouped_folds=3), 1):
         assert not set(examples.groups[part.train]) & set(examples.groups[part.test])
 
 
 def test_every_comparison_is_tested_once_in_each_repeat_of_each_split(examples):
-    divided = parts(examples, Evaluate(folds=4, repeats=2, grouped_folds=3), 1)
+    divided = all_parts(examples, Evaluate(n_folds=4, n_repeats=2, n_grouped_folds=3), 1)
     for split, repeats in (("grouped", 1), ("stratified", 2)):
         tested = np.concatenate([part.test for part in divided if part.split == split])
         assert np.bincount(tested).tolist() == [repeats] * len(examples.y)
@@ -122,7 +122,7 @@ def test_fails_from_too_few_operations_are_refused_in_words(examples):
     with pytest.raises(
         InputError, match="grouped split: fails come from 1 operations; 3 folds need at least 3"
     ):
-        grouped(few, Evaluate(grouped_folds=3), 1)
+        grouped_parts(few, Evaluate(n_grouped_folds=3), 1)
 
 
 def test_a_sample_keeps_all_fails(examples):
@@ -166,7 +166,7 @@ def test_probabilities_that_are_all_alike_give_the_neutral_threshold():
 def test_scores_count_both_kinds_of_mistakes():
     failed = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0, 0], bool)
     judged = np.array([1, 1, 1, 0, 1, 0, 0, 0, 0, 0], bool)
-    found = scores(failed, judged, None)
+    found = score_verdicts(failed, judged, None)
     assert found.false_negative_rate == pytest.approx(1 / 4)
     assert found.false_positive_rate == pytest.approx(1 / 6)
     assert found.balanced_accuracy == pytest.approx((3 / 4 + 5 / 6) / 2)
@@ -184,13 +184,13 @@ def judged_in_folds(rows):
 
 
 def test_average_precision_is_the_mean_over_folds_and_never_ranks_their_probabilities_together():
-    found = summary(judged_in_folds(TWO_SCALES))
+    found = summarise_entry(judged_in_folds(TWO_SCALES))
     assert found["average_precision"] == {"mean": 1.0, "std": 0.0, "pooled": None}
     assert found["recall"] == {"mean": 0.5, "std": 0.5, "pooled": 0.5}
 
 
 def test_a_fold_without_probabilities_leaves_no_average_precision():
-    found = summary(judged_in_folds(TWO_SCALES).replace({"probability": {0.05: np.nan}}))
+    found = summarise_entry(judged_in_folds(TWO_SCALES).replace({"probability": {0.05: np.nan}}))
     assert found["average_precision"] == {"mean": None, "std": None, "pooled": None}
 
 
@@ -202,7 +202,7 @@ def test_the_area_below_the_mean_curve_is_the_mean_of_the_folds_average_precisio
     verdicts = judged_in_folds([(status, probability, fold % 4) for status, probability, fold in rows])
     recall, precision = precision_by_recall(verdicts)
     assert recall[-1] == 1
-    mean = summary(verdicts)["average_precision"]["mean"]
+    mean = summarise_entry(verdicts)["average_precision"]["mean"]
     assert np.diff(recall, prepend=0) @ precision == pytest.approx(mean, abs=1e-6)
     assert mean < 0.9
     without = verdicts.assign(fold=np.where(verdicts["status"] == "pass", verdicts["fold"], 0))
@@ -212,16 +212,16 @@ def test_the_area_below_the_mean_curve_is_the_mean_of_the_folds_average_precisio
 
 def test_models_that_are_equally_accurate_are_told_apart_by_the_mean_average_precision():
     worse = [(status, probability, 0) for status, probability, _ in TWO_SCALES]
-    both = {"a": summary(judged_in_folds(worse)), "b": summary(judged_in_folds(TWO_SCALES))}
+    both = {"a": summarise_entry(judged_in_folds(worse)), "b": summarise_entry(judged_in_folds(TWO_SCALES))}
     assert both["a"]["balanced_accuracy"]["pooled"] == both["b"]["balanced_accuracy"]["pooled"]
-    assert ranked(both)[0] == "b"
+    assert rank_models(both)[0] == "b"
 
 
 def test_the_printed_table_says_that_average_precision_is_the_mean_over_folds():
-    entry = summary(judged_in_folds(TWO_SCALES))
+    entry = summarise_entry(judged_in_folds(TWO_SCALES))
     split = {"scheme": "2 folds", "entries": {"m": entry}}
     data = {"path": "d", "comparisons": 4, "fails": 2}
-    table = opponents({"splits": {"grouped": split}, "data": data, "seed": 1, "champion": "m"})
+    table = scores_table({"splits": {"grouped": split}, "data": data, "seed": 1, "champion": "m"})
     assert list(table.columns[-1].cells) == ["1.000"]
     assert table.caption.startswith("Average precision is the mean over folds")
 
@@ -234,41 +234,41 @@ def test_a_judge_that_misses_everywhere_is_worse_and_an_equal_one_is_not():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
     knobs = {"resamples": 300, "confidence": 0.95, "seed": 1}
-    assert paired_difference(failed, flags(0, 0), failed, groups, **knobs).worse
+    assert paired_difference(failed, flags(0, 0), failed, groups, **knobs).is_worse
     same = paired_difference(failed, failed, failed, groups, **knobs)
-    assert (same.observed, same.low, same.high, same.worse) == (0, 0, 0, False)
+    assert (same.observed, same.low, same.high, same.is_worse) == (0, 0, 0, False)
 
 
 def test_one_operation_alone_does_not_show_that_a_judge_is_worse():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
     once = failed & (groups != "o3")
-    found = paired_difference(failed, once, failed, groups, resamples=300, confidence=0.95, seed=1)
+    found = paired_difference(failed, once, failed, groups, n_bootstrap=300, confidence=0.95, seed=1)
     assert found.observed == pytest.approx(-0.05)
-    assert not found.worse
+    assert not found.is_worse
 
 
 def test_an_interrupted_search_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
     family = small_family(tmp_path, trials=9)
-    task = tasks_of(family, FeatureTable.read(family.features, family.columns()))[-1]
-    whole = search(replace(task, log=TrialLog(tmp_path / "whole.log")))
+    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns()))[-1]
+    whole = run_search(replace(task, log=TrialLog(tmp_path / "whole.log")))
     interrupted(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
-        search(task)
-    assert search(task) == whole
+        run_search(task)
+    assert run_search(task) == whole
     assert len(whole.trials) == 9
 
 
 def test_an_unknown_model_in_the_params_is_named(tmp_path):
     family = small_family(tmp_path, models=("knn-uniform", "perceptron"))
     with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is not one of"):
-        tasks_of(family, FeatureTable.read(family.features, family.columns()))
+        tasks_of(family, FeatureTable.read(family.features_file, family.columns()))
 
 
 def test_a_feature_table_without_a_feature_is_refused(tmp_path):
     family = small_family(tmp_path, table=feature_table().drop(columns="noise"))
     with pytest.raises(InputError, match=r"features.parquet: lacks the column 'noise'"):
-        FeatureTable.read(family.features, family.columns())
+        FeatureTable.read(family.features_file, family.columns())
 
 
 def test_where_what_is_asked_has_but_one_label_a_model_learns_from_all_rows(examples):

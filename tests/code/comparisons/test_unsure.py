@@ -8,28 +8,28 @@ import pytest
 from lxml import etree
 from typer.testing import CliRunner
 
-from data.comparisons.tables import ComparisonTables, versions
+from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
 from data.tables.files import write_json
 from serving.comparisons import render
 from serving.comparisons.endpoints import answer_json, answer_many
-from serving.comparisons.judge import judge
-from serving.comparisons.model import wishing
-from serving.comparisons.promises import PromiseAnswer, line, promise_answer
+from serving.comparisons.guarantees import PromiseAnswer, decision_summary, promise_answer
+from serving.comparisons.judge import judge_tables
+from serving.comparisons.model import with_policy
 from serving.comparisons.xml.report import as_xml
 from serving.models import Served
 from serving.reports.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from training.comparisons.stored import Card
 from training.estimators.answering import CalibrationMap
-from training.evaluation.thresholds import DecisionPolicy, DecisionThresholds, Promised, RiskGuarantee
+from training.evaluation.thresholds import DecisionPolicy, DecisionThresholds, GuaranteedRate, RiskGuarantee
 
 PROMISE = RiskGuarantee(
     0.9,
     60,
     30,
-    (Promised(0.02, None), Promised(0.05, 0.1, 0.02, 0.96)),
-    (Promised(0.01, 0.99999), Promised(0.1, 0.2)),
+    (GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1, 0.02, 0.96)),
+    (GuaranteedRate(0.01, 0.99999), GuaranteedRate(0.1, 0.2)),
 )
 
 
@@ -51,25 +51,25 @@ def tables():
 def of(operation, after):
     results = rows(operation, [98.0, 99.0, 100.0, 101.0, 102.0])
     results += rows(operation, (np.array([98.0, 99.0, 100.0, 101.0, 102.0]) * after / 100).tolist(), 1)
-    return ComparisonTables.of_rows(results, [asked(operation)], [])
+    return ComparisonTables.from_rows(results, [asked(operation)], [])
 
 
 def verdict(tables, served):  # noqa: F811
-    return judge(tables, served).verdicts[0]
+    return judge_tables(tables, served).verdicts[0]
 
 
 def test_between_the_cuts_a_verdict_is_unsure_in_every_form(tables, promising):
     probability = verdict(tables, promising).probability
     assert 0.1 < probability < 0.99999
-    unsure = wishing(promising, 0.05, 0.01, None)
-    judgement = judge(tables, unsure)
-    assert (judgement.count("unsure"), judgement.verdicts[0].verdict) == (1, "unsure")
+    unsure = with_policy(promising, 0.05, 0.01, None)
+    judgement = judge_tables(tables, unsure)
+    assert (judgement.count_verdicts("unsure"), judgement.verdicts[0].verdict) == (1, "unsure")
     told = json.loads(render.as_json(judgement))
     assert told["model"]["decided"]["missed"] == 0.05
     assert [told["verdicts"][0][name] for name in ("verdict", "threshold", "unsure_from")] == [
         "unsure", 0.99999, 0.1,
     ]  # fmt: skip
-    lines = render.lines(judgement, versions(tables))
+    lines = render.table_lines(judgement, version_ranges(tables))
     assert "0 fail, 1 unsure, 0 pass, 0 invalid" in lines.summary
     assert "at most 5 % of the regressions pass (90 % confidence)" in lines.summary
     assert "**unsure**" in as_markdown(lines)
@@ -84,19 +84,25 @@ def test_between_the_cuts_a_verdict_is_unsure_in_every_form(tables, promising):
 
 
 def test_below_the_floor_nothing_is_unsure_unless_misses_are_promised(promising):
-    wanted = wishing(promising, 0.02, None, None)
-    assert wanted.model.card.deciding.low == 0
+    wanted = with_policy(promising, 0.02, None, None)
+    assert wanted.model.card.decision_thresholds.low == 0
     same = verdict(of("same", 100.0), wanted)
     assert (same.verdict, same.decided_by, same.remarks) == ("unsure", "model", ("below the floor of 0.5 %",))
-    assert 0 < same.probability < wanted.model.card.deciding.high
+    assert 0 < same.probability < wanted.model.card.decision_thresholds.high
     assert verdict(of("little", 99.0), wanted).verdict == "unsure"
-    careless = wishing(promising, None, 0.1, None)
-    assert (verdict(of("same", 100.0), careless).verdict, careless.model.card.wish.beneath) == ("pass", False)
+    careless = with_policy(promising, None, 0.1, None)
+    assert (verdict(of("same", 100.0), careless).verdict, careless.model.card.policy.allows_unsure_below) == (
+        "pass",
+        False,
+    )
 
 
 def test_below_the_floor_nothing_fails_and_what_the_promise_lets_pass_passes(promising):
     eager = with_card(
-        promising, floor=0.5, cuts=DecisionThresholds(0.1, 0.2), wish=DecisionPolicy(missed=0.05)
+        promising,
+        floor=0.5,
+        cuts=DecisionThresholds(0.1, 0.2),
+        wish=DecisionPolicy(max_false_negative_rate=0.05),
     )
     worse = verdict(of("slow", 80.0), eager)
     assert worse.probability > 0.2
@@ -106,7 +112,7 @@ def test_below_the_floor_nothing_fails_and_what_the_promise_lets_pass_passes(pro
 
 
 def test_what_cannot_be_promised_is_told_with_how_many_it_takes(promising):
-    told = line(wishing(promising, 0.02, None, None).model.card)
+    told = decision_summary(with_policy(promising, 0.02, None, None).model.card)
     assert told == (
         "2 % cannot be promised with 60 of 30 operations, "
         "it takes at least 114 of as many operations: no verdict is pass"
@@ -141,30 +147,30 @@ def test_a_request_says_what_its_verdicts_are_to_keep_and_others_beside_it_do_no
 
 def test_an_older_model_promises_nothing_and_says_so(served):  # noqa: F811
     with pytest.raises(InputError, match="missed: the model was trained without risk guarantees"):
-        wishing(served, 0.05, None, None)
+        with_policy(served, 0.05, None, None)
 
 
 def test_what_is_told_is_the_calibrated_probability_and_reasons_are_the_models(tables, served):  # noqa: F811
     halved = CalibrationMap("sigmoid", (0.0, 0.999999, 1.0), (0.0, 0.5, 1.0))
     raw, told = verdict(tables, served), verdict(tables, with_card(served, calibration=halved))
-    assert told.probability == pytest.approx(halved.of(raw.probability))
+    assert told.probability == pytest.approx(halved.map_probability(raw.probability))
     assert told.probability < raw.probability
     assert told.reasons == raw.reasons
 
 
 def test_a_card_keeps_calibration_promise_and_cuts(promising, tmp_path):
-    card = wishing(promising, 0.05, 0.01, None).model.card
+    card = with_policy(promising, 0.05, 0.01, None).model.card
     card = replace(card, calibration=CalibrationMap("beta", (0.0, 0.5, 1.0), (0.0, 0.2, 1.0)))
     write_json(tmp_path / "card.json", asdict(card))
     assert Card.read(tmp_path) == card
-    assert PromiseAnswer(**promise_answer(card.promise)).missed[1].measured == 0.02
+    assert PromiseAnswer(**promise_answer(card.risk_guarantee)).max_false_negative_rate[1].measured == 0.02
 
 
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("--missed=0", "'0' is no percentage"),
-        ("--missed=x", "'x' is no percentage"),
+        ("--max-false-negative-rate=0", "'0' is no percentage"),
+        ("--max-false-negative-rate=x", "'x' is no percentage"),
         ("--costs=1:2", "three costs"),
     ],
 )

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from data.comparisons.sides import Sides
-from data.comparisons.stages import validate
+from data.comparisons.stages import validate_comparisons
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
-from data.comparisons.validity import check, reasons, unusable
+from data.comparisons.validity import find_errors, invalid_reasons, unusable_reasons
 from tests import comparison_rows
 
 
@@ -17,7 +17,7 @@ def comparison(name="c", source=None, target=1):
 
 
 def tables(results, comparisons=None):
-    return ComparisonTables.of_rows(results, comparisons or [comparison()], [])
+    return ComparisonTables.from_rows(results, comparisons or [comparison()], [])
 
 
 def samples(threads, *sides):
@@ -57,14 +57,14 @@ GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
     ],
 )
 def test_a_comparison_that_cannot_be_judged_has_a_reason(results, reason):
-    assert reasons(Sides.of(tables(results))).tolist() == [reason]
+    assert invalid_reasons(Sides.from_tables(tables(results))).tolist() == [reason]
 
 
 def test_a_summary_must_have_all_five_numbers():
     names = ("min", "q1", "median", "q3", "max")
     whole = [result(1, order, 1.0, name) for order in (0, 1) for name in names]
-    assert reasons(Sides.of(tables(whole))).tolist() == [""]
-    assert reasons(Sides.of(tables(whole[1:]))).tolist() == [
+    assert invalid_reasons(Sides.from_tables(tables(whole))).tolist() == [""]
+    assert invalid_reasons(Sides.from_tables(tables(whole[1:]))).tolist() == [
         "threads 1: the baseline holds a value that is not finite"
     ]
 
@@ -73,7 +73,7 @@ def test_the_five_numbers_of_a_summary_must_ascend():
     numbers = {"min": 1.0, "q1": 2.0, "median": 3.0, "q3": 2.5, "max": 4.0}
     rows = [result(1, 0, 1.0, name) for name in numbers]
     rows += [result(1, 1, value, name) for name, value in numbers.items()]
-    assert reasons(Sides.of(tables(rows))).tolist() == [
+    assert invalid_reasons(Sides.from_tables(tables(rows))).tolist() == [
         "threads 1: the target has five numbers that don't ascend from min to max"
     ]
 
@@ -86,7 +86,7 @@ def test_the_five_numbers_of_a_summary_must_be_above_0():
         result(1, 1, value, name)
         for name, value in zip(FIVE_NUMBERS, (-2.0, 2.0, 3.0, 4.0, 5.0), strict=True)
     ]
-    assert reasons(Sides.of(tables(rows))).tolist() == [
+    assert invalid_reasons(Sides.from_tables(tables(rows))).tolist() == [
         "threads 1: the target holds a value that is not above 0: -2"
     ]
 
@@ -94,16 +94,16 @@ def test_the_five_numbers_of_a_summary_must_be_above_0():
 def test_the_values_of_the_history_must_be_above_0_and_those_of_later_versions_need_not():
     results = samples(1, [1.0, 0.0], [1.0, 2.0], [3.0, 4.0], [-5.0])
     pairs = [comparison("a", target=2) | {"baseline_from": 1, "baseline_to": 1, "later_to": 3}]
-    assert reasons(Sides.of(tables(results, pairs))).tolist() == [
+    assert invalid_reasons(Sides.from_tables(tables(results, pairs))).tolist() == [
         "threads 1: the history holds a value that is not above 0: 0"
     ]
-    assert reasons(Sides.of(tables(results[2:], pairs))).tolist() == [""]
+    assert invalid_reasons(Sides.from_tables(tables(results[2:], pairs))).tolist() == [""]
 
 
 def test_every_comparison_has_its_own_reason():
     results = GOOD + samples(1, [], [], [5.0], [0.0, 0.0])
     pairs = [comparison("a"), comparison("b", target=2), comparison("c", target=9), comparison("d", target=3)]
-    assert reasons(Sides.of(tables(results, pairs))).tolist() == [
+    assert invalid_reasons(Sides.from_tables(tables(results, pairs))).tolist() == [
         "",
         "threads 1: the target has one repetition only",
         "the target has no measurement",
@@ -116,19 +116,19 @@ def test_every_comparison_has_its_own_reason():
 )
 def test_comparisons_that_repeat_others_cannot_be_used(pair):
     results = GOOD + samples(1, [], [], [5.0, 6.0])
-    assert unusable(tables(results, pair)).tolist() == ["", "repeats an earlier comparison"]
+    assert unusable_reasons(tables(results, pair)).tolist() == ["", "repeats an earlier comparison"]
 
 
 def test_errors_name_the_place_that_the_comparison_came_from():
     pairs = [comparison("a", 'r.xml:7 operation "x"', 9), comparison("b", None, 8)]
-    assert [str(error) for error in check(tables(GOOD, pairs))] == [
+    assert [str(error) for error in find_errors(tables(GOOD, pairs))] == [
         'r.xml:7 operation "x": the target has no measurement',
         'comparison "b": the target has no measurement',
     ]
 
 
 def test_comparisons_without_any_label_are_valid_and_have_no_status():
-    valid = validate(tables(GOOD)).comparisons
+    valid = validate_comparisons(tables(GOOD)).comparisons
     assert valid["valid"].tolist() == [True]
     assert valid["status"].isna().tolist() == [True]
     assert valid["status"].dtype == "str"

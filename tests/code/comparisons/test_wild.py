@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from features.comparisons.outliers import without_wild
+from features.comparisons.outliers import without_outliers
 from features.comparisons.vectors import PreparedComparisons
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 
@@ -17,7 +17,7 @@ def lists(samples):
 def test_one_sample_far_outside_all_others_of_its_side_is_left_out(side, wild):
     samples = [*TEN[:4], wild, *TEN[4:9]]
     pair = ([samples], [TEN]) if side == "baseline" else ([TEN], [samples])
-    kept, found = without_wild(sides_of([[([TEN], [TEN])], [pair]]))
+    kept, found = without_outliers(sides_of([[([TEN], [TEN])], [pair]]))
     assert lists(getattr(kept, side)) == [TEN, TEN[:9]]
     assert getattr(kept, f"{side}_five")[1].tolist() == pytest.approx([99.0, 99.5, 100.0, 100.5, 101.0])
     told = (found.comparison, found.threads, found.side, found.samples, found.value, found.median)
@@ -37,7 +37,7 @@ def test_one_sample_far_outside_all_others_of_its_side_is_left_out(side, wild):
 )
 def test_what_is_not_alone_or_not_far_out_stays(target):
     sides = sides_of([[([TEN], [target])]])
-    kept, found = without_wild(sides)
+    kept, found = without_outliers(sides)
     assert kept is sides
     assert len(found.value) == 0
 
@@ -45,23 +45,23 @@ def test_what_is_not_alone_or_not_far_out_stays(target):
 def test_what_most_configurations_of_a_side_have_is_no_accident():
     wild, usual = ([TEN], [[*TEN[:9], 1000.0]]), ([TEN], [TEN])
     for comparison, left_out in (([wild, usual], 1), ([wild, wild], 0), ([wild, wild, usual, usual], 2)):
-        assert len(without_wild(sides_of([comparison]))[1].value) == left_out
+        assert len(without_outliers(sides_of([comparison]))[1].value) == left_out
 
 
 def test_versions_keep_their_samples_and_summaries_are_as_they_were():
     sides = sides_of([[([TEN[:5], [*TEN[5:], 1000.0]], [TEN], [TEN, TEN])]])
-    kept, _ = without_wild(sides)
+    kept, _ = without_outliers(sides)
     assert (
         kept.baseline.orders[kept.baseline.starts[0] : kept.baseline.stops[0]].tolist() == [0] * 5 + [1] * 5
     )
     assert kept.history is sides.history
     given = sides_of_summaries([[([1.0, 2.0, 3.0, 4.0, 900.0], [1.0, 2.0, 3.0, 4.0, 5.0])]])
-    assert without_wild(given)[0] is given
+    assert without_outliers(given)[0] is given
 
 
 @pytest.mark.parametrize(("better", "worst"), [("higher", 1), ("lower", 0)])
 def test_the_worst_and_the_best_change_of_medians_are_known(better, worst):
-    asked = PreparedComparisons.of(
+    asked = PreparedComparisons.from_sides(
         sides_of([[([[100.0] * 3], [[103.0] * 3]), ([[200.0] * 3], [[190.0] * 3])]], better)
     )
     assert (asked.worst.tolist(), asked.best.tolist()) == ([worst], [1 - worst])
@@ -69,4 +69,4 @@ def test_the_worst_and_the_best_change_of_medians_are_known(better, worst):
 
 
 def test_without_comparisons_nothing_is_known():
-    assert np.asarray(PreparedComparisons.of(sides_of([])).worst_change).tolist() == []
+    assert np.asarray(PreparedComparisons.from_sides(sides_of([])).worst_change).tolist() == []

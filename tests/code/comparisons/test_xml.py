@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.formats.comparison_xml import read, tables_of, with_status
+from data.comparisons.formats.comparison_xml import read_documents, tables_of, with_status
 from data.comparisons.sides import Sides
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -34,8 +34,8 @@ def earlier(attributes):
 
 
 def test_figure_6_1_gives_summaries_label_uuids_and_line():
-    reading = formats.read("comparison-xml", [FIGURES / "figure_6_1.xml"])
-    sides = Sides.of(reading.tables)
+    reading = formats.read_tables("comparison-xml", [FIGURES / "figure_6_1.xml"])
+    sides = Sides.from_tables(reading.tables)
     assert sides.threads.tolist() == [4, 8]
     assert sides.target_five[1].tolist() == [14233.7, 14494.5, 14521.6, 14536.5, 14619.3]
     assert sides.sign.tolist() == [1, 1]
@@ -66,7 +66,7 @@ def test_several_reports_in_one_outer_element_never_mix():
     tables = tables_of(text.encode())
     assert tables.comparisons["comparison_id"].tolist() == ["a/NAS/bt", "b/NAS/bt"]
     assert tables.labels["status"].tolist() == ["pass", "fail"]
-    assert len(Sides.of(tables).comparison) == 2
+    assert len(Sides.from_tables(tables).comparison) == 2
 
 
 def test_reports_without_uuid_are_numbered():
@@ -78,9 +78,9 @@ def test_reports_without_uuid_are_numbered():
 def test_a_file_that_does_not_say_which_values_are_better_is_noted_once():
     def notes(text, better=None):
         problems = Problems()
-        documents = [Document.of_bytes(text.encode(), name) for name in ("a.xml", "b.xml")]
-        parts = list(read(documents[:1], problems, better=better))
-        return Sides.of(parts[0]).sign.tolist(), problems.notes
+        documents = [Document.from_bytes(text.encode(), name) for name in ("a.xml", "b.xml")]
+        parts = list(read_documents(documents[:1], problems, better=better))
+        return Sides.from_tables(parts[0]).sign.tolist(), problems.notes
 
     silent, said = comparison("lu"), comparison("ep", better="lower")
     assert notes(report(silent, said, comparison())) == (
@@ -128,7 +128,7 @@ def test_two_reports_on_one_machine_never_mix():
     one = report(comparison(comparison_id="c")).replace("report_uuid", 'machine="m" report_uuid')
     tables = tables_of(b"<reports>%s</reports>" % (one + one.replace('"c"', '"d"')).encode())
     assert tables.comparisons["machine"].tolist() == ["m", "m #2"]
-    assert len(Sides.of(tables).comparison) == 2
+    assert len(Sides.from_tables(tables).comparison) == 2
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_bad_input_is_told_in_one_line(text, message):
 def test_keep_going_skips_the_broken_file_of_a_directory(tmp_path):
     (tmp_path / "a.xml").write_text("<")
     (tmp_path / "b.xml").write_text(report(comparison()))
-    reading = formats.read("comparison-xml", [tmp_path], keep_going=True)
+    reading = formats.read_tables("comparison-xml", [tmp_path], keep_going=True)
     assert len(reading.tables.comparisons) == 1
     assert [error.line for error in reading.skipped] == [1]
 
@@ -210,7 +210,7 @@ def test_keep_going_skips_the_broken_file_of_a_directory(tmp_path):
 def test_pieces_hold_whole_comparisons():
     operations = [f"o{number}" for number in range(9)]
     text = report(*(comparison(operation) for operation in operations))
-    parts = list(read([Document.of_bytes(text.encode(), "r.xml")], Problems(), piece=25))
+    parts = list(read_documents([Document.from_bytes(text.encode(), "r.xml")], Problems(), chunk_rows=25))
     assert [part.comparisons["operation"].tolist() for part in parts] == [
         operations[:3], operations[3:6], operations[6:], [],
     ]  # fmt: skip

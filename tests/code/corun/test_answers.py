@@ -8,9 +8,9 @@ import pytest
 
 from data.corun.collect import plan_placements
 from data.errors import InputError
-from serving.corun.evaluated import check
-from serving.corun.online_answer import looked
-from serving.corun.place import MeasuredPlacements, checked_on
+from serving.corun.evaluated import check_placements
+from serving.corun.online_answer import usable_samples
+from serving.corun.place import MeasuredPlacements, measured_saving_on
 from serving.corun.schemas import PlaceAnswer, RandomAnswer
 from serving.http.schemas import ModelAnswer
 from training.corun.stored import OnlineCard
@@ -24,7 +24,7 @@ def samples(ends, **counts):
 
 def test_samples_without_a_flaw_are_taken_as_they_are():
     given = {"t_seconds": [0.2, 0.4, 0.6], "own": [1.0, 2.0, 3.0], "instructions": [9.0, 9.0, 9.0]}
-    found = looked(pd.DataFrame(given), "f", ["own"])
+    found = usable_samples(pd.DataFrame(given), "f", ["own"])
     assert found.table.to_dict("list") == found.stretch.to_dict("list") == given
     assert found.notes == ()
 
@@ -39,13 +39,13 @@ def test_samples_without_a_flaw_are_taken_as_they_are():
     ids=["gap late", "gap early", "a late start is no gap"],
 )
 def test_the_longest_stretch_without_a_gap_is_looked_at(ends, left):
-    found = looked(samples(ends, instructions=[1.0] * len(ends)), "f")
+    found = usable_samples(samples(ends, instructions=[1.0] * len(ends)), "f")
     assert found.stretch["t_seconds"].tolist() == pytest.approx(left)
     assert len(found.notes) == (left[-1] < 1 < ends[-1] < 5)
 
 
 def test_events_by_their_short_names_are_known():
-    found = looked(samples([0.2, 0.4], cycles=[5.0, 6.0]), "f", ["cpu-cycles"])
+    found = usable_samples(samples([0.2, 0.4], cycles=[5.0, 6.0]), "f", ["cpu-cycles"])
     assert found.table["cpu-cycles"].tolist() == [5.0, 6.0]
 
 
@@ -64,26 +64,28 @@ def test_events_by_their_short_names_are_known():
 )
 def test_samples_that_cannot_be_used_say_where(given, told):
     with pytest.raises(InputError, match=told):
-        looked(given, "f", ["faults"])
+        usable_samples(given, "f", ["faults"])
 
 
 def test_an_event_that_was_counted_now_and_then_stays_with_a_line():
-    found = looked(samples([0.2, 0.4, 0.6], faults=[1.0, NAN, 3.0], cycles=[1.0, 1.0, 1.0]), "f", ["faults"])
+    found = usable_samples(
+        samples([0.2, 0.4, 0.6], faults=[1.0, NAN, 3.0], cycles=[1.0, 1.0, 1.0]), "f", ["faults"]
+    )
     assert found.notes == ("f: did not count faults in every interval; the others are used",)
 
 
 def test_an_interval_in_which_nothing_was_counted_is_one_that_the_task_slept_in():
-    found = looked(samples([0.2, 0.4, 0.6], instructions=[1.0, NAN, 3.0], cs=[1.0, NAN, 0.0]), "f")
+    found = usable_samples(samples([0.2, 0.4, 0.6], instructions=[1.0, NAN, 3.0], cs=[1.0, NAN, 0.0]), "f")
     assert found.table["instructions"].tolist() == [1.0, 0.0, 3.0]
     assert found.notes == ()
 
 
 def test_events_that_nobody_knows_are_listed_once_with_the_nearest_known():
     given = samples([0.2, 0.4], instrutions=[1.0, 1.0], zzz=[1.0, 1.0], cycles=[1.0, 1.0])
-    (note,) = looked(given, "f").notes
+    (note,) = usable_samples(given, "f").notes
     assert note == "f: unknown events instrutions (did you mean instructions?), zzz"
     with pytest.raises(InputError, match="did you mean instructions"):
-        looked(given[["t_seconds", "instrutions"]], "f")
+        usable_samples(given[["t_seconds", "instrutions"]], "f")
 
 
 def card(**changes):
@@ -117,18 +119,18 @@ def test_the_placement_by_predictions_is_added_up_as_measured():
     real.loc["a", "b"] = real.loc["c", "d"] = 2.0
     said = pd.DataFrame(1.0, tasks, tasks)
     said.loc["a", "c"] = said.loc["a", "d"] = 3.0
-    found = check(said, real, pd.Series(10.0, tasks), seed=1)
+    found = check_placements(said, real, pd.Series(10.0, tasks), seed=1)
     # misled, it puts a beside b and hence c beside d
     assert (found.chosen, found.best, found.worst) == (60.0, 40.0, 60.0)
     assert set(found.random.tolist()) == {40.0, 60.0}
-    assert found.saving < 0 < found.possible
+    assert found.chosen_saving < 0 < found.best_saving
 
 
 def test_pairs_that_were_not_all_measured_are_not_placed():
     tasks = list("abcd")
     real = pd.DataFrame(1.0, tasks, tasks)
     real.loc["a", "b"] = np.nan
-    assert check(real, real, pd.Series(1.0, tasks), seed=1) is None
+    assert check_placements(real, real, pd.Series(1.0, tasks), seed=1) is None
 
 
 def test_all_groups_are_run_once_a_repetition_and_no_placement_at_a_time_of_its_own():
@@ -158,7 +160,7 @@ def run(predicted: float) -> MeasuredPlacements:
 
 
 def test_what_was_measured_stands_beside_what_was_predicted() -> None:
-    checked = run(80.0).checked
+    checked = run(80.0).measured_saving
     assert (checked.tasks, checked.draws) == (4, 2)
     assert checked.saved_against_random.seconds == pytest.approx(3.0)
     assert checked.saved_against_random.share == pytest.approx(3 / 98)
@@ -167,8 +169,8 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
 
 
 def test_nothing_was_predicted_where_run_times_were_not_known() -> None:
-    assert run(float("nan")).checked.predicted is None
+    assert run(float("nan")).measured_saving.predicted is None
 
 
 def test_nothing_is_said_where_nothing_was_run(tmp_path: Path) -> None:
-    assert checked_on("here", tmp_path) is None
+    assert measured_saving_on("here", tmp_path) is None

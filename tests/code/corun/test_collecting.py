@@ -8,12 +8,12 @@ import pytest
 
 from data.corun import run
 from data.corun import run as corun_suite
-from data.corun.collect import MeasuredCorun, PlannedCorun, plan, tables
-from data.corun.run import CorunSuite, TaskRun, intervals
+from data.corun.collect import MeasuredCorun, PlannedCorun, build_tables, plan_coruns
+from data.corun.run import CorunSuite, TaskRun, interval_counts
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure import perf_stat as perf_intervals
-from data.measure.kernel_counts import ProcessTree, descendants
+from data.measure.kernel_counts import ProcessTree, with_descendants
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
 NAMES = ("sort", "json", "regex")
@@ -46,11 +46,11 @@ def measured(planned, foreign=0.0):
 
 
 def test_the_shipped_suite_has_28_tasks_and_the_30_events_that_make_the_seeds_406_pairs():
-    shipped = corun_suite.load(SHIPPED)
+    shipped = corun_suite.load_suite(SHIPPED)
     assert (len(shipped.tasks), len(shipped.events), shipped.together) == (28, 30, 2)
     named = "instructions bus-cycles LLC-loads L1-dcache-loads dTLB-loads branch-instructions branch-loads"
     assert {*named.split(), "context-switches"} <= set(shipped.events)
-    everything = plan(shipped)
+    everything = plan_coruns(shipped)
     pairs = [tuple(sorted(planned.tasks)) for planned in everything if len(planned.tasks) > 1]
     assert len(set(pairs)) == 406
     assert len(pairs) == 406 + shipped.repeat >= 466
@@ -58,8 +58,8 @@ def test_the_shipped_suite_has_28_tasks_and_the_30_events_that_make_the_seeds_40
 
 
 def test_solo_runs_lie_all_over_the_measurement_and_what_is_repeated_lies_apart(suite):
-    everything = plan(suite)
-    assert everything == plan(suite)
+    everything = plan_coruns(suite)
+    assert everything == plan_coruns(suite)
     pairs = {tuple(sorted(planned.tasks)) for planned in everything if len(planned.tasks) == 2}
     assert pairs == {tuple(sorted(pair)) for pair in combinations_with_replacement(NAMES, 2)}
     solo = [planned for planned in everything if len(planned.tasks) == 1]
@@ -87,7 +87,7 @@ def test_both_directions_become_rows_and_both_of_two_equal_tasks():
         measured(PlannedCorun(("json", "json"), 1)),
         measured(PlannedCorun(("json", "sort", "sort"), 1)),
     ]
-    found = tables(entries, HOST)
+    found = build_tables(entries, HOST)
     assert found.tasks.to_dict("records")[0]["task-clock"] == 5.0
     assert found.tasks["context-switches"].isna().all()
     rows = found.pairs[["task", "corunner_1", "corunner_2", "repetition"]].fillna("").to_numpy().tolist()
@@ -111,14 +111,14 @@ def test_both_directions_become_rows_and_both_of_two_equal_tasks():
 
 def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
     (tmp_path / "perf.csv").write_text(PERF)
-    found = perf_intervals.read(tmp_path / "perf.csv")
+    found = perf_intervals.read_intervals(tmp_path / "perf.csv")
     assert found["t_seconds"].tolist() == [0.203876159, 0.404217677]
     assert found[["task-clock", "task-clock:u"]].sum().tolist() == [84.26, 79.64]
     assert found["context-switches"].isna().tolist() == [True, False]
     (tmp_path / "perf.csv").write_text(PERF.replace(",", ";"))
-    assert perf_intervals.read(tmp_path / "perf.csv").equals(found)
+    assert perf_intervals.read_intervals(tmp_path / "perf.csv").equals(found)
     (tmp_path / "perf.csv").write_text(f"\N{BYTE ORDER MARK}{PERF}")
-    assert perf_intervals.read(tmp_path / "perf.csv").equals(found)
+    assert perf_intervals.read_intervals(tmp_path / "perf.csv").equals(found)
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,14 @@ def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
     path = tmp_path / "perf.csv"
     path.write_text(text)
     with pytest.raises(InputError) as error:
-        perf_intervals.read(path, SAMPLE_DTYPES)
+        perf_intervals.read_intervals(path, SAMPLE_DTYPES)
     assert str(error.value).startswith(f"{path}{message}")
 
 
 def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
     looks = pd.DataFrame({"faults": [5.0, 9.0, 7.0, 12.0]}, index=[0.0, 0.2, 0.41, 0.5])
     perf = pd.DataFrame({"t_seconds": [0.21, 0.4, 0.495, 0.501], "clock": [1.0, np.nan, 3.0, 4.0]})
-    found = intervals(looks, perf)
+    found = interval_counts(looks, perf)
     assert found.index.tolist() == [0.2, 0.41, 0.5]
     assert found["faults"].tolist() == [4.0, 0.0, 3.0]
     assert found["clock"].fillna(-1).tolist() == [1.0, -1.0, 7.0]
@@ -173,7 +173,7 @@ def test_the_kernel_counts_a_program_with_all_it_started():
     if child == 0:
         Path("/proc/self/io").read_bytes()
         os._exit(0 if sum(range(10**6)) else 1)
-    found = list(descendants(os.getpid()))
+    found = list(with_descendants(os.getpid()))
     # others may have been started before, such as a browser
     assert (found[0], child in found) == (os.getpid(), True)
     os.waitpid(child, 0)

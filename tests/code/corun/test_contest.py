@@ -8,18 +8,18 @@ from sklearn.linear_model import Ridge
 
 from data.corun.params import Corun
 from data.errors import InputError
-from data.params import of_content
-from data.paths import Places
-from training.corun.promote import candidates
+from data.params import validate_params
+from data.paths import FamilyPaths
+from training.corun.promote import promotion_candidates
 from training.corun.stored import ImpactCard, TrainedImpact
-from training.evaluation.search import SearchOutcome, TrialRow, Tuned, write_found
+from training.evaluation.search import SearchOutcome, TrialRow, Tuned, write_outcomes
 from training.registry import champions
+from training.registry.challenger_test import promote_candidate
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
-from training.registry.contest import promoted
-from training.registry.promotion_history import ChampionRecord, promote_version, reigns
+from training.registry.promotion_history import ChampionRecord, promote_version, read_promotions
 
 NAME = "corun-2-static"
-PARAMS = of_content(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Path("params.yaml"))
+PARAMS = validate_params(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Path("params.yaml"))
 
 
 def candidate(root, error):
@@ -32,7 +32,7 @@ def candidate(root, error):
         "splits": {"pairs": {"entries": {"forest": entry}}},
         "online": None,
     }
-    places = Places("corun", root)
+    places = FamilyPaths("corun", root)
     for place in (places.evaluated, places.tuned, places.processed):
         place.mkdir(parents=True)
     pd.DataFrame({"task": ["t0"], "rate": [1.0]}).to_parquet(places.processed / "features.parquet")
@@ -44,10 +44,10 @@ def candidate(root, error):
     ]  # fmt: skip
     pd.DataFrame(rows).to_parquet(places.evaluated / "oof.parquet")
     row = TrialRow("all", "forest", 0, "complete", 0.5, "{}")
-    write_found(places.tuned, [SearchOutcome("all", "forest", Tuned({}, 0.5), [row])])
+    write_outcomes(places.tuned, [SearchOutcome("all", "forest", Tuned({}, 0.5), [row])])
     card = ImpactCard("forest", ("x",), {}, {"pairs": 0.1}, ("m",), ("t0",), "d", 1, 0.9)
     TrainedImpact(Ridge().fit([[0.0], [1.0]], [0.0, error]), card).write(places.models / "forest")
-    (found,) = candidates(PARAMS, metrics, places)
+    (found,) = promotion_candidates(PARAMS, metrics, places)
     return found
 
 
@@ -61,38 +61,38 @@ pytestmark = [pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as 
 
 def test_only_a_worse_model_of_impact_is_challenger_under_the_name_in_params(tmp_path, store):
     good, worse, better = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1, 0.01))
-    assert promoted(good) == f"{NAME} v1 (forest) is champion: it is the first one"
-    assert promoted(good) == f"{NAME} v1 (forest) stands: it is the first one"
-    told = promoted(worse)
+    assert promote_candidate(good) == f"{NAME} v1 (forest) is champion: it is the first one"
+    assert promote_candidate(good) == f"{NAME} v1 (forest) stands: it is the first one"
+    told = promote_candidate(worse)
     assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: worse than v1 on")
     assert "(mean error smaller by -0.1" in told
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("1", "2")
-    assert promoted(better).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
+    assert promote_candidate(better).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
     kept = pd.read_parquet(version_of(NAME, CHAMPION).directory / "oof.parquet")
     assert list(kept.columns) == ["task", "corunners", "machine", "measured", "predicted", "group", "fold"]
 
 
 def test_a_champion_that_a_person_brought_back_stands_until_there_is_another_candidate(tmp_path, store):
     good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
-    promoted(good)
-    promoted(better)
+    promote_candidate(good)
+    promote_candidate(better)
     promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
-    assert promoted(better) == f"{NAME} v1 (forest) stands: anna preferred v1: calmer"
-    assert promoted(best).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
-    assert [one.version for one in reigns(NAME)] == ["1", "2", "1", "3"]
+    assert promote_candidate(better) == f"{NAME} v1 (forest) stands: anna preferred v1: calmer"
+    assert promote_candidate(best).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
+    assert [one.version for one in read_promotions(NAME)] == ["1", "2", "1", "3"]
 
 
 def test_a_candidate_is_challenger_if_somebody_else_leads_meanwhile(tmp_path, store):
     good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
-    promoted(good)
-    promoted(better)
+    promote_candidate(good)
+    promote_candidate(better)
     compare = best.means()
 
     def meanwhile(directory):
         promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
         return compare.compare(directory)
 
-    told = promoted(replace(best, means=lambda: replace(compare, compare=meanwhile)))
+    told = promote_candidate(replace(best, means=lambda: replace(compare, compare=meanwhile)))
     expected = f"{NAME} v1 (forest) stays champion, v3 (forest) is challenger: v1 became champion meanwhile"
     assert told == expected
     assert version_of(NAME, CHAMPION).version == "1"
@@ -100,24 +100,24 @@ def test_a_candidate_is_challenger_if_somebody_else_leads_meanwhile(tmp_path, st
 
 def test_a_champion_whose_files_are_gone_or_broken_is_replaced_even_by_a_worse_model(tmp_path, store):
     good, worse = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1))
-    promoted(good)
+    promote_candidate(good)
     (version_of(NAME, CHAMPION).directory / "model.skops").write_text("half a mo")
-    told = promoted(worse)
+    told = promote_candidate(worse)
     assert told.startswith(f"{NAME} v2 (forest) is champion: v1 cannot be read any more (")
     (version_of(NAME, CHAMPION).directory / "model.skops").unlink()
-    assert promoted(good) == f"{NAME} v3 (forest) is champion: the files of v2 are gone"
+    assert promote_candidate(good) == f"{NAME} v3 (forest) is champion: the files of v2 are gone"
 
 
 def test_a_candidate_that_cannot_be_read_itself_is_not_registered(tmp_path, store):
     broken = candidate(tmp_path / "broken", 0.05)
     (broken.directory / "model.skops").write_text("half a mo")
     with pytest.raises(InputError, match=r"broken/models/corun/forest: cannot be read"):
-        promoted(broken)
+        promote_candidate(broken)
     assert version_of(NAME, CHAMPION) is None
 
 
 def test_a_model_of_impact_is_logged_with_data_set_picture_folds_and_trials(tmp_path, store):
-    promoted(candidate(tmp_path / "good", 0.05))
+    promote_candidate(candidate(tmp_path / "good", 0.05))
     client = champions.client()
     run = client.get_run(client.get_model_version(NAME, "1").run_id)
     assert (run.info.run_name, run.data.tags["standing"]) == ("static forest", "champion")

@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from data.corun.synonyms import EventName, canonical, unknown
-from data.measure.perf_stat import TIME, parsed
+from data.corun.synonyms import EventName, canonical_samples, unknown_events
+from data.measure.perf_stat import TIME, parse_intervals
 
 SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
 LINES = "".join(
@@ -20,7 +20,7 @@ NAMED = "time;instructions:u;cs\n0.2;7;<not counted>\n0.4;8;\n"
 
 @pytest.mark.parametrize("text", [SEPARATED, LINES, NAMED], ids=["-x", "-j", "a table"])
 def test_all_forms_say_the_same(text):
-    found = parsed(text, "f").set_index(TIME)
+    found = parse_intervals(text, "f").set_index(TIME)
     assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
     assert found["cs"].isna().all()
 
@@ -41,7 +41,7 @@ def test_all_forms_say_the_same(text):
     ],
 )
 def test_an_event_has_one_name(written, event, privileges):
-    found = EventName.of(written)
+    found = EventName.from_text(written)
     assert (found.event, found.privileges) == (event, privileges)
 
 
@@ -58,7 +58,7 @@ def test_what_kinds_of_processor_counted_is_added_up_and_user_and_kernel_mode_to
             "page-faults": [4.0, 4.0],
         }
     )
-    found = canonical(table, TIME)
+    found = canonical_samples(table, TIME)
     assert found.table.to_dict("list") == {
         TIME: [0.2, 0.4],
         "instructions": [5.0, 7.0],
@@ -70,5 +70,5 @@ def test_what_kinds_of_processor_counted_is_added_up_and_user_and_kernel_mode_to
 
 
 def test_an_event_that_nobody_knows_comes_with_the_nearest():
-    found = unknown(["instrucions", "LLC-loads", "own-event", "zzz"], ["own-event"])
+    found = unknown_events(["instrucions", "LLC-loads", "own-event", "zzz"], ["own-event"])
     assert found == {"instrucions": "instructions", "zzz": None}

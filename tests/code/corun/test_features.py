@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from data.corun.tables import CorunTables
-from features.corun.rates import Placed, Solo, instances, rate_vectors, vectors
+from features.corun.rates import Placed, Solo, corun_vectors, rate_vectors, training_instances
 
 ALONE = {"a": (2.0, 10.0), "b": (4.0, 8.0), "c": (1.0, 3.0)}
 
 
 def tables(pairs: list[tuple[str, str, float]]) -> CorunTables:
     """Return tables of one machine: seconds and instructions alone, and seconds beside another."""
-    return CorunTables.of_rows(
+    return CorunTables.from_rows(
         [
             {"task": t, "family": t, "machine": "m", "solo_seconds": s, "repetition": 1, "instructions": n}
             for t, (s, n) in ALONE.items()
@@ -28,7 +28,7 @@ def tables(pairs: list[tuple[str, str, float]]) -> CorunTables:
 @pytest.fixture
 def solo() -> Solo:
     """Return what is known of the tasks alone."""
-    return Solo.of(tables([("a", "b", 3.0)]))
+    return Solo.from_tables(tables([("a", "b", 3.0)]))
 
 
 def test_a_rate_is_the_count_over_the_solo_seconds(solo: Solo) -> None:
@@ -43,14 +43,14 @@ def test_rates_of_several_corunners_add_up(solo: Solo) -> None:
 
 
 def test_the_order_of_corunners_does_not_matter(solo: Solo) -> None:
-    one = vectors(solo, Placed(["a"], [("b", "c")], ["m"]))
-    other = vectors(solo, Placed(["a"], [("c", "b")], ["m"]))
+    one = corun_vectors(solo, Placed(["a"], [("b", "c")], ["m"]))
+    other = corun_vectors(solo, Placed(["a"], [("c", "b")], ["m"]))
     np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), equal_nan=True)
 
 
 def test_repetitions_are_one_instance_with_the_median_impact() -> None:
     measured = tables([("a", "b", 3.0), ("a", "b", 2.4), ("a", "b", 2.6), ("b", "a", 4.4)])
-    found = instances(measured, Solo.of(measured))
+    found = training_instances(measured, Solo.from_tables(measured))
     assert found[["task", "repetitions", "impact"]].to_numpy().tolist() == [["a", 3, 1.3], ["b", 1, 1.1]]
     assert found["families"].tolist() == ["a+b", "a+b"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data.errors import InputError
-from training.corun.placement import Room, best, pairwise, random, worst
+from training.corun.placement import Room, best_placement, pairwise_cost, random_totals, worst_placement
 
 #: Tasks 0 and 1 hurt each other, as do 2 and 3; all others get along.
 TWO_FEUDS = np.array([[0, 5, 0, 0], [3, 0, 0, 0], [0, 0, 0, 4], [0, 0, 4, 0]], np.float64)
@@ -16,7 +16,7 @@ TWO_FEUDS = np.array([[0, 5, 0, 0], [3, 0, 0, 0], [0, 0, 0, 4], [0, 0, 4, 0]], n
 
 def every_total(slowdown: np.ndarray, slots: int) -> list[float]:
     """Return the total of every placement on full machines, by trying them all."""
-    cost, tasks = pairwise(slowdown), len(slowdown)
+    cost, tasks = pairwise_cost(slowdown), len(slowdown)
     return [
         float(cost([order[n : n + slots] for n in range(0, tasks, slots)]).sum())
         for order in permutations(range(tasks))
@@ -24,14 +24,14 @@ def every_total(slowdown: np.ndarray, slots: int) -> list[float]:
 
 
 def test_tasks_that_hurt_each_other_are_separated() -> None:
-    found = best(4, Room(machines=2, slots=2), pairwise(TWO_FEUDS))
+    found = best_placement(4, Room(machines=2, slots=2), pairwise_cost(TWO_FEUDS))
     assert found.total == 0
     assert found.exact
     assert not {(0, 1), (2, 3)} & set(found.groups)
 
 
 def test_the_worst_placement_puts_them_together() -> None:
-    found = worst(4, Room(machines=2, slots=2), pairwise(TWO_FEUDS))
+    found = worst_placement(4, Room(machines=2, slots=2), pairwise_cost(TWO_FEUDS))
     assert found.groups == ((0, 1), (2, 3))
     assert found.total == 5 + 3 + 4 + 4
 
@@ -39,30 +39,30 @@ def test_the_worst_placement_puts_them_together() -> None:
 @pytest.mark.parametrize(("tasks", "slots"), [(6, 2), (6, 3), (8, 4)])
 def test_best_and_worst_are_those_of_all_placements(tasks: int, slots: int) -> None:
     slowdown = np.random.default_rng(tasks).random((tasks, tasks))
-    room, cost = Room(tasks // slots, slots), pairwise(slowdown)
+    room, cost = Room(tasks // slots, slots), pairwise_cost(slowdown)
     totals = every_total(slowdown, slots)
-    assert best(tasks, room, cost).total == pytest.approx(min(totals))
-    assert worst(tasks, room, cost).total == pytest.approx(max(totals))
+    assert best_placement(tasks, room, cost).total == pytest.approx(min(totals))
+    assert worst_placement(tasks, room, cost).total == pytest.approx(max(totals))
 
 
 def test_an_odd_task_stays_alone_where_that_is_best() -> None:
     slowdown = np.array([[0, 1, 9], [1, 0, 9], [9, 9, 0]], np.float64)
-    found = best(3, Room(machines=2, slots=2), pairwise(slowdown))
+    found = best_placement(3, Room(machines=2, slots=2), pairwise_cost(slowdown))
     assert found.groups == ((0, 1), (2,))
     assert found.total == 2
 
 
 def test_tasks_that_gain_from_each_other_share_although_there_is_room() -> None:
     slowdown = -np.ones((4, 4))
-    assert best(4, Room(machines=3, slots=2), pairwise(slowdown)).total == -4
+    assert best_placement(4, Room(machines=3, slots=2), pairwise_cost(slowdown)).total == -4
 
 
 def test_random_placements_lie_between_best_and_worst() -> None:
     slowdown = np.random.default_rng(3).random((9, 9))
-    room, cost = Room(3, 3), pairwise(slowdown)
-    totals = random(9, room, cost, draws=50, seed=1)
-    assert totals.min() >= best(9, room, cost).total - 1e-9
-    assert totals.max() <= worst(9, room, cost).total + 1e-9
+    room, cost = Room(3, 3), pairwise_cost(slowdown)
+    totals = random_totals(9, room, cost, draws=50, seed=1)
+    assert totals.min() >= best_placement(9, room, cost).total - 1e-9
+    assert totals.max() <= worst_placement(9, room, cost).total + 1e-9
     assert totals.std() > 0
 
 
@@ -70,4 +70,4 @@ def test_more_tasks_than_slots_are_refused() -> None:
     with pytest.raises(
         InputError, match="5 tasks don't fit on 2 machines with 2 slots each; expected at most 4"
     ):
-        best(5, Room(2, 2), pairwise(np.zeros((5, 5))))
+        best_placement(5, Room(2, 2), pairwise_cost(np.zeros((5, 5))))

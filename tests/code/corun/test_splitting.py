@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from training.corun.estimators.arrays import ImpactArrays, Way, of_trees, split
+from training.corun.estimators.arrays import CorunContrast, ImpactArrays, split_by_trees, split_log_impact
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.fitting import Learned
-from training.corun.estimators.pressure import BESIDE, Named
+from training.corun.estimators.fitting import FittedImpact
+from training.corun.estimators.pressure import PAIR_SEPARATOR, Named
 from training.corun.estimators.smooth import SmoothRegressor, sides_of
 
 TASKS = [f"t{n}" for n in range(10)]
@@ -26,7 +26,8 @@ class Made:
         traits = generator.normal(size=(len(TASKS), 2))
         both = list(product(range(len(TASKS)), repeat=2))
         self.named = Named(
-            np.array([f"{TASKS[one]}{BESIDE}{TASKS[other]}" for one, other in both]), np.full(len(both), "m")
+            np.array([f"{TASKS[one]}{PAIR_SEPARATOR}{TASKS[other]}" for one, other in both]),
+            np.full(len(both), "m"),
         )
         own, others = (traits[[pair[side] for pair in both]] for side in (0, 1))
         self.x = np.column_stack([own, others, own[:, 0] - others[:, 0]])
@@ -34,10 +35,10 @@ class Made:
         self.impact = np.exp(logs + 0.01 * generator.normal(size=len(both)))
         self.x[generator.random(self.x.shape) < 0.05] = np.nan
 
-    def way(self, row: int, named: Named | None = None) -> Way:
+    def way(self, row: int, named: Named | None = None) -> CorunContrast:
         """Return the way from the medians to a row."""
         usual = np.nanmedian(self.x, axis=0)
-        return Way(self.x[row], usual, OWNERS, 4, named or self.named[np.array([row])])
+        return CorunContrast(self.x[row], usual, OWNERS, 4, named or self.named[np.array([row])])
 
 
 @pytest.fixture(scope="module")
@@ -51,16 +52,16 @@ def model(made: Made) -> ContentionRegressor:
     return small.fit(made.x, made.impact, made.named, sides_of(COLUMNS))
 
 
-def by_hand(trees: ImpactArrays, way: Way) -> NDArray[np.float64]:
+def by_hand(trees: ImpactArrays, way: CorunContrast) -> NDArray[np.float64]:
     """Go through all orders of the four things."""
     shares = np.zeros(4)
     orders = list(permutations(range(4)))
     for order in orders:
         row = way.usual.copy()
         for thing in order:
-            before = trees.logs(row[None])[0]
+            before = trees.tree_log_impacts(row[None])[0]
             row = np.where(way.owners == thing, way.row, row)
-            shares[thing] += (trees.logs(row[None])[0] - before) / len(orders)
+            shares[thing] += (trees.tree_log_impacts(row[None])[0] - before) / len(orders)
     return shares
 
 
@@ -68,8 +69,8 @@ def by_hand(trees: ImpactArrays, way: Way) -> NDArray[np.float64]:
 def test_shares_of_trees_are_the_means_over_all_orders(
     made: Made, model: ContentionRegressor, row: int
 ) -> None:
-    trees, way = ImpactArrays.of(model), made.way(row)
-    np.testing.assert_allclose(of_trees(trees, way).shares, by_hand(trees, way), atol=1e-12)
+    trees, way = ImpactArrays.from_model(model), made.way(row)
+    np.testing.assert_allclose(split_by_trees(trees, way).shares, by_hand(trees, way), atol=1e-12)
 
 
 @pytest.mark.parametrize("pair", ["t1\nt2", "new\nt2", "t1\nnew", "t1\nt2+t3"])
@@ -78,17 +79,19 @@ def test_shares_add_up_to_what_the_model_says(
     made: Made, model: ContentionRegressor, row: int, pair: str
 ) -> None:
     way = made.way(row, Named(np.array([pair]), np.array(["m"])))
-    found = split(Learned(model, COLUMNS), way)
+    found = split_log_impact(FittedImpact(model, COLUMNS), way)
     said = float(model.predict(made.x[row][None], way.named)[0])
     assert np.exp(found.impact) == pytest.approx(said, rel=1e-5)
-    points = (found.shares.sum() + found.own.share + found.others.share) * found.points
+    points = (
+        found.shares.sum() + found.of_task.share + found.of_corunners.share
+    ) * found.points_per_log_share
     assert np.exp(found.usual) + points == pytest.approx(np.exp(found.impact), rel=1e-9)
 
 
 def test_what_does_not_differ_has_no_share(made: Made, model: ContentionRegressor) -> None:
     way = made.way(7)
-    same = Way(np.where(OWNERS == 2, way.usual, way.row), way.usual, OWNERS, 4, way.named)
-    assert split(Learned(model, COLUMNS), same).shares[2] == 0
+    same = CorunContrast(np.where(OWNERS == 2, way.usual, way.row), way.usual, OWNERS, 4, way.named)
+    assert split_log_impact(FittedImpact(model, COLUMNS), same).shares[2] == 0
 
 
 def test_shares_of_a_model_that_is_not_ours_add_up(made: Made) -> None:
@@ -99,7 +102,7 @@ def test_shares_of_a_model_that_is_not_ours_add_up(made: Made) -> None:
             return np.asarray(np.tanh(x[:, 0]) * x[:, 2] + 0.1 * x[:, 1])
 
     way = made.way(3)
-    found = split(Learned(Plain(), COLUMNS), way)
+    found = split_log_impact(FittedImpact(Plain(), COLUMNS), way)
     assert found.usual + found.shares.sum() == pytest.approx(found.impact, abs=1e-12)
     # nothing goes together with it, so that the order does not matter
     assert found.shares[1] == pytest.approx(0.1 * (way.row[1] - way.usual[1]))

@@ -12,13 +12,19 @@ import pytest
 from data.parallel import Compute
 from training.corun.estimators.arrays import QuickContention
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.fitting import ImpactRecipe, Ranges, log_width, repeatability, with_intervals
+from training.corun.estimators.fitting import (
+    ImpactRecipe,
+    Ranges,
+    log_width,
+    repeatability_scores,
+    with_intervals,
+)
 from training.corun.estimators.models import CATALOGUE
-from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
+from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, PressureRegressor
 from training.corun.estimators.smooth import sides_of
-from training.corun.online import SampledRuns, fitted
-from training.corun.splits import DESIGNS, possible
-from training.corun.stages import ExplainedFold, removed
+from training.corun.online import SampledRuns, fit_online_models
+from training.corun.splits import DESIGNS, possible_splits
+from training.corun.stages import ExplainedFold, accuracy_without_events
 from training.corun.stored import ImpactCard, TrainedImpact
 
 TASKS = [f"t{n:02d}" for n in range(12)]
@@ -63,7 +69,7 @@ def test_unseen_tasks_occur_in_no_training_row(table: pd.DataFrame) -> None:
 
 def test_designs_that_one_machine_does_not_allow_are_left_out(table: pd.DataFrame) -> None:
     one = table[table["machine"] == "m1"].reset_index(drop=True)
-    assert set(possible(one, tuple(DESIGNS), 3, 7)) == {"random", "pairs", "tasks"}
+    assert set(possible_splits(one, tuple(DESIGNS), 3, 7)) == {"random", "pairs", "tasks"}
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -153,9 +159,9 @@ def test_pressures_have_a_share_only_where_impact_is_such_a_product(product_of_b
 
 def test_a_range_is_as_wide_as_its_share_of_the_mean_impact_of_the_task() -> None:
     tasks = np.array(["a", "a", "b"])
-    ranges = Ranges.of(tasks, np.array([1.0, 3.0, 4.0]), 0.1)
-    np.testing.assert_allclose(ranges.widths(np.array(["a", "b", "new"])), [0.2, 0.4, 0.8 / 3])
-    assert ranges.numbers(tasks, np.array([1.05, 1.25, 4.1])).tolist() == [5, 6, 10]
+    ranges = Ranges.from_impacts(tasks, np.array([1.0, 3.0, 4.0]), 0.1)
+    np.testing.assert_allclose(ranges.range_widths(np.array(["a", "b", "new"])), [0.2, 0.4, 0.8 / 3])
+    assert ranges.range_numbers(tasks, np.array([1.05, 1.25, 4.1])).tolist() == [5, 6, 10]
 
 
 def test_intervals_of_a_fold_don_t_depend_on_its_own_residuals() -> None:
@@ -170,12 +176,12 @@ def test_one_repetition_is_judged_by_the_others() -> None:
         {"task": "a", "corunner_1": ["b", "b", "c"], "machine": "m", "corun_seconds": [1.0, 1.25, 9.0]}
     )
     alone = pd.Series([1.0, 1.0], pd.MultiIndex.from_tuples([("m", "a"), ("m", "a")]))
-    found = repeatability(pairs, alone, 0.21)
+    found = repeatability_scores(pairs, alone, 0.21)
     assert found["repeated"] == 1
     assert found["mape"] == pytest.approx((0.2 + 0.25) / 2)
     assert found["within_tolerance"] == 0.5
     # ranges are 0.21 x the mean impact, 3.75, wide, then 0.1 x
-    assert (found["same_range"], repeatability(pairs, alone, 0.1)["same_range"]) == (1.0, 0.0)
+    assert (found["same_range"], repeatability_scores(pairs, alone, 0.1)["same_range"]) == (1.0, 0.0)
 
 
 def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
@@ -202,13 +208,13 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
             run = {"machine": "m", "task": f"t{number:02d}", "corunners": "", "phase": phase, "repetition": 1}
             runs.append(run)
             samples += [{**run, "t_seconds": t, "instructions": 1e9 / slow} for t in (1.0, 2.0, 3.0)]
-    sampled = SampledRuns.of(pd.DataFrame(samples), 2.0)
+    sampled = SampledRuns.from_samples(pd.DataFrame(samples), 2.0)
     place = {key: n for n, key in enumerate(zip(sampled.runs["task"], sampled.runs["phase"], strict=True))}
     sides = {phase: [place[f"t{n:02d}", phase] for n in range(len(impacts))] for phase in ("solo", "corun")}
     pairs = pd.DataFrame({**sides, "impact": impacts, "families": "f"})
     known, unseen = pairs[::2], pairs[1::2]
     linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0, None)
-    (model,) = fitted(sampled, known, [linear])
+    (model,) = fit_online_models(sampled, known, [linear])
     predicted = model.predict(sampled.start[unseen["solo"]], sampled.start[unseen["corun"]])
     np.testing.assert_allclose(predicted, unseen["impact"], rtol=1e-3)
 
@@ -216,7 +222,7 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
 def test_a_stored_model_answers_from_arrays_as_by_itself(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     names = [f"t{n}" for n in range(12)]
-    pairs = np.array([f"{one}{BESIDE}{other}" for one in names for other in names])
+    pairs = np.array([f"{one}{PAIR_SEPARATOR}{other}" for one in names for other in names])
     x = generator.normal(size=(len(pairs), 4))
     pressed = np.outer(generator.random(12), generator.random(12)).ravel()
     impact = 1 + pressed + 0.3 * np.tanh(x[:, 1])
@@ -253,9 +259,9 @@ def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(table:
     train, test = np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
     said = recipe.fit(rows.iloc[train]).predict(rows.iloc[test])
     unseen = pd.DataFrame({"measured": rows["impact"].iloc[test], "predicted": said})
-    found = removed([ExplainedFold(recipe, rows.iloc[train], rows.iloc[test])], unseen, Compute()).set_index(
-        "without"
-    )
+    found = accuracy_without_events(
+        [ExplainedFold(recipe, rows.iloc[train], rows.iloc[test])], unseen, Compute()
+    ).set_index("without")
     assert found.loc["", "mape"] == pytest.approx(np.abs(said / rows["impact"].iloc[test] - 1).mean())
     assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
     assert found.index[found["measured"]].tolist() == ["", "context-switches"]
@@ -263,5 +269,5 @@ def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(table:
 
 def test_of_hundreds_of_events_the_rates_are_left_out_at_first() -> None:
     ours = CATALOGUE["contention"]
-    assert [ours.first(rates)["rates"] for rates in (200, 201)] == [True, False]
-    assert CATALOGUE["linear"].first(500) == CATALOGUE["linear"].start
+    assert [ours.first_params(rates)["rates"] for rates in (200, 201)] == [True, False]
+    assert CATALOGUE["linear"].first_params(500) == CATALOGUE["linear"].start

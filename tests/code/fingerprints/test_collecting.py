@@ -11,12 +11,12 @@ from data.fingerprints.collect import (
     MeasuredRun,
     PlannedRun,
     TimedProgram,
-    load,
-    measure,
-    plan,
-    problems,
-    tables,
-    words,
+    build_tables,
+    failure_lines,
+    load_suite,
+    measure_runs,
+    plan_runs,
+    program_command,
 )
 from data.fingerprints.constraints import Constraint, confined
 from data.fingerprints.tables import CATEGORIES
@@ -59,15 +59,15 @@ def rate(stressor, threads, repetition, value=5.0, problem=""):
 
 
 def test_the_shipped_suite_has_the_stressors_of_table_1_on_one_and_all_threads():
-    shipped = load(SHIPPED)
+    shipped = load_suite(SHIPPED)
     assert shipped.stressors == tuple(CATEGORIES)
     assert shipped.threads == ("one", "all")
     assert shipped.repetitions >= 3
 
 
 def test_each_repetition_runs_everything_that_there_is_in_an_order_of_its_own(suite):
-    tasks = plan(suite, HAS)
-    assert tasks == plan(suite, HAS)
+    tasks = plan_runs(suite, HAS)
+    assert tasks == plan_runs(suite, HAS)
     rounds = [tasks[begin : begin + 4] for begin in (0, 4, 8)]
     everything = {(stressor, threads) for stressor in HAS for threads in (0, 1)}
     for number, tasks in enumerate(rounds, 1):
@@ -123,19 +123,19 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
     monkeypatch.setattr(collect, "execute", executed)
     monkeypatch.setattr(collect, "reported", lambda _: 5.0)
     path, seen = tmp_path / "journal.jsonl", Seen()
-    with Session(Journal.open(path, SUITE, MeasuredRun), seen, "rates") as session:
-        measure(session, suite, HAS)
+    with Session(Journal.open_or_create(path, SUITE, MeasuredRun), seen, "rates") as session:
+        measure_runs(session, suite, HAS)
     assert not session.finished
     assert seen.notes == ["kept 3 rates; start again to resume"]
-    again = Journal.open(path, SUITE, MeasuredRun)
-    assert [entry.key for entry in again.entries] == [task.key for task in plan(suite, HAS)[:3]]
-    assert ran == [[f"--{task.name}", str(task.threads)] for task in plan(suite, HAS)[:3]]
+    again = Journal.open_or_create(path, SUITE, MeasuredRun)
+    assert [entry.key for entry in again.entries] == [task.journal_key for task in plan_runs(suite, HAS)[:3]]
+    assert ran == [[f"--{task.name}", str(task.threads)] for task in plan_runs(suite, HAS)[:3]]
     monkeypatch.setattr(collect, "execute", lambda *_: Finished(0, "", (1, 1, 1)))
     with Session(again, seen, "rates") as session:
-        measure(session, suite, HAS)
+        measure_runs(session, suite, HAS)
     assert session.finished
-    kept = [entry.key for entry in Journal.open(path, SUITE, MeasuredRun).entries]
-    assert kept == [task.key for task in plan(suite, HAS)]
+    kept = [entry.key for entry in Journal.open_or_create(path, SUITE, MeasuredRun).entries]
+    assert kept == [task.journal_key for task in plan_runs(suite, HAS)]
     assert seen.lines[-1] == (12, 12, "done")
 
 
@@ -150,7 +150,7 @@ def test_a_fingerprint_that_was_begun_with_another_stress_ng_is_refused(tmp_path
 def test_the_tables_hold_what_is_measured_and_a_gap_where_a_stressor_did_nothing(suite):
     idle = rate("af-alg", 1, 1, None, "did nothing (x)")
     rates = [rate("cpu", 0, 1, 7.5), idle, rate("af-alg", 0, 1, None, "did nothing (y)")]
-    found = tables(suite, rates, MACHINE)
+    found = build_tables(suite, rates, MACHINE)
     assert found.machines["bogo_ops_per_second"].tolist()[0] == 7.5
     assert found.machines["bogo_ops_per_second"].isna().tolist() == [False, True, True]
     assert found.machines["threads"].tolist() == [0, 1, 0]
@@ -158,17 +158,17 @@ def test_the_tables_hold_what_is_measured_and_a_gap_where_a_stressor_did_nothing
         ["h Xeon x4", "Xeon", 4, "0.15.06", 0.25]
     ]
     assert found.applications.empty
-    assert problems(rates) == ["af-alg: it did nothing (x)"]
+    assert failure_lines(rates) == ["af-alg: it did nothing (x)"]
 
 
 def test_all_threads_are_stress_ng_s_own_zero():
-    command = collect.command(PlannedRun("", "stressor", "cpu", 0, 1), 2, Path("r.yaml"))
+    command = collect.stressor_command(PlannedRun("", "stressor", "cpu", 0, 1), 2, Path("r.yaml"))
     assert command[:5] == ["stress-ng", "--cpu", "0", "--timeout", "2"]
 
 
 def test_each_constraint_is_put_on_once_a_repetition_for_all_that_runs_under_it(constrained):
-    tasks = plan(constrained, HAS)
-    assert tasks == plan(constrained, HAS)
+    tasks = plan_runs(constrained, HAS)
+    assert tasks == plan_runs(constrained, HAS)
     batches = [tasks[begin : begin + 3] for begin in range(0, len(tasks), 3)]
     assert [len({(task.constraint, task.repetition) for task in batch}) for batch in batches] == [1] * 8
     assert {frozenset(task.name for task in batch) for batch in batches} == {
@@ -200,12 +200,12 @@ def test_what_runs_under_a_constraint_is_kept_before_the_next_one(constrained, t
     monkeypatch.setattr(collect, "reported", lambda _: 7.0)
     monkeypatch.chdir(tmp_path)
     with Session(
-        Journal.open(tmp_path / "journal.jsonl", CONSTRAINED, MeasuredRun), Seen(), "runs"
+        Journal.open_or_create(tmp_path / "journal.jsonl", CONSTRAINED, MeasuredRun), Seen(), "runs"
     ) as session:
-        measure(session, constrained, HAS)
+        measure_runs(session, constrained, HAS)
     assert len(on) == 8
     assert all(one == other for one, other in ran)
-    found = tables(constrained, session.journal.entries, MACHINE)
+    found = build_tables(constrained, session.journal.entries, MACHINE)
     assert set(found.machines["machine"]) == {"a 1", "a 2", "b 1", "b 2"}
     assert set(found.machines["bogo_ops_per_second"]) == {7.0}
     assert set(found.applications["value"]) == {0.25}
@@ -236,8 +236,10 @@ def test_a_machine_that_does_not_let_itself_be_constrained_says_so(tmp_path, mon
 
 
 def test_commands_of_programs_have_their_places_filled():
-    found = words(TimedProgram(name="p", command="{run} system writing 3 where={scratch}"), Path("/s"))
+    found = program_command(
+        TimedProgram(name="p", command="{run} system writing 3 where={scratch}"), Path("/s")
+    )
     assert found[1:2] == ["-S"]
     assert found[-4:] == ["system", "writing", "3", "where=/s"]
     with pytest.raises(InputError, match=r'program "p": command=.*expected no placeholders but \{run\}'):
-        words(TimedProgram(name="p", command="{cc} x"), Path("/s"))
+        program_command(TimedProgram(name="p", command="{cc} x"), Path("/s"))

@@ -3,9 +3,9 @@ import pandas as pd
 
 from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import FingerprintTable
-from training.fingerprints.differences import APPLICATIONS, HALVINGS, false_alarms
+from training.fingerprints.differences import APPLICATIONS, HALVINGS, count_false_positives
 
-QUICK = Profiling(resamples=50)
+QUICK = Profiling(n_bootstrap=50)
 
 
 def table(machines, applications):
@@ -28,15 +28,15 @@ def table(machines, applications):
 
 def test_halves_of_the_same_machines_rarely_seem_to_differ():
     names = [f"app-{number}" for number in range(12)]
-    found = false_alarms(table(24, names), names, QUICK, seed=1)
+    found = count_false_positives(table(24, names), names, QUICK, seed=1)
     assert (found.applications, found.pairs) == (12, 12 * HALVINGS)
     assert found.share == found.alarms / found.pairs <= 0.1
 
 
 def test_of_many_applications_only_some_are_halved():
     names = [f"app-{number:02}" for number in range(APPLICATIONS + 7)]
-    assert false_alarms(table(16, names), names, QUICK, seed=1).applications == APPLICATIONS
+    assert count_false_positives(table(16, names), names, QUICK, seed=1).applications == APPLICATIONS
 
 
 def test_too_few_machines_to_halve_give_no_count():
-    assert false_alarms(table(15, ["app"]), ["app"], QUICK, seed=1) is None
+    assert count_false_positives(table(15, ["app"]), ["app"], QUICK, seed=1) is None

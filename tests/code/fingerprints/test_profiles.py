@@ -9,14 +9,21 @@ from data.fingerprints.params import Profiling, TrustLimits
 from features.fingerprints.matrix import PLACES, FingerprintTable
 from tests.fingerprint_machines import application, machines
 from training.evaluation.metrics import half_width
-from training.fingerprints.differences import claims
-from training.fingerprints.importance import SHRINKAGE, HeldOut, car_operator, car_scores, folds, seed_shares
-from training.fingerprints.prediction import Forecast, forecast
-from training.fingerprints.profiles import ENOUGH, overlap, profile, resamples
+from training.fingerprints.differences import check_claims
+from training.fingerprints.importance import (
+    SHRINKAGE,
+    HeldOut,
+    car_operator,
+    car_scores,
+    cpu_model_folds,
+    seed_shares,
+)
+from training.fingerprints.prediction import Forecast, forecast_application
+from training.fingerprints.profiles import ENOUGH, infer_profile, mean_overlap, resample_weights
 from training.fingerprints.stages import evaluate_stage
-from training.fingerprints.trust import Chance, Evidence, Lead, lead, trust
+from training.fingerprints.trust import Chance, Evidence, Lead, choose_lead, judge_profile
 
-QUICK = Profiling(resamples=80)
+QUICK = Profiling(n_bootstrap=80)
 
 
 def naive_scores(x, speed):
@@ -32,11 +39,11 @@ def test_scores_are_those_of_the_definition_and_a_row_counts_as_often_as_its_wei
     measured = application(machines(20), {"cache": 1, "vm": 0.5}, better=better)
     again = np.random.default_rng(1).integers(0, 4, (3, 20)).astype(float)
     for scores, counts in zip(car_scores(measured, again), again, strict=True):
-        rows = measured.rows(np.repeat(np.arange(20), counts.astype(int)))
-        assert scores == pytest.approx(naive_scores(rows.x, rows.speed), abs=1e-9)
+        rows = measured.select_rows(np.repeat(np.arange(20), counts.astype(int)))
+        assert scores == pytest.approx(naive_scores(rows.x, rows.log_speed), abs=1e-9)
     alone = car_scores(measured)[0]
     assert alone[0] > 0
-    speed = (measured.speed - measured.speed.mean()) / measured.speed.std()
+    speed = (measured.log_speed - measured.log_speed.mean()) / measured.log_speed.std()
     assert car_operator(np.log(measured.x)) @ speed == pytest.approx(alone, abs=1e-9)
 
 
@@ -58,17 +65,17 @@ def test_a_constant_stressor_explains_nothing_and_alike_performances_have_no_pro
     assert car_scores(application((rates, names, models), {"cache": 1}))[0][2] == pytest.approx(0)
     flat = application((rates, names, models), {}, noise=0)
     with pytest.raises(InputError, match="1 different values on 12 machines"):
-        profile(flat, QUICK, 0)
+        infer_profile(flat, QUICK, 0)
 
 
 def test_a_machine_counts_alike_in_resample_i_of_every_application():
     names = np.array(["a", "a", "b", "c", "d", "e", "f", "g"])
-    counts = resamples(names, 500, 3)
+    counts = resample_weights(names, 500, 3)
     assert (counts[:, 0] == counts[:, 1]).all()
     assert counts.mean() == pytest.approx(1, abs=0.1)
-    assert (resamples(names[2:], 500, 3)[:, 0] == counts[:, 2]).mean() > 0.9
-    assert (resamples(names, 500, 4) != counts).any()
-    few = resamples(names[:4], 500, 3)
+    assert (resample_weights(names[2:], 500, 3)[:, 0] == counts[:, 2]).mean() > 0.9
+    assert (resample_weights(names, 500, 4) != counts).any()
+    few = resample_weights(names[:4], 500, 3)
     assert ((few[:, 1:] > 0).sum(axis=1) >= ENOUGH).all()
 
 
@@ -84,9 +91,9 @@ def test_the_seed_s_profile_is_a_plain_fit_of_its_regression_on_z_scores():
 
 def test_the_machines_of_a_cpu_model_are_held_out_together_in_every_prediction():
     measured = application(machines(30, cpus=7), {"cache": 1})
-    for train, test in folds(measured.cpus):
+    for train, test in cpu_model_folds(measured.cpus):
         assert not set(measured.cpus[train]) & set(measured.cpus[test])
-    table = forecast(Forecast(measured, ("forest", "median"), 0.9, "xgboost", 0))
+    table = forecast_application(Forecast(measured, ("forest", "median"), 0.9, "xgboost", 0))
     assert len(table.drop_duplicates(["entry", "cpu_model", "fold"])) == 2 * 7
     assert set(table.groupby("entry")["machine"].nunique()) == {30}
 
@@ -97,7 +104,7 @@ def test_a_held_out_cpu_model_cannot_change_what_it_is_predicted_from():
     changed[measured.cpus == "cpu2"] *= 100
     task = Forecast(measured, ("ensemble", "seed"), 0.9, "xgboost", 0)
     other = Forecast(type(measured)(**{**vars(measured), "y": changed}), *list(vars(task).values())[1:])
-    one, two = (forecast(each).query("cpu_model == 'cpu2'") for each in (task, other))
+    one, two = (forecast_application(each).query("cpu_model == 'cpu2'") for each in (task, other))
     assert one["predicted"].tolist() == two["predicted"].tolist()
 
 
@@ -109,7 +116,7 @@ def evidence(measured, settled=True, p_value=0.01, times=2.0, r2=0.9, error=0.1)
 
 
 def said(given):
-    found = trust(given, 0.5, TrustLimits(), 0.025, 0)
+    found = judge_profile(given, 0.5, TrustLimits(), 0.025, 0)
     return list(found.reasons), list(found.unpredicted)
 
 
@@ -177,14 +184,14 @@ def often(*rows):
     ],
 )
 def test_leaders_are_the_smallest_group_that_is_ahead_of_all_others_often(shares, related, by, leading):
-    found = lead(shares, related, 0.9)
+    found = choose_lead(shares, related, 0.9)
     assert (found.by, found.settled) == (by, leading is not None)
     assert found.columns == (leading or (0,))
 
 
 def test_overlap_is_the_mean_of_all_pairs():
     tops = [frozenset({1, 2}), frozenset({1, 2}), frozenset({2, 3})]
-    assert overlap(tops) == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
+    assert mean_overlap(tops) == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
 
 
 def test_the_margin_is_the_error_that_the_next_of_so_many_exceeds_as_rarely_as_asked():
@@ -193,9 +200,9 @@ def test_the_margin_is_the_error_that_the_next_of_so_many_exceeds_as_rarely_as_a
 
 
 def made_claims(measured, other):
-    found = {one.application: profile(one, QUICK, 0) for one in (measured, other)}
+    found = {one.application: infer_profile(one, QUICK, 0) for one in (measured, other)}
     shares = {name: one.shares for name, one in found.items()}
-    return claims(found, shares, QUICK, 0).set_index("claim")["verdict"].to_dict()
+    return check_claims(found, shares, QUICK, 0).set_index("claim")["verdict"].to_dict()
 
 
 def test_a_claim_is_supported_refuted_or_left_open_by_what_the_machines_show():
@@ -232,9 +239,9 @@ def test_applications_are_chosen_kind_by_kind_those_with_most_machines_first_and
             "gb:a": [3, 1, 2, 9, 1], "gb:b": [1, 1, 9, 2],
         }
     )  # fmt: skip
-    assert table.covering(5) == ("gb:a", "gb:b", "web:a", "web:b", "web:c")
-    assert table.covering(4) == ("gb:a", "gb:b", "web:a", "web:c")
-    assert table.covering(3) == ("gb:a", "web:a", "web:c")
+    assert table.covering_applications(5) == ("gb:a", "gb:b", "web:a", "web:b", "web:c")
+    assert table.covering_applications(4) == ("gb:a", "gb:b", "web:a", "web:c")
+    assert table.covering_applications(3) == ("gb:a", "web:a", "web:c")
 
 
 @pytest.fixture
@@ -280,20 +287,22 @@ def test_a_rerun_writes_the_same_bytes_with_any_number_of_processes(project):
 def test_what_stands_first_by_the_seed_s_settings_is_what_the_paper_s_data_put_first(shared_data):
     from data.fingerprints.formats import SOURCES
     from data.fingerprints.params import Fingerprints
-    from data.fingerprints.validity import decide
+    from data.fingerprints.validity import decide_validity
     from data.params import Ingest
-    from features.fingerprints.matrix import featurize
+    from features.fingerprints.matrix import fingerprint_matrix
 
     section = Fingerprints(ingest=Ingest(format="quiho", path=shared_data / "quiho"))
     tables = SOURCES.read("quiho", [section.ingest.path]).tables
-    table = featurize(decide(tables, section.checks.missing).kept(tables))
+    table = fingerprint_matrix(
+        decide_validity(tables, section.checks.max_missing_fraction).select_kept(tables)
+    )
     expected = {
         "hpccg": "cache", "ssca": "cache", "scikit-learn": "cache",
         "mariadb-10.3.2-innodb-load": "msync", "mariadb-5.5.58-innodb-load": "msync",
     }  # fmt: skip
     found = {}
     for name in expected:
-        measured = table.measured(name)
+        measured = table.measurements_of(name)
         found[name] = measured.columns[int(np.argmax(seed_shares(measured, 20261121)))]
     assert found == expected
 

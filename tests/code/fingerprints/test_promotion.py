@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 
 from data.fingerprints.params import Fingerprints
-from data.params import of_content
-from training.fingerprints.prediction import entries
+from data.params import validate_params
+from training.fingerprints.prediction import summarise_entries
 from training.fingerprints.stages import run_of
 
-KNOBS = of_content(Fingerprints, {"seed": 1, "fingerprints": {}}, Path("params.yaml"))
+KNOBS = validate_params(Fingerprints, {"seed": 1, "fingerprints": {}}, Path("params.yaml"))
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def rows():
 
 
 def test_a_way_to_forecast_is_logged_with_its_folds_and_a_picture(rows):
-    metrics = {"tolerance": 0.2, "splits": {"grouped": {"entries": entries(rows, 0.2)}}}
+    metrics = {"tolerance": 0.2, "splits": {"grouped": {"entries": summarise_entries(rows, 0.2)}}}
     run = run_of("forest", metrics, rows, KNOBS)
     assert (run.metrics["mape"], run.metrics["within_tolerance"]) == (0.1, 0.75)
     assert run.metrics["grouped/mape_pooled"] == 0.1

@@ -9,8 +9,8 @@ from serving.fingerprints.machine_charts import (
     series_chart,
     series_of,
 )
-from serving.fingerprints.profile_bars import Changes, ProfileBars
-from serving.reports.rendering import environment
+from serving.fingerprints.profile_bars import DifferenceBars, ProfileBars
+from serving.reports.rendering import template_environment
 from tests.code.fingerprints.by_hand import REASON, difference, profile
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -19,7 +19,7 @@ SIX = {"cache": 100, "zero": 80, "hsearch": 40, "cpu": 20, "vm": 10, "nop": 0.4}
 
 def drawn(macro, *pieces):
     """Return what a macro of the page makes of the pieces."""
-    return str(getattr(environment().get_template("irup.html").module, macro)(*pieces))
+    return str(getattr(template_environment().get_template("irup.html").module, macro)(*pieces))
 
 
 def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
@@ -73,8 +73,8 @@ def test_a_trusted_ranking_has_the_colours_of_its_categories_and_no_banner():
 def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
     rows = [("cache", 100, 3, 0.01, moved[0]), ("zero", 10, 100, 0.02, moved[1])]
     found = difference(rows, reasons=reasons, stops_at="cache")
-    assert Changes("d", found).title == title
-    text = drawn("difference", Changes("d", found))
+    assert DifferenceBars("d", found).title == title
+    text = drawn("difference", DifferenceBars("d", found))
     assert (">significant</td>" in text) == (moved[0] and not reasons)
     assert ("Not enough diversity" in text) == bool(reasons)
     assert "stops at cache with a tolerance of 10: not equivalent" in text
@@ -94,7 +94,7 @@ def test_correlated_stressors_are_counted_and_constant_ones_left_out():
     rates = pd.DataFrame({"a": x, "b": -2 * x, "c": [1.0, -2, 3, -2, 1], "still": 1.0})
     chart = correlation_chart("c", rates, "all machines")
     assert chart.title.startswith(f"33{SPACE}% of the pairs of stressors are strongly correlated")
-    assert "between 3 stressors" in chart.alt
+    assert "between 3 stressors" in chart.alt_text
     assert correlation_chart("c", rates[["a", "still"]], "all machines") is None
 
 

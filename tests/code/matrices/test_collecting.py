@@ -11,10 +11,20 @@ from data.errors import InputError
 from data.matrices import run as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import validity
-from data.matrices.collect import HOST, Cost, MeasuredRun, PlannedRun, corrected, measure, order, plan, tables
-from data.matrices.run import Look, Outcome, rates
+from data.matrices.collect import (
+    HOST,
+    Cost,
+    MeasuredRun,
+    PlannedRun,
+    build_order,
+    build_tables,
+    corrected_cost,
+    measure,
+    plan_runs,
+)
+from data.matrices.run import Outcome, Snapshot, raw_metrics
 from data.matrices.suite import CAUSES, INVALID_KINDS, QUOTA, MatrixSuite
-from data.matrices.validity import decide
+from data.matrices.validity import decide_validity
 from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
 from data.measure import kernel_counts
 from data.measure.session import Journal, Session
@@ -53,24 +63,24 @@ def made(order):
 
 
 def opened(path, begun, able=None):
-    return Journal.open(path, begun, MeasuredRun, Cost, able)
+    return Journal.open_or_create(path, begun, MeasuredRun, Cost, able)
 
 
 def everything_measured(suite, path):
     journal = opened(path, suite.model_dump(mode="json"))
-    planned = plan(suite, SOME, INVALID_KINDS)
+    planned = plan_runs(suite, SOME, INVALID_KINDS)
     session = Session(journal, Seen(), "runs")
     measure(session, suite, planned, run=made, cost=lambda name, known: COSTS[name])
     return journal
 
 
 def test_the_shipped_suite_measures_more_than_8000_runs_of_416_test_cases_in_26_groups():
-    shipped = matrix_suite.load(SHIPPED)
+    shipped = matrix_suite.load_suite(SHIPPED)
     cases = shipped.test_cases
     assert set(Counter(case.group for case in cases.values()).values()) == {16}
     assert (len(cases), len({case.group for case in cases.values()})) == (416, 26)
-    assert {name for case in cases.values() for name in case.workloads} == set(WORKLOADS)
-    everything = plan(shipped, shipped.causes, shipped.invalid_kinds)
+    assert {name for case in cases.values() for name in case.workload_shares} == set(WORKLOADS)
+    everything = plan_runs(shipped, shipped.causes, shipped.invalid_kinds)
     assert len({planned.run_id for planned in everything}) == len(everything) == 8229
     valid = [planned for planned in everything if not planned.invalid]
     assert set(Counter((planned.pair_id, planned.side) for planned in valid).values()) == {3}
@@ -89,8 +99,8 @@ def test_the_shipped_suite_measures_more_than_8000_runs_of_416_test_cases_in_26_
 
 
 def test_the_sides_of_a_pair_are_measured_half_of_the_sessions_apart():
-    shipped = matrix_suite.load(SHIPPED)
-    everything = plan(shipped, shipped.causes, shipped.invalid_kinds)
+    shipped = matrix_suite.load_suite(SHIPPED)
+    everything = plan_runs(shipped, shipped.causes, shipped.invalid_kinds)
     order = [planned.session for planned in everything]
     assert order == sorted(order)
     assert all(1300 < count < 1450 for count in Counter(order).values())
@@ -100,8 +110,8 @@ def test_the_sides_of_a_pair_are_measured_half_of_the_sessions_apart():
 
 
 def test_runs_of_a_pair_come_together_and_in_random_order_where_there_is_one_session(suite):
-    everything = plan(suite, CAUSES, INVALID_KINDS)
-    assert everything == plan(suite, CAUSES, INVALID_KINDS)
+    everything = plan_runs(suite, CAUSES, INVALID_KINDS)
+    assert everything == plan_runs(suite, CAUSES, INVALID_KINDS)
     assert len({planned.run_id for planned in everything}) == len(everything)
     pairs = [planned.pair_id for planned in everything]
     changes = sum(first != second for first, second in pairwise(pairs))
@@ -109,14 +119,14 @@ def test_runs_of_a_pair_come_together_and_in_random_order_where_there_is_one_ses
     sides = [planned.side for planned in everything]
     assert 0.3 < np.mean([first != second for first, second in pairwise(sides)]) < 0.8
     assert len({planned.pair_id for planned in everything if planned.cause}) == 4
-    assert not any(planned.invalid for planned in plan(suite, CAUSES, ()))
+    assert not any(planned.invalid for planned in plan_runs(suite, CAUSES, ()))
     paced = MatrixSuite.model_validate(SUITE | {"cases": [PACED]})
-    assert not any(planned.cause for planned in plan(paced, [QUOTA], ()))
+    assert not any(planned.cause for planned in plan_runs(paced, [QUOTA], ()))
 
 
 def test_a_defect_costs_its_share_of_the_time_and_invalid_runs_their_count(suite):
     def ordered(*planned, **more):
-        return order(suite, PlannedRun("sort", 1, *planned, **more), COSTS)
+        return build_order(suite, PlannedRun("sort", 1, *planned, **more), COSTS)
 
     plain = ordered("baseline", 1)
     assert plain.work.units["sort"] * plain.work.transactions * COSTS["sort"] == pytest.approx(suite.seconds)
@@ -134,7 +144,7 @@ def test_a_defect_costs_its_share_of_the_time_and_invalid_runs_their_count(suite
     kept = ordered("target", 1, "kept-memory", 0.4).work
     assert (kept.defect, kept.standing, kept.units) == ("kept-memory", 0.4, plain.work.units)
     # there is one unit at least, however dear
-    dear = order(
+    dear = build_order(
         suite, PlannedRun("sort", 1, "target", 1, "extra-processes", 0.2), COSTS | {"extra-processes": 9.0}
     )
     assert dear.work.amount * dear.work.transactions == pytest.approx(1)
@@ -147,12 +157,12 @@ def test_a_defect_costs_its_share_of_the_time_and_invalid_runs_their_count(suite
 
 def test_what_comes_at_a_pace_has_idle_time_in_which_a_defect_hides():
     suite = MatrixSuite.model_validate(SUITE | {"cases": [PACED]})
-    plain = order(suite, PlannedRun("paced", 1, "baseline", 1), COSTS).work
+    plain = build_order(suite, PlannedRun("paced", 1, "baseline", 1), COSTS).work
     assert plain.polling
     assert plain.period * plain.transactions == pytest.approx(2 * suite.seconds)
     busy = {name: units * plain.transactions * COSTS[name] for name, units in plain.units.items()}
     assert busy == pytest.approx({"json": 0.75 * suite.seconds, "heap": 0.25 * suite.seconds})
-    leak = order(suite, PlannedRun("paced", 1, "target", 1, "leak", 0.4), COSTS).work
+    leak = build_order(suite, PlannedRun("paced", 1, "target", 1, "leak", 0.4), COSTS).work
     assert leak.amount * leak.transactions * COSTS["leak"] == pytest.approx(0.4 * suite.seconds)
     assert leak.period == plain.period
 
@@ -164,14 +174,14 @@ def test_trial_runs_correct_what_units_cost_while_somebody_counts(suite):
         units = sum(count * (1e-3 if name == HOST else 2e-3) for name, count in work.units.items())
         return work.transactions * (units + work.amount * 2e-3)
 
-    assert corrected(suite, "heap", COSTS, seconds) == pytest.approx(2e-3)
-    assert corrected(suite, "leak", COSTS, seconds) == pytest.approx(2e-3)
+    assert corrected_cost(suite, "heap", COSTS, seconds) == pytest.approx(2e-3)
+    assert corrected_cost(suite, "leak", COSTS, seconds) == pytest.approx(2e-3)
     assert not set(DEFECTS) & set(STANDING)
 
 
 def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_path):
     path, ran, calibrated = tmp_path / "journal.jsonl", [], []
-    planned = plan(suite, SOME, INVALID_KINDS)
+    planned = plan_runs(suite, SOME, INVALID_KINDS)
 
     def stopped(order):
         if len(ran) == 7:
@@ -220,9 +230,9 @@ def test_a_measurement_is_resumed_by_who_can_make_and_count_the_same(suite, tmp_
 
 
 def test_causes_stand_beside_the_tables_and_metrics_that_never_vary_are_left_out(suite, tmp_path):
-    found = tables(suite, everything_measured(suite, tmp_path / "journal.jsonl").entries, "m")
+    found = build_tables(suite, everything_measured(suite, tmp_path / "journal.jsonl").entries, "m")
     runs = found.runs.set_index("run_id")
-    assert found.raw == ["faults", "rare"]
+    assert found.raw_metrics == ["faults", "rare"]
     assert runs["rare"].isin([0.0, 1.0]).all()
     assert not {"cause", "cause_size", "invalid_kind"} & set(runs.columns)
     known = found.causes.set_index("run_id")
@@ -233,7 +243,7 @@ def test_causes_stand_beside_the_tables_and_metrics_that_never_vary_are_left_out
     assert set(abnormal) == set(known.index[known["cause"] != ""]) - set(invalid)
     assert (runs.loc[abnormal, "side"] == "target").all()
     assert set(runs.loc[runs["side"] == "baseline", "version"]) == {"v0"}
-    decided = decide(found, 0.5).runs.set_index("run_id")
+    decided = decide_validity(found, 0.5).runs.set_index("run_id")
     wrong = known.index[known["invalid_kind"] == "wrong-count"]
     assert (decided.loc[wrong, "rule"] == "same transaction count").all()
     assert decided["kept"].sum() == len(decided) - len(wrong)
@@ -241,7 +251,7 @@ def test_causes_stand_beside_the_tables_and_metrics_that_never_vary_are_left_out
 
 def test_rates_are_per_second_per_transaction_and_as_read():
     first, middle, last = (
-        Look(
+        Snapshot(
             at,
             {"stat.ctxt": count, "irq.RES": 1.0},
             program,
@@ -255,7 +265,7 @@ def test_rates_are_per_second_per_transaction_and_as_read():
             (12.0, 500.0, {"faults": 25.0}, 100.0, 30.0, {}),
         )
     )
-    found = rates([first, middle, last], {"page-faults": 60.0, "lost": math.nan}, 20)
+    found = raw_metrics([first, middle, last], {"page-faults": 60.0, "lost": math.nan}, 20)
     assert found["stat.ctxt"] == 200
     assert found["stat.ctxt.peak"] == 600
     assert found["irq.RES"] == 0
@@ -267,16 +277,16 @@ def test_rates_are_per_second_per_transaction_and_as_read():
     assert found["process.level_Threads"] == 2.5
     assert found["perf.page-faults"] == 3
     assert math.isnan(found["perf.lost"])
-    assert math.isnan(rates([first, last], {}, 0)["process.faults"])
+    assert math.isnan(raw_metrics([first, last], {}, 0)["process.faults"])
 
 
 @pytest.mark.parametrize(("end", "count", "peak"), [(11.01, 160.0, 120 / 1.01), (11.6, 126.0, 60.0)])
 def test_a_last_interval_that_is_much_shorter_makes_no_peak(end, count, peak):
     looks = [
-        Look(at, {"stat.ctxt": switches}, {"user": 0.0, "system": 0.0}, {}, {}, {})
+        Snapshot(at, {"stat.ctxt": switches}, {"user": 0.0, "system": 0.0}, {}, {}, {})
         for at, switches in ((9.0, 0.0), (10.0, 40.0), (11.0, 90.0), (end, count))
     ]
-    assert rates(looks, {}, 1)["stat.ctxt.peak"] == pytest.approx(peak)
+    assert raw_metrics(looks, {}, 1)["stat.ctxt.peak"] == pytest.approx(peak)
 
 
 @pytest.mark.parametrize(
@@ -293,13 +303,13 @@ def test_a_last_interval_that_is_much_shorter_makes_no_peak(end, count, peak):
     ],
 )  # fmt: skip
 def test_every_metric_has_its_unit(name, unit, signed):
-    assert (matrix_rates.unit(name), matrix_rates.signed(name)) == (unit, signed)
+    assert (matrix_rates.metric_unit(name), matrix_rates.may_be_negative(name)) == (unit, signed)
 
 
 def test_what_the_kernel_counts_grows_and_has_names_that_last():
-    before = kernel_counts.counts(0)
+    before = kernel_counts.machine_counts(0)
     Path("/proc/self/stat").read_bytes()
-    after = kernel_counts.counts(0)
+    after = kernel_counts.machine_counts(0)
     assert len(before) > 150
     assert all(
         after[name] >= value for name, value in before.items() if not name.endswith((".idle", ".iowait"))
@@ -313,7 +323,7 @@ def test_what_the_kernel_counts_grows_and_has_names_that_last():
         "net.lo_rx_bytes",
     } <= set(before)
     assert not any(name.removeprefix("irq.").removeprefix("cpu.").isdecimal() for name in before)
-    assert {"vmstat.nr_free_pages", "meminfo.Cached"} <= set(kernel_counts.levels(0))
+    assert {"vmstat.nr_free_pages", "meminfo.Cached"} <= set(kernel_counts.machine_levels(0))
     assert "vmstat.nr_free_pages" not in before
 
 
@@ -322,7 +332,7 @@ def test_summary_metrics_are_what_their_formulas_say():
     raw = {f"{place}.{kind}": float(value) for place in ("cpu", "stat") for kind, value in kinds.items()}
     raw |= {"process.busy": 6.0, "process.read_calls": 2.0, "process.write_calls": 3.0, "disk.reads": 1.0}
     run = pd.DataFrame([raw | {validity.ELAPSED: 2.0, validity.TRANSACTIONS: 50.0}])
-    found = validity.rolled_up(run).iloc[0]
+    found = validity.with_summary_metrics(run).iloc[0]
     assert found["summary_throughput"] == 25
     assert found["summary_cpu"] == pytest.approx(100 * 15 / 36)
     assert found["summary_cpu_others"] == pytest.approx(100 * 9 / 36)

@@ -6,7 +6,7 @@ from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import METRICS, pairs
 from training.matrices.engine.engine import FULL, Engine, Scheme
 from training.matrices.engine.stored import EngineRecipe
-from training.matrices.judging import judge
+from training.matrices.judging import judge_tables
 from training.matrices.schemes import Cell
 
 ROWS = Scheme("raw", "flattened", prune=True, grouping="given", components=6, balance=True)
@@ -31,27 +31,28 @@ def moved_back(fitted, tables, metrics):
 )
 def test_contributions_are_what_the_engine_says_of_tables_without_the_differences(scheme, model):
     fitted, asked = Engine(scheme, model, 3, SEED).fit(pairs()), pairs(cases=2, versions=3, seed=2)
-    before = dict(zip(asked.standing.names, fitted.log_odds(asked), strict=True))
-    for told in fitted.told(asked, 3):
-        one = asked.of_runs((asked.runs["pair_id"] == told.pair_id).to_numpy(bool))
-        without = moved_back(fitted, one, [driver.metric for driver in told.drivers])
+    before = dict(zip(asked.pair_sides.names, fitted.log_odds(asked), strict=True))
+    for told in fitted.explain_pairs(asked, 3):
+        one = asked.select_runs((asked.runs["pair_id"] == told.pair_id).to_numpy(bool))
+        without = moved_back(fitted, one, [driver.metric for driver in told.attributions])
         fallen = before[told.pair_id] - fitted.log_odds(without)[0]
-        assert fallen == pytest.approx(sum(driver.contribution for driver in told.drivers), abs=1e-6)
+        assert fallen == pytest.approx(sum(driver.contribution for driver in told.attributions), abs=1e-6)
 
 
 @pytest.mark.parametrize("model", ["knn", "random-forest", "logistic"])
 def test_a_verdict_falls_further_without_its_drivers_than_without_other_metrics(model):
     fitted, asked = Engine(FULL, model, 3, SEED).fit(pairs()), pairs(cases=3, versions=4, seed=2)
     draw = np.random.default_rng(SEED)
-    for told in fitted.told(asked, 3):
+    for told in fitted.explain_pairs(asked, 3):
         if told.abnormal:
-            one = asked.of_runs((asked.runs["pair_id"] == told.pair_id).to_numpy(bool))
-            named = [driver.metric for driver in told.drivers]
+            one = asked.select_runs((asked.runs["pair_id"] == told.pair_id).to_numpy(bool))
+            named = [driver.metric for driver in told.attributions]
             others = draw.choice(
                 [f"m{at}" for at in range(METRICS) if f"m{at}" not in named], 3, replace=False
             )
             falls = [
-                fitted.judged(moved_back(fitted, one, names))["probability"][0] for names in (named, others)
+                fitted.judge_pairs(moved_back(fitted, one, names))["probability"][0]
+                for names in (named, others)
             ]
             assert falls[0] < falls[1]
             assert falls[0] < told.threshold
@@ -60,10 +61,10 @@ def test_a_verdict_falls_further_without_its_drivers_than_without_other_metrics(
 def test_a_pair_gets_the_same_answer_alone_as_among_others():
     recipe = EngineRecipe(Cell("knn", FULL), 3, SEED, validity=True, missing=0.5, digest="d")
     trained, asked = recipe.train(pairs(invalid=0.1)), pairs(cases=2, versions=3, invalid=0.2, seed=3)
-    together = {one.pair_id: one for one in judge(trained, asked).verdicts}
+    together = {one.pair_id: one for one in judge_tables(trained, asked).verdicts}
     for name, own in asked.runs.groupby("pair_id"):
-        chosen = asked.of_runs(asked.runs.index.isin(own.index))
+        chosen = asked.select_runs(asked.runs.index.isin(own.index))
         # what is usual of a workload is known of its runs only
-        alone = judge(trained, chosen).verdicts[0]
-        assert alone.drivers == together[name].drivers or together[name].verdict == "invalid"
+        alone = judge_tables(trained, chosen).verdicts[0]
+        assert alone.attributions == together[name].attributions or together[name].verdict == "invalid"
         assert pd.Series(vars(alone)).drop("notes").equals(pd.Series(vars(together[name])).drop("notes"))

@@ -8,10 +8,10 @@ from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import MOVED, of_groups, pairs
 from training.matrices.engine.engine import FULL, LARGE, NAIVE, Engine, Scheme
 from training.matrices.engine.grouping import Grouping
-from training.matrices.engine.judges import Cases, resampled
+from training.matrices.engine.judges import Cases, resample_rows
 from training.matrices.engine.models import CATALOGUE
-from training.matrices.engine.search import PARTS, thirds
-from training.matrices.engine.shape import asked
+from training.matrices.engine.search import PARTS, split_in_thirds
+from training.matrices.engine.shape import make_test_rows
 
 SEED = 1
 
@@ -46,7 +46,7 @@ def test_every_model_tells_abnormal_pairs_that_it_has_not_seen(model, tables):
     ):  # knows levels, not differences: those of its own test cases and groups
         of_all, scheme = pairs(versions=9), LARGE
         learned, unseen = versions(of_all, range(6)), versions(of_all, range(6, 9))
-    judged = Engine(scheme, model, 3, SEED).fit(learned).judged(unseen)
+    judged = Engine(scheme, model, 3, SEED).fit(learned).judge_pairs(unseen)
     assert accuracy(judged, unseen) > 0.9
     assert judged["probability"].between(0, 1).all()
     assert ((judged["probability"] >= judged["threshold"]) == judged["abnormal"]).all()
@@ -56,8 +56,8 @@ def test_every_model_tells_abnormal_pairs_that_it_has_not_seen(model, tables):
 def test_every_form_answers_for_pairs_and_for_vectors(form, tables):
     scheme = Scheme("raw", form, prune=True, grouping="given", components=6, balance=True)
     fitted = Engine(scheme, "decision-tree", 2, SEED).fit(tables)
-    assert fitted.judged(tables)["pair_id"].tolist() == tables.runs["pair_id"].drop_duplicates().tolist()
-    vectors = fitted.vectors(tables)
+    assert fitted.judge_pairs(tables)["pair_id"].tolist() == tables.runs["pair_id"].drop_duplicates().tolist()
+    vectors = fitted.judge_vectors(tables)
     assert len(vectors) == len(tables.runs) // (1 if form == "flattened" else 2)
 
 
@@ -72,18 +72,18 @@ def test_every_form_answers_for_pairs_and_for_vectors(form, tables):
 )
 def test_engines_of_one_shape_answer_about_shared_cases_as_about_the_tables(scheme, model, tables):
     engine, unseen = Engine(scheme, model, 2, SEED), pairs(seed=2)
-    shaped = engine.shape.of(tables)
-    prepared = engine.prepared(shaped)
-    fitted = engine.learned(prepared)
-    rows = asked(shaped.form, shaped.known, shaped.grouping, unseen)
-    judged, vectors = fitted.answers(unseen, prepared.asked(rows))
-    assert judged.equals(fitted.judged(unseen))
-    assert vectors.equals(fitted.vectors(unseen))
+    shaped = engine.row_settings.make_rows(tables)
+    prepared = engine.prepare_cases(shaped)
+    fitted = engine.fit_prepared(prepared)
+    rows = make_test_rows(shaped.form, shaped.scales, shaped.grouping, unseen)
+    judged, vectors = fitted.judge_cases(unseen, prepared.make_test_cases(rows))
+    assert judged.equals(fitted.judge_pairs(unseen))
+    assert vectors.equals(fitted.judge_vectors(unseen))
 
 
 def test_the_answer_repeats_itself_and_does_not_depend_on_what_else_is_asked(tables, fitted):
     judged = fitted.judged(tables)
-    again = Engine(FULL, "extra-trees", 3, SEED).fit(tables).judged(tables)
+    again = Engine(FULL, "extra-trees", 3, SEED).fit(tables).judge_pairs(tables)
     assert judged.equals(again)
     alone = fitted.judged(tables.of_runs((tables.runs["pair_id"] == judged["pair_id"][4]).to_numpy()))
     assert alone["probability"][0] == judged["probability"][4]
@@ -107,44 +107,46 @@ def test_a_group_with_few_abnormal_cases_or_unknown_is_judged_by_all_groups_toge
     scheme = Scheme("raw", "flattened", prune=True, grouping="given", components=None, balance=False)
     fitted = Engine(scheme, "logistic", 0, SEED).fit(MatrixTables(quiet, tables.causes, tables.metrics))
     renamed = of_groups(tables, "g0").runs.assign(group="new")
-    asked = MatrixTables.joined([tables, MatrixTables.of_rows(renamed.assign(
+    asked = MatrixTables.join_tables([tables, MatrixTables.from_rows(renamed.assign(
         run_id="n " + renamed["run_id"], pair_id="n " + renamed["pair_id"]
     ))])  # fmt: skip
-    used = fitted.judged(asked).groupby("group")["group_used"].unique().map(list)
+    used = fitted.judge_pairs(asked).groupby("group")["group_used"].unique().map(list)
     assert used.to_dict() == {"g0": ["g0"], "g1": ["fallback"], "new": ["fallback"]}
 
 
 def test_automatic_groups_are_those_of_alike_test_cases_whose_noise_is_alike_and_one_where_all_is():
     alike = pairs(groups=2, cases=9, versions=6)
-    one = Grouping.of("automatic", alike, alike.raw, SEED).applied(alike).runs["group"]
+    one = Grouping.from_tables("automatic", alike, alike.raw_metrics, SEED).assign_groups(alike).runs["group"]
     assert one.nunique() == 1
     # the second group of test cases is noisier from pair to pair
     runs, draw = alike.runs, np.random.default_rng(SEED)
     matrix = runs.groupby(["pair_id", "side"]).ngroup()
     noisy = np.where(runs["group"] == "g1", np.exp(draw.normal(0, 0.5, matrix.max() + 1))[matrix], 1.0)
     many = alike.with_runs(runs.assign(**{name: runs[name] * noisy for name in ("m6", "m7", "m8")}))
-    grouped = Grouping.of("automatic", many, many.raw, SEED).applied(many).runs["group"]
+    grouped = (
+        Grouping.from_tables("automatic", many, many.raw_metrics, SEED).assign_groups(many).runs["group"]
+    )
     together = grouped.groupby(many.runs["group"]).agg(set)
     assert not together["g0"] & together["g1"]
 
 
 def test_pruned_training_is_not_misled_by_invalid_runs():
     polluted, unseen = pairs(cases=8, invalid=0.15), pairs(cases=8, seed=2)
-    clean = polluted.of_runs(polluted.runs["valid"].to_numpy(bool))
+    clean = polluted.select_runs(polluted.runs["valid"].to_numpy(bool))
     scheme = Scheme("raw", "subtracted", prune=False, grouping="none", components=None, balance=False)
     keeping, pruning = (
         Engine(replace(scheme, prune=prune), "logistic", 0, SEED).fit(polluted) for prune in (False, True)
     )
     from_clean = Engine(replace(scheme, prune=True), "logistic", 0, SEED).fit(clean)
-    assert pruning.judged(unseen).equals(from_clean.judged(unseen))
-    assert accuracy(keeping.judged(unseen), unseen) < accuracy(pruning.judged(unseen), unseen) - 0.1
+    assert pruning.judge_pairs(unseen).equals(from_clean.judge_pairs(unseen))
+    assert accuracy(keeping.judge_pairs(unseen), unseen) < accuracy(pruning.judge_pairs(unseen), unseen) - 0.1
 
 
 def test_the_naive_engine_looks_at_summary_metrics_and_has_no_groups(tables):
     fitted = Engine(NAIVE, "decision-tree", 5, SEED).fit(tables)
     assert fitted.metrics == tuple(tables.summary)
     assert fitted.threshold == 0.5
-    assert set(fitted.judged(tables)["group_used"]) == {"all"}
+    assert set(fitted.judge_pairs(tables)["group_used"]) == {"all"}
 
 
 def test_what_cannot_be_learned_is_refused_in_one_line(tables):
@@ -162,7 +164,7 @@ def test_thirds_keep_test_cases_whole_and_share_abnormal_ones():
     cases = Cases(
         draw.normal(size=(240, 2)), None, y, np.arange(240), workload, workload, workload % 3, y >= 0, 1, 2
     )
-    found = thirds(cases, SEED)
+    found = split_in_thirds(cases, SEED)
     assert all(len(set(found[workload == case])) == 1 for case in range(30))
     assert np.bincount(found, y).tolist() == [5, 5, 5]
     assert np.bincount(found).tolist() == [80, 80, 80]
@@ -172,7 +174,7 @@ def test_thirds_keep_test_cases_whole_and_share_abnormal_ones():
 def test_resampling_reaches_its_rate_and_no_more():
     y = np.array([1] * 10 + [0] * 90)
     for sampler, counts in (("none", (90, 10)), ("under", (20, 10)), ("over", (90, 45))):
-        rows = resampled(y, sampler, 0.5, SEED)
+        rows = resample_rows(y, sampler, 0.5, SEED)
         assert tuple(np.bincount(y[rows])) == counts
         assert set(np.flatnonzero(y)) <= set(rows)
-    assert len(resampled(y, "over", 0.1, SEED)) == 100
+    assert len(resample_rows(y, "over", 0.1, SEED)) == 100

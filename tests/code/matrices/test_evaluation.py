@@ -12,34 +12,43 @@ import yaml
 from data.errors import InputError
 from data.matrices import validity as family
 from data.matrices.tables import MatrixTables
-from data.matrices.validity import decide
+from data.matrices.validity import decide_validity
 from data.parallel import Compute
 from tests.matrix_pairs import pairs
-from training.evaluation.metrics import summary
+from training.evaluation.metrics import summarise_entry
 from training.matrices import stages as matrices
 from training.matrices.engine.engine import FULL, NAIVE
 from training.matrices.engine.stored import TrainedEngine
-from training.matrices.evaluation import best_threshold, opponents, selected, zscores
+from training.matrices.evaluation import best_threshold, raw_zscores, reference_methods, summarise_selection
 from training.matrices.fitting import (
     CellAnswers,
     EngineFit,
     MatrixExamples,
     Mistakes,
-    all_held,
-    dealt,
-    dealt_pairs,
-    parts,
-    row,
+    deal_pairs_to_folds,
+    deal_to_folds,
+    fold_parts,
+    judge_all_fits,
+    results_row,
 )
-from training.matrices.promote import promote_stage, ranked
-from training.matrices.schemes import FOLLOWED, TABLES, Cell, Printed, added, left_out, singles, table_rows
+from training.matrices.promote import promote_stage, rank_by_precision
+from training.matrices.schemes import (
+    FOLLOWED,
+    TABLES,
+    Cell,
+    Printed,
+    add_remedies,
+    leave_out_remedies,
+    single_run_steps,
+    table_rows,
+)
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
 SEED = 1
 
 
 def examples(tables):
-    return MatrixExamples.of(tables, decide(tables, 0.5), "digest")
+    return MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
 
 
 def cases(abnormal, group=lambda number: "g"):
@@ -54,7 +63,7 @@ def cases(abnormal, group=lambda number: "g"):
 
 def test_dealing_keeps_a_group_in_training_and_gives_every_fold_both_kinds():
     three_each = cases([True] * 39, lambda number: f"g{number // 3}")
-    fold_of = dealt(three_each, 10, SEED)
+    fold_of = deal_to_folds(three_each, 10, SEED)
     group = three_each.drop_duplicates("workload").set_index("workload")["group"]
     assert fold_of.nunique() == 10
     assert not pd.DataFrame({"fold": fold_of, "group": group}).duplicated().any()
@@ -63,28 +72,28 @@ def test_dealing_keeps_a_group_in_training_and_gives_every_fold_both_kinds():
 
 def test_whole_pairs_are_dealt_with_equal_shares_of_abnormal_ones():
     given = cases([True] * 7)
-    fold_of = dealt_pairs(given, 10, SEED)
+    fold_of = deal_pairs_to_folds(given, 10, SEED)
     abnormal = given.set_index("pair_id")["abnormal"]
     assert abnormal.groupby(fold_of).agg(["sum", "size"]).to_numpy().tolist() == [[1, 2]] * 7
 
 
 def test_engines_that_learn_from_the_same_cases_say_what_they_say_alone():
     found = examples(pairs(cases=4))
-    part = parts(found, dealt(found.pairs, 4, SEED))[0]
+    part = fold_parts(found, deal_to_folds(found.pairs, 4, SEED))[0]
     fits = [EngineFit(Cell(model, FULL), part, 2, SEED) for model in ("logistic", "decision-tree")]
-    together = all_held(fits, Compute(), "")
+    together = judge_all_fits(fits, Compute(), "")
     for fit, one in zip(fits, together, strict=True):
-        alone = fit.engine.fit(part.train)
-        told = alone.judged(part.test)
+        alone = fit.unfitted_engine.fit(part.train)
+        told = alone.judge_pairs(part.test)
         np.testing.assert_array_equal(one.pairs["probability"], told["probability"])
-        assert one.vectors.cases == len(alone.vectors(part.test))
+        assert one.vectors.cases == len(alone.judge_vectors(part.test))
 
 
 def test_where_few_test_cases_have_abnormal_pairs_there_are_as_many_folds():
     few = cases([True, False, False, True, False, True, False])
-    assert dealt(few, 10, SEED).nunique() == 3
+    assert deal_to_folds(few, 10, SEED).nunique() == 3
     with pytest.raises(InputError, match="1 of 3 have abnormal pairs; two folds need"):
-        dealt(cases([True, False, False]), 10, SEED)
+        deal_to_folds(cases([True, False, False]), 10, SEED)
 
 
 def two_sides(**metrics):
@@ -94,13 +103,13 @@ def two_sides(**metrics):
          "pair_id": "p", **{name: values[number] for name, values in metrics.items()}}
         for number, side in enumerate(sides)
     ]  # fmt: skip
-    return MatrixTables.of_rows(rows)
+    return MatrixTables.from_rows(rows)
 
 
 def test_a_z_score_is_the_difference_of_means_in_deviations_of_the_baseline():
     same, lost = [0.1 + 0.2] * 3 + [0.3] * 2, [1, 2, 3, None, None]
     tables = two_sides(a=[1, 2, 3, 8, 8], same=same, jumps=[5, 5, 5, 6, 6], lost=lost)
-    scores = zscores(tables, pooled=False).loc["p"]
+    scores = raw_zscores(tables, pooled=False).loc["p"]
     assert scores["a"] == pytest.approx(6)
     assert (scores["same"], scores["jumps"]) == (0, np.inf)
     assert np.isnan(scores["lost"])
@@ -109,7 +118,7 @@ def test_a_z_score_is_the_difference_of_means_in_deviations_of_the_baseline():
 def test_an_opponent_gets_the_threshold_that_suits_it_best():
     assert best_threshold(np.array([False, True, False, True]), np.array([1.0, 3.0, 2.0, np.inf])) == 3
     tables = pairs()
-    found = opponents(tables, examples(tables).pairs.set_index("pair_id")["abnormal"])
+    found = reference_methods(tables, examples(tables).pairs.set_index("pair_id")["abnormal"])
     assert [one.name for one in found[:2]] == ["largest z", "metrics beyond 3 sigma"]
     for one in found:
         accuracies = []
@@ -130,7 +139,7 @@ def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
         CellAnswers(0, told, Mistakes(10, 2, 4, 1), targets, 0.1),
         CellAnswers(1, more, Mistakes(10, 2, 0, 0), targets, 0.1),
     ]
-    assert row(found, abnormal, Printed(5, 7, 0.9)) == {
+    assert results_row(found, abnormal, Printed(5, 7, 0.9)) == {
         "folds": 2, "vectors": 20, "abnormal": 4, "balanced_accuracy": 1 - (1 / 4 + 4 / 16) / 2,
         "spread": 0.25, "false_positive": 4, "false_negative": 1, "pair_balanced_accuracy": 0.75,
         "target_balanced_accuracy": 1 - (2 / 4 + 2 / 6) / 2, "target_spread": 0, "target_false_positive": 2,
@@ -154,19 +163,19 @@ def changes(one, other):
 
 
 def test_the_ablation_takes_one_remedy_at_a_time():
-    steps = list(added("decision-tree", FULL))
+    steps = list(add_remedies("decision-tree", FULL))
     assert (steps[0].cell.scheme, steps[-1].cell.scheme) == (NAIVE, FULL)
     schemes = [step.cell.scheme for step in steps]
     assert [len(changes(one, other)) for one, other in pairwise(schemes)] == [1] * 7
     seeds = [step.printed.balanced_accuracy if step.printed else None for step in steps]
     assert seeds == [None, 0.61, 0.81, 0.85, None, 0.91, None, None]
-    without = [changes(step.cell.scheme, FULL) for step in left_out("tan", FULL)]
+    without = [changes(step.cell.scheme, FULL) for step in leave_out_remedies("tan", FULL)]
     assert without[0] == set()
     assert [len(found) for found in without[1:]] == [1] * 7
 
 
 def test_the_ablation_of_single_runs_has_the_seeds_remedies_and_a_vector_a_run():
-    first, *steps = singles(["tan"], FULL)
+    first, *steps = single_run_steps(["tan"], FULL)
     assert first.cell.scheme == NAIVE
     whole = next(step.cell.scheme for step in steps if step.step == 0)
     assert changes(whole, FULL) == {"form", "grouping", "tuned"}
@@ -180,29 +189,31 @@ def test_who_is_asked_gets_valid_runs_without_flags_and_who_learns_gets_all():
     runs = tables.runs.assign(m5=tables.runs["m5"].mask(odd, np.inf))
     found = examples(MatrixTables(runs, tables.causes, tables.metrics))
     case = pd.Index(["g0 c0"], name="workload")
-    asked = found.testing(case)
+    asked = found.runs_to_judge(case)
     assert asked.runs[["valid", "abnormal"]].isna().all(axis=None)
     flagged = set(runs.loc[~runs["valid"].astype(bool), "run_id"])
     assert not set(asked.runs["run_id"]) & {*flagged, "g0 c0 v1 target 0"}
-    learned = found.without(case)
+    learned = found.runs_without(case)
     assert len(learned.runs) == (runs["workload"] != "g0 c0").sum()
     assert not np.isinf(learned.runs[learned.all_metrics]).any(axis=None)
-    assert found.flagged
+    assert found.has_invalid_flags
     nobody = tables.without_flags().runs.assign(abnormal=tables.runs["abnormal"])
-    assert not examples(MatrixTables(nobody, tables.causes, tables.metrics)).flagged
+    assert not examples(MatrixTables(nobody, tables.causes, tables.metrics)).has_invalid_flags
 
 
 def test_verdicts_do_not_depend_on_the_labels_of_who_is_asked():
     tables = pairs(cases=4)
-    first = parts(examples(tables), dealt(examples(tables).pairs, 4, SEED))[0]
+    first = fold_parts(examples(tables), deal_to_folds(examples(tables).pairs, 4, SEED))[0]
     lied = tables.runs["workload"].isin(first.test.runs["workload"])
     wrong = tables.runs["abnormal"].mask(lied & (tables.runs["side"] == "target"), ~tables.runs["abnormal"])
     other = examples(MatrixTables(tables.runs.assign(abnormal=wrong), tables.causes, tables.metrics))
     second = next(
-        part for part in parts(other, dealt(examples(tables).pairs, 4, SEED)) if part.fold == first.fold
+        part
+        for part in fold_parts(other, deal_to_folds(examples(tables).pairs, 4, SEED))
+        if part.fold == first.fold
     )
     cell = Cell("logistic", FULL)
-    told, again = all_held([EngineFit(cell, part, 2, SEED) for part in (first, second)], Compute(), "")
+    told, again = judge_all_fits([EngineFit(cell, part, 2, SEED) for part in (first, second)], Compute(), "")
     pd.testing.assert_frame_equal(told.pairs, again.pairs)
     assert told.vectors.cases == again.vectors.cases
     assert told.vectors.abnormal != again.vectors.abnormal
@@ -218,8 +229,8 @@ def test_who_is_best_on_the_other_folds_judges_each():
     ]  # fmt: skip
     oof = pd.DataFrame(rows)
     # fold 0 is judged by b, which is right in 1 and 2; 1 and 2 by whoever is right in the others: a tie, so a
-    assert selected(oof)["recall"]["pooled"] == 0
-    assert summary(oof[oof["entry"] == "b"])["recall"]["pooled"] == pytest.approx(2 / 3)
+    assert summarise_selection(oof)["recall"]["pooled"] == 0
+    assert summarise_entry(oof[oof["entry"] == "b"])["recall"]["pooled"] == pytest.approx(2 / 3)
 
 
 PARAMS = {
@@ -245,7 +256,7 @@ def caused(tables):
     bad = tables.runs[tables.runs["abnormal"].fillna(value=False).astype(bool)]
     told = pd.DataFrame({"run_id": bad["run_id"], "cause": bad["version"]})
     metrics = tables.metrics.to_dict("records")
-    return MatrixTables.of_rows(tables.runs, told.to_dict("records"), metrics)
+    return MatrixTables.from_rows(tables.runs, told.to_dict("records"), metrics)
 
 
 def evaluated(directory, jobs=2):
@@ -285,7 +296,7 @@ def test_metrics_name_a_champion_that_beats_what_does_not_learn(project):
         [name for name in entries if entries[name]["kind"] == kind] for kind in ("model", "opponent")
     )
     harder = metrics["splits"]["causes"]["entries"]
-    assert ranked([entries, harder])[0] == metrics["champion"]
+    assert rank_by_precision([entries, harder])[0] == metrics["champion"]
     assert set(harder) == set(entries)
     assert metrics["champion"] in models
     assert len(others) == 4

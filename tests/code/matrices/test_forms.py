@@ -5,11 +5,11 @@ from data.matrices.tables import MatrixTables
 from features.matrices.forms import (
     FORMS,
     MOST_PER_CENT,
-    concatenated,
-    contrasted,
-    flattened,
-    known,
-    subtracted,
+    concatenate_runs,
+    contrast_pairs,
+    flatten_runs,
+    subtract_baselines,
+    training_statistics,
 )
 from features.matrices.projection import Projection
 from tests.data.matrices.rows import run
@@ -19,32 +19,32 @@ from tests.matrix_pairs import METRICS, MOVED, pairs
 def pair_of(baseline, target, **further):
     rows = [run("sort 1", "baseline", n, faults=v, **further) for n, v in enumerate(baseline)]
     rows += [run("sort 1", "target", n, faults=v, abnormal=True) for n, v in enumerate(target)]
-    return MatrixTables.of_rows(rows)
+    return MatrixTables.from_rows(rows)
 
 
 def test_flattened_rows_are_all_runs_with_gaps_filled_and_normal_baselines():
     tables = pair_of([1.0, np.nan, 3.0], [9.0], abnormal=None)
-    rows = flattened(tables, known(tables, ["faults"]))
+    rows = flatten_runs(tables, training_statistics(tables, ["faults"]))
     assert rows.x[:, 0].tolist() == [1.0, 3.0, 3.0, 9.0]
     assert rows.y.tolist() == [0, 0, 0, 1]
 
 
 def test_a_target_run_stands_beside_the_baseline_run_of_its_number_from_the_first_again():
     tables = pair_of([1.0, 2.0], [7.0, 8.0, 9.0])
-    rows = concatenated(tables, known(tables, ["faults"]))
+    rows = concatenate_runs(tables, training_statistics(tables, ["faults"]))
     assert rows.x.tolist() == [[1, 7], [2, 8], [1, 9]]
     assert (rows.columns, rows.blocks) == (("baseline faults", "target faults"), 2)
 
 
 def test_subtracted_is_in_per_cent_and_defined_for_zero_baselines_and_gaps():
     tables = pair_of([2.0, 0.0, 4.0, 0.0], [3.0, 0.0, np.nan, 1e300])
-    rows = subtracted(tables, known(tables, ["faults"]))
+    rows = subtract_baselines(tables, training_statistics(tables, ["faults"]))
     assert rows.x[:, 0].tolist() == [50, 0, 0, MOST_PER_CENT]
 
 
 def test_contrasts_are_large_where_a_metric_moved_beyond_its_noise_and_small_elsewhere():
     tables = pairs()
-    rows = contrasted(tables, known(tables, tables.raw))
+    rows = contrast_pairs(tables, training_statistics(tables, tables.raw_metrics))
     moved = np.abs(rows.x[rows.y == 1][:, : len(MOVED)])
     still = np.abs(rows.x[rows.y == 0][:, :METRICS])
     assert moved.min() > np.quantile(still, 0.99)
@@ -54,15 +54,17 @@ def test_contrasts_are_large_where_a_metric_moved_beyond_its_noise_and_small_els
 
 def test_contrasts_do_not_depend_on_the_unit_of_a_metric_or_on_other_pairs():
     tables = pairs()
-    learned = known(tables, tables.raw)
-    rows = contrasted(tables, learned)
+    learned = training_statistics(tables, tables.raw_metrics)
+    rows = contrast_pairs(tables, learned)
     bigger = MatrixTables(
-        tables.runs.assign(**{name: tables.runs[name] * 1000 for name in tables.raw}), tables.causes,
+        tables.runs.assign(**{name: tables.runs[name] * 1000 for name in tables.raw_metrics}), tables.causes,
         tables.metrics,
     )  # fmt: skip
-    np.testing.assert_allclose(contrasted(bigger, known(bigger, tables.raw)).x, rows.x, atol=1e-6)
-    one = tables.of_runs((tables.runs["pair_id"] == rows.about["pair_id"][7]).to_numpy())
-    np.testing.assert_array_equal(contrasted(one, learned).x[0], rows.x[7])
+    np.testing.assert_allclose(
+        contrast_pairs(bigger, training_statistics(bigger, tables.raw_metrics)).x, rows.x, atol=1e-6
+    )
+    one = tables.select_runs((tables.runs["pair_id"] == rows.about["pair_id"][7]).to_numpy())
+    np.testing.assert_array_equal(contrast_pairs(one, learned).x[0], rows.x[7])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -71,11 +73,11 @@ def test_every_form_is_finite_where_values_are_missing_infinite_or_constant(form
     runs = tables.runs
     runs.loc[::3, "m0"], runs.loc[::5, "m1"] = np.nan, np.inf
     runs["m2"], runs["m3"] = np.nan, 5.0
-    rows = FORMS[form](tables, known(tables, tables.raw))
+    rows = FORMS[form](tables, training_statistics(tables, tables.raw_metrics))
     assert np.isfinite(rows.x).all()
     assert rows.x.shape[1] == len(rows.columns)
-    projection = Projection.of(rows, 4)
-    assert np.isfinite(projection.projected(rows)).all()
+    projection = Projection.from_rows(rows, 4)
+    assert np.isfinite(projection.project_rows(rows)).all()
 
 
 def test_one_event_where_there_never_was_one_is_no_huge_difference():
@@ -83,9 +85,9 @@ def test_one_event_where_there_never_was_one_is_no_huge_difference():
     runs = tables.runs
     runs["m4"] = 0.0
     odd = (runs["pair_id"] == "g0 c0 v1") & (runs["side"] == "target")
-    learned = known(tables, tables.raw)
+    learned = training_statistics(tables, tables.raw_metrics)
     runs.loc[odd, "m4"] = 1.0
-    rows = contrasted(tables.with_runs(runs), learned)
+    rows = contrast_pairs(tables.with_runs(runs), learned)
     found = np.sinh(rows.x[:, rows.columns.index("m4")])
     assert 2 < found.max() < 4
     assert (found == 0).sum() == len(found) - 1
@@ -93,12 +95,12 @@ def test_one_event_where_there_never_was_one_is_no_huge_difference():
 
 def test_a_projection_keeps_the_directions_of_most_variance():
     tables = pairs()
-    rows = flattened(tables, known(tables, tables.raw))
-    projection = Projection.of(rows, 3)
-    turned = projection.projected(rows)
+    rows = flatten_runs(tables, training_statistics(tables, tables.raw_metrics))
+    projection = Projection.from_rows(rows, 3)
+    turned = projection.project_rows(rows)
     np.testing.assert_allclose(np.cov(turned.T), np.diag(np.var(turned, axis=0, ddof=1)), atol=1e-9)
-    plain = projection.standardised(rows)
+    plain = projection.standardise_rows(rows)
     np.testing.assert_allclose(plain, (rows.x - rows.x.mean(axis=0)) / rows.x.std(axis=0), atol=1e-9)
     np.testing.assert_allclose(plain @ projection.axes.T, turned, atol=1e-9)
-    sides = concatenated(tables, known(tables, tables.raw))
-    assert Projection.of(sides, 3).projected(sides).shape[1] == 6
+    sides = concatenate_runs(tables, training_statistics(tables, tables.raw_metrics))
+    assert Projection.from_rows(sides, 3).project_rows(sides).shape[1] == 6

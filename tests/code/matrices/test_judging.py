@@ -6,21 +6,23 @@ import pytest
 
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
-from data.matrices.validity import decide
+from data.matrices.validity import decide_validity
 from tests.matrix_pairs import MOVED, pairs
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
 from training.matrices.fitting import MatrixExamples
-from training.matrices.judging import NO_ANSWER, judge
+from training.matrices.judging import NO_ANSWER, judge_tables
 from training.matrices.schemes import Cell
 
 SEED = 1
 
 
 def trained_on(tables, model="extra-trees"):
-    examples = MatrixExamples.of(tables, decide(tables, 0.5), "digest")
-    return EngineRecipe(Cell(model, LARGE), 2, SEED, examples.flagged, 0.5, "digest").train(examples.tables)
+    examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
+    return EngineRecipe(Cell(model, LARGE), 2, SEED, examples.has_invalid_flags, 0.5, "digest").train(
+        examples.tables
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,30 +50,30 @@ def without(tables, *runs):
 
 
 def test_an_abnormal_pair_fails_and_names_the_metrics_that_moved(trained, unseen):
-    verdicts = {one.pair_id: one for one in judge(trained, unseen, drivers=3).verdicts}
+    verdicts = {one.pair_id: one for one in judge_tables(trained, unseen, n_attributions=3).verdicts}
     assert {name: one.verdict for name, one in verdicts.items()} == {
         "g0 c0 v0": "fail", "g0 c0 v1": "pass", "g1 c0 v0": "fail", "g1 c0 v1": "pass",
     }  # fmt: skip
     failed = verdicts["g0 c0 v0"]
     assert failed.probability >= failed.threshold
     assert (failed.group_used, failed.baseline_runs, failed.target_runs) == ("g0", 3, 3)
-    assert {driver.metric for driver in failed.drivers} == set(MOVED)
+    assert {driver.metric for driver in failed.attributions} == set(MOVED)
     rows = unseen.runs[unseen.runs["pair_id"] == "g0 c0 v0"]
-    for driver in failed.drivers:
+    for driver in failed.attributions:
         middles = rows.groupby("side")[driver.metric].median()
         assert (driver.baseline, driver.target) == pytest.approx((middles["baseline"], middles["target"]))
         assert driver.unit == ("1/s" if driver.metric == "m0" else "")
 
 
 def test_flags_and_the_order_of_columns_change_nothing(trained, unseen):
-    turned = MatrixTables.of_rows(unseen.runs[unseen.runs.columns[::-1]], None, unseen.metrics)
+    turned = MatrixTables.from_rows(unseen.runs[unseen.runs.columns[::-1]], None, unseen.metrics)
     lied = with_runs(turned, valid=False, abnormal=~turned.runs["abnormal"])
-    assert judge(trained, lied) == judge(trained, unseen)
+    assert judge_tables(trained, lied) == judge_tables(trained, unseen)
 
 
 def test_a_run_that_breaks_a_rule_is_named_and_the_rest_of_its_pair_judged(trained, unseen):
     broken = changed(unseen, "g0 c0 v0 target 1", m5=-1.0)
-    verdict = judge(trained, broken).verdicts[0]
+    verdict = judge_tables(trained, broken).verdicts[0]
     assert (verdict.verdict, verdict.target_runs) == ("fail", 2)
     (run,) = verdict.invalid_runs
     assert (run.run_id, run.side, run.by, run.rule) == ("g0 c0 v0 target 1", "target", "rule", "0 or more")
@@ -85,7 +87,7 @@ def test_a_run_that_only_the_tree_knows_to_be_invalid_is_named_with_the_path(tra
         name: unseen.runs[name].mask(there, unseen.runs[name] * np.exp(draw.normal(0, 2)))
         for name in unseen.raw
     }
-    verdict = judge(trained, with_runs(unseen, **wild)).verdicts[3]
+    verdict = judge_tables(trained, with_runs(unseen, **wild)).verdicts[3]
     (run,) = verdict.invalid_runs
     assert (run.run_id, run.by, run.rule) == ("g1 c0 v1 baseline 2", "tree", "")
     assert ">" in run.reason
@@ -94,21 +96,21 @@ def test_a_run_that_only_the_tree_knows_to_be_invalid_is_named_with_the_path(tra
 
 def test_a_pair_that_cannot_be_judged_is_invalid_and_says_why_and_the_others_are_judged(trained, unseen):
     short = without(unseen, "g0 c0 v0 baseline 0", "g0 c0 v0 baseline 1")
-    first, *others = judge(trained, short).verdicts
-    assert (first.verdict, first.probability, first.drivers) == ("invalid", None, ())
+    first, *others = judge_tables(trained, short).verdicts
+    assert (first.verdict, first.probability, first.attributions) == ("invalid", None, ())
     assert first.reason == "has 1 valid of 1 baseline run; expected at least 2"
     assert "invalid" not in {one.verdict for one in others}
     alone = short.of_runs((short.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
-    assert judge(trained, alone).verdicts == (first,)
+    assert judge_tables(trained, alone).verdicts == (first,)
 
 
 def test_runs_without_elapsed_time_and_transactions_are_judged_alike(trained, unseen):
-    usual = judge(trained, unseen)
-    bare = MatrixTables.of_rows(unseen.runs[[*unseen.runs.columns[:9], *unseen.raw]], None, unseen.metrics)
+    usual = judge_tables(trained, unseen)
+    bare = MatrixTables.from_rows(unseen.runs[[*unseen.runs.columns[:9], *unseen.raw]], None, unseen.metrics)
     slow = [{"metric": "summary_elapsed", "unit": "ms"}, {"metric": "m0", "unit": "1/s"}]
-    other = MatrixTables.of_rows(unseen.runs, None, slow)
+    other = MatrixTables.from_rows(unseen.runs, None, slow)
     for asked in (bare, other):
-        found = judge(trained, asked)
+        found = judge_tables(trained, asked)
         assert [one.verdict for one in found.verdicts] == [one.verdict for one in usual.verdicts]
         assert not any(one.invalid_runs for one in found.verdicts)
 
@@ -116,7 +118,7 @@ def test_runs_without_elapsed_time_and_transactions_are_judged_alike(trained, un
 def test_training_does_not_choke_on_a_number_too_large_to_be_one():
     tables = changed(pairs(cases=3, invalid=0.1), "g0 c0 v1 target 1", m5=1e308)
     trained = trained_on(tables, "logistic")
-    assert "invalid" not in {one.verdict for one in judge(trained, pairs(cases=1, seed=5)).verdicts}
+    assert "invalid" not in {one.verdict for one in judge_tables(trained, pairs(cases=1, seed=5)).verdicts}
 
 
 def test_a_pair_that_cannot_be_compared_is_invalid_and_the_others_are_judged(trained, unseen):
@@ -132,9 +134,9 @@ def test_a_pair_that_cannot_be_compared_is_invalid_and_the_others_are_judged(tra
             unseen, version=unseen.runs["version"].mask(unseen.runs["run_id"] == "g0 c0 v0 target 2", "other")
         ),
     }
-    usual = judge(trained, unseen).verdicts[1:]
+    usual = judge_tables(trained, unseen).verdicts[1:]
     for reason, asked in spoilt.items():
-        verdict, *others = judge(trained, asked).verdicts
+        verdict, *others = judge_tables(trained, asked).verdicts
         assert (verdict.pair_id, verdict.verdict, verdict.reason) == ("g0 c0 v0", "invalid", reason)
         assert tuple(others) == usual
 
@@ -143,7 +145,7 @@ def test_an_engine_that_finds_nothing_to_compare_leaves_a_reason(trained, unseen
     card = replace(trained.card, missing=1.0)
     there = (unseen.runs["pair_id"] == "g0 c0 v0") & (unseen.runs["side"] == "target")
     empty = with_runs(unseen, **{name: unseen.runs[name].mask(there) for name in unseen.all_metrics})
-    verdict = judge(replace(trained, card=card, validity=None), empty).verdicts[0]
+    verdict = judge_tables(replace(trained, card=card, validity=None), empty).verdicts[0]
     assert (verdict.verdict, verdict.reason) == ("invalid", NO_ANSWER)
 
 
@@ -151,20 +153,20 @@ def test_an_answer_is_about_the_target_where_the_sides_are_of_two_groups(trained
     pair = unseen.of_runs((unseen.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
     baseline = pair.runs["side"] == "baseline"
     moved = with_runs(pair, group=pair.runs["group"].mask(baseline, "g1"), version="v")
-    (verdict,) = judge(trained, moved).verdicts
+    (verdict,) = judge_tables(trained, moved).verdicts
     assert (verdict.group, verdict.group_used) == ("g0", "g0")
 
 
 def test_a_metric_in_another_unit_is_noted(trained, unseen):
     target = (unseen.runs["pair_id"] == "g0 c0 v1") & (unseen.runs["side"] == "target")
     exact = unseen.runs["m9"].mask(unseen.runs["pair_id"] == "g0 c0 v1", 2.0)
-    verdict = judge(trained, with_runs(unseen, m9=exact.mask(target, 2000.0))).verdicts[1]
+    verdict = judge_tables(trained, with_runs(unseen, m9=exact.mask(target, 2000.0))).verdicts[1]
     assert verdict.notes == ("m9 is 1000 times its baseline; is it in another unit?",)
 
 
 def test_no_runs_are_refused(trained, unseen):
     with pytest.raises(InputError, match="runs: none; expected at least one pair"):
-        judge(trained, unseen.of_runs(np.zeros(len(unseen.runs), bool)))
+        judge_tables(trained, unseen.of_runs(np.zeros(len(unseen.runs), bool)))
 
 
 @pytest.mark.parametrize("model", CATALOGUE)
@@ -174,4 +176,4 @@ def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
     read = TrainedEngine.read(tmp_path)
     assert replace(read.card, params={}) == replace(trained.card, params={})
     pd.testing.assert_frame_equal(read.card.known_metrics, trained.card.known_metrics)
-    assert judge(read, unseen) == judge(trained, unseen)
+    assert judge_tables(read, unseen) == judge_tables(trained, unseen)

@@ -13,10 +13,10 @@ from serving.matrices.charts import (
     sampling_chart,
     times_chart,
     validity_chart,
-    validity_told,
+    validity_sentence,
 )
-from serving.matrices.evaluated import Beside, Counted
-from serving.matrices.page import worths
+from serving.matrices.evaluated import TableRow, VectorScores
+from serving.matrices.page import ablation_rows
 
 SPACE = "\N{NO-BREAK SPACE}"
 
@@ -75,8 +75,8 @@ def test_times_name_the_slowest_model():
 def row(name, accuracy, seeds=np.nan, model="tree", spread=0.01):
     """Give all pairs this accuracy; the vectors, which are of another form in each row, say the opposite."""
     nothing = (np.nan,) * 4
-    ours, printed = Counted(1 - accuracy, spread, *nothing), Counted(seeds, np.nan, *nothing)
-    return Beside(name, model, "", ours, printed, accuracy, spread, 5)
+    ours, printed = VectorScores(1 - accuracy, spread, *nothing), VectorScores(seeds, np.nan, *nothing)
+    return TableRow(name, model, "", ours, printed, accuracy, spread, 5)
 
 
 def test_the_ablation_names_the_largest_step_and_the_largest_loss():
@@ -98,14 +98,14 @@ def test_the_ablation_names_the_largest_step_and_the_largest_loss():
 
 def test_what_a_remedy_is_worth_is_told_only_beyond_two_of_its_standard_errors():
     rows = [row("none", 0.6, spread=0.06), row("raw", 0.75, spread=0.08), row("groups", 0.71, spread=0.08)]
-    added = worths(rows, "added")
+    added = ablation_rows(rows, "added")
     assert added[0].worth is None
     # of 5 folds: 0.06 / 2 and 0.08 / 2
     assert added[1].worth.error == pytest.approx(0.05)
     assert (added[1].worth.gain, added[1].worth.effect) == (pytest.approx(0.15), "helps")
     assert (added[2].worth.gain, added[2].worth.effect) == (pytest.approx(-0.04), "not significant")
-    assert [step.worth.effect for step in worths(rows, "left out")[1:]] == ["hurts", "hurts"]
-    assert [step.worth.effect for step in worths(rows, "grouping")[1:]] == ["helps", "helps"]
+    assert [step.worth.effect for step in ablation_rows(rows, "left out")[1:]] == ["hurts", "hurts"]
+    assert [step.worth.effect for step in ablation_rows(rows, "grouping")[1:]] == ["helps", "helps"]
 
 
 def test_an_ablation_in_which_nothing_can_be_told_says_so():
@@ -129,7 +129,7 @@ VALIDITY = pd.DataFrame(
 
 
 def test_rules_and_tree_stand_side_by_side_with_what_they_wrongly_reject():
-    assert validity_told(VALIDITY).replace(SPACE, "") == (
+    assert validity_sentence(VALIDITY).replace(SPACE, "") == (
         "Of the invalid runs, the rules alone find 80.0%, the tree alone 50.0%, both together 90.0%; "
         "of the valid ones they wrongly reject 0.0%, 10.0% and 10.0%."
     )
@@ -145,7 +145,7 @@ def test_rules_and_tree_stand_side_by_side_with_what_they_wrongly_reject():
 
 @pytest.mark.parametrize("rows", [VALIDITY.iloc[:0], VALIDITY[VALIDITY["kind"] == ""]])
 def test_without_flags_there_is_no_tree(rows):
-    assert validity_told(rows).startswith("No run is flagged")
+    assert validity_sentence(rows).startswith("No run is flagged")
     assert validity_chart(rows) is None
 
 

@@ -3,13 +3,13 @@ import pandas as pd
 import pytest
 
 from data.matrices.tables import MatrixTables
-from data.matrices.validity import decide
+from data.matrices.validity import decide_validity
 from tests.matrix_pairs import METRICS, MOVED, pairs
 from training.matrices.engine.engine import FULL, Engine
 from training.matrices.engine.judges import Alarms
-from training.matrices.engine.shape import Caused, causes
+from training.matrices.engine.shape import CausedCases, pair_causes
 from training.matrices.fitting import MatrixExamples, parts_of_causes
-from training.matrices.promote import ranked
+from training.matrices.promote import rank_by_precision
 
 SEED = 1
 KINDS = 4
@@ -25,7 +25,7 @@ def of_kinds(tables):
         runs.loc[rows, names] = np.roll(runs.loc[rows, names].to_numpy(), kind * len(MOVED), axis=1)
     bad = runs["abnormal"].fillna(value=False).astype(bool)
     told = pd.DataFrame({"run_id": runs["run_id"], "cause": "kind " + number.astype(str)})[bad]
-    return MatrixTables.of_rows(runs, told.to_dict("records"), tables.metrics.to_dict("records"))
+    return MatrixTables.from_rows(runs, told.to_dict("records"), tables.metrics.to_dict("records"))
 
 
 def without_causes(tables):
@@ -48,25 +48,30 @@ def test_what_is_asked_has_no_cause_and_no_test_case_that_was_learned_from():
     abnormal = draw.random(600) < 0.4
     cause = np.where(abnormal & (draw.random(600) < 0.9), draw.integers(0, 7, 600).astype(str), "")
     part = np.unique(workload, return_inverse=True)[1] % 3
-    found = Caused(workload, cause, abnormal).parted(part, SEED)
+    found = CausedCases(workload, cause, abnormal).split_cases(part, SEED)
     assert len(found) == 3
     for one in found:
-        assert not set(workload[one.learned]) & set(workload[one.asked])
-        assert not set(cause[one.learned & abnormal]) & set(cause[one.asked & abnormal]) - {""}
-        assert (cause[one.asked & abnormal] != "").all()
-    assert sum(one.asked[~abnormal] for one in found).tolist() == [1] * (~abnormal).sum()
+        assert not set(workload[one.train]) & set(workload[one.test])
+        assert not set(cause[one.train & abnormal]) & set(cause[one.test & abnormal]) - {""}
+        assert (cause[one.test & abnormal] != "").all()
+    assert sum(one.test[~abnormal] for one in found).tolist() == [1] * (~abnormal).sum()
 
 
 def test_a_test_case_of_one_cause_goes_where_its_cause_goes(tables):
-    examples = MatrixExamples.of(tables, decide(tables, 0.5), "digest")
-    parts, cause = parts_of_causes(examples, KINDS, SEED), pd.Series(causes(tables))
+    examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
+    parts, cause = parts_of_causes(examples, KINDS, SEED), pd.Series(pair_causes(tables))
     asked = [set(part.test.runs["pair_id"]) for part in parts]
     assert sum(map(len, asked)) == len(examples.pairs)
     for pairs_of, part in zip(asked, parts, strict=True):
         learned = set(part.train.runs["pair_id"])
         assert not set(part.train.runs["workload"]) & set(part.test.runs["workload"])
         assert not set(cause[cause.index.isin(learned)]) & set(cause[cause.index.isin(pairs_of)])
-    assert parts_of_causes(MatrixExamples.of(without_causes(tables), decide(tables, 0.5), ""), 3, SEED) == []
+    assert (
+        parts_of_causes(
+            MatrixExamples.from_tables(without_causes(tables), decide_validity(tables, 0.5), ""), 3, SEED
+        )
+        == []
+    )
 
 
 def test_thresholds_come_from_causes_held_out_too_and_find_one_that_was_never_seen(tables):
@@ -74,10 +79,10 @@ def test_thresholds_come_from_causes_held_out_too_and_find_one_that_was_never_se
     knowing, other = (
         Engine(FULL, "xgboost", 1, SEED).fit(known) for known in (learned, without_causes(learned))
     )
-    assert knowing.found.rows == other.found.rows
-    assert knowing.found.pairs != other.found.pairs
-    judged = knowing.judged(unseen)
-    abnormal, told = judged["pair_id"].isin(causes(unseen)), judged["abnormal"].astype(bool)
+    assert knowing.search_result.rows == other.search_result.rows
+    assert knowing.search_result.pairs != other.search_result.pairs
+    judged = knowing.judge_pairs(unseen)
+    abnormal, told = judged["pair_id"].isin(pair_causes(unseen)), judged["abnormal"].astype(bool)
     assert told[abnormal].mean() > 0.9
     assert told[~abnormal].mean() < 0.1
 
@@ -90,10 +95,11 @@ def test_a_share_of_false_alarms_is_kept_on_test_cases_that_nobody_has_seen():
     ]
     normal = ~unseen.runs.groupby("pair_id", sort=False)["abnormal"].any().astype(bool)
     free, kept = (
-        (one.judged(unseen).set_index("pair_id")["abnormal"] & normal).sum() / normal.sum() for one in engines
+        (one.judge_pairs(unseen).set_index("pair_id")["abnormal"] & normal).sum() / normal.sum()
+        for one in engines
     )
-    assert engines[0].found.alarms is None
-    assert engines[1].threshold >= engines[1].found.alarms.cut
+    assert engines[0].search_result.alarms is None
+    assert engines[1].threshold >= engines[1].search_result.alarms.cut
     assert kept <= 0.1 < free
 
 
@@ -117,5 +123,5 @@ def test_who_ranks_best_in_all_designs_is_best():
         "c": entry(0.7, 0.5),
         "z": entry(None, 1, "opponent"),
     }
-    assert ranked([known]) == ["c", "b", "a"]
-    assert ranked([known, unknown]) == ["a", "c", "b"]
+    assert rank_by_precision([known]) == ["c", "b", "a"]
+    assert rank_by_precision([known, unknown]) == ["a", "c", "b"]

@@ -2,13 +2,13 @@ import numpy as np
 
 from tests.matrix_pairs import of_groups, pairs
 from training.matrices.engine import validity_tree
-from training.matrices.engine.validity_tree import ValidityTree, deviations
+from training.matrices.engine.validity_tree import ValidityTree, run_deviations
 
 
 def test_invalid_runs_of_unseen_test_cases_are_told_with_the_way_through_the_tree():
     tree = ValidityTree.fit(pairs(cases=8, invalid=0.1), 1)
     asked = pairs(cases=8, invalid=0.1, seed=2)
-    judged = tree.judged(asked)
+    judged = tree.judge_runs(asked)
     invalid = ~asked.runs["valid"].to_numpy(bool)
     assert judged["invalid"][invalid].mean() > 0.9
     assert judged["invalid"][~invalid].mean() < 0.02
@@ -18,12 +18,12 @@ def test_invalid_runs_of_unseen_test_cases_are_told_with_the_way_through_the_tre
 
 def test_a_target_that_differs_as_a_whole_is_valid():
     tree = ValidityTree.fit(pairs(cases=8, invalid=0.1), 1)
-    assert not tree.judged(pairs(size=3.0))["invalid"].any()
+    assert not tree.judge_runs(pairs(size=3.0))["invalid"].any()
 
 
 def test_without_invalid_runs_to_learn_from_all_are_valid():
     tables = pairs(cases=2)
-    judged = ValidityTree.fit(tables, 1).judged(of_groups(tables, "g0"))
+    judged = ValidityTree.fit(tables, 1).judge_runs(of_groups(tables, "g0"))
     assert not judged["invalid"].any()
     assert (judged["path"] == "").all()
 
@@ -31,10 +31,10 @@ def test_without_invalid_runs_to_learn_from_all_are_valid():
 def test_a_run_is_compared_with_the_other_runs_of_its_side_or_the_other_side():
     runs = pairs(groups=1, cases=1, versions=1).runs
     scaled = np.array([[1.0], [1.0], [5.0], [9.0], [9.0], [np.nan]])
-    deviation, usual = deviations(runs, scaled)
+    deviation, usual = run_deviations(runs, scaled)
     assert deviation[:, 0].tolist() == [0, 0, 4, 0, 0, 0]
     assert usual[:5, 0].tolist() == [1, 1, 1, 9, 9]
-    alone = deviations(runs[:1], scaled[:1])
+    alone = run_deviations(runs[:1], scaled[:1])
     assert (alone[0][0, 0], alone[1][0, 0]) == (0, 1)
 
 
@@ -60,17 +60,17 @@ def test_small_matrices_are_compared_whole():
     runs = pairs(groups=1, cases=3, versions=2, runs=5).runs
     scaled = np.random.default_rng(1).normal(size=(len(runs), 4))
     scaled[::7, 1] = np.nan
-    assert (deviations(runs, scaled)[0] == compared_with_all(runs, scaled)).all()
+    assert (run_deviations(runs, scaled)[0] == compared_with_all(runs, scaled)).all()
 
 
 def test_of_large_matrices_some_runs_stand_for_all(monkeypatch):
     runs = pairs(groups=1, cases=1, versions=1, runs=1000).runs
     scaled = np.random.default_rng(1).normal(0, 0.1, (len(runs), 200))
     scaled[700] += 5
-    deviation, usual = deviations(runs, scaled)
+    deviation, usual = run_deviations(runs, scaled)
     assert np.abs(usual[700]).max() < 1
     assert deviation[700].min() > 4
-    assert (deviation == deviations(runs, scaled)[0]).all()
+    assert (deviation == run_deviations(runs, scaled)[0]).all()
     monkeypatch.setattr(validity_tree, "MOST", 5000)
-    whole = deviations(runs, scaled[:, :5])[0]
+    whole = run_deviations(runs, scaled[:, :5])[0]
     assert np.abs(np.abs(deviation[:, :5]) - np.abs(whole)).mean() < 0.02

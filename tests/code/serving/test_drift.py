@@ -12,9 +12,9 @@ from serving.http.drift import FEWEST, Drift
 from serving.http.metrics import ServerCounters
 from serving.http.request_context import RequestContext
 from serving.models import ModelRef
-from serving.supply import Endpoint, Registered
+from serving.plugins import Endpoint, Registered
 from training.comparisons.stored import Card
-from training.registry.stored import Deciles, of_features
+from training.registry.stored import Deciles, deciles_of_features
 
 NAMES = ("even", "skewed", "mostly missing", "constant", "few values")
 REF = ModelRef("some", "1", "models:/some/1")
@@ -30,7 +30,7 @@ def draws(rows, seed):
 
 
 def model(ref=REF, usual=None):
-    usual = of_features(NAMES, draws(3000, 0)) if usual is None else usual
+    usual = deciles_of_features(NAMES, draws(3000, 0)) if usual is None else usual
     return SimpleNamespace(ref=ref, card=SimpleNamespace(features=NAMES, usual=usual))
 
 
@@ -127,7 +127,7 @@ def test_workers_add_up_what_they_were_asked(tmp_path, monkeypatch):
 
 
 def test_a_card_keeps_its_deciles_and_one_without_is_read(tmp_path):
-    usual = of_features(("a",), draws(100, 0)[:, :1])
+    usual = deciles_of_features(("a",), draws(100, 0)[:, :1])
     card = Card("m", ("a",), 0.5, {}, {"a": 0.0}, "ab", 0, 0.01, usual)
     content = asdict(card)
     for held, expected in ((content, usual), ({k: v for k, v in content.items() if k != "usual"}, {})):
@@ -139,7 +139,7 @@ def test_questions_unlike_the_training_data_are_counted_by_their_door_and_model(
     counters = ServerCounters(None, Drift({}))
     for unlike in (2, 0, 1):
         exchange = RequestContext("POST", "id", has_body=True, status=200, served=model())
-        exchange.answered = Answered(b"", unlike=unlike)
+        exchange.answered = Answered(b"", n_out_of_distribution=unlike)
         counters.count_request(exchange, "/judge", {"pass": 4})
     lines = counters.prometheus_text().decode().splitlines()
     assert 'perfjudge_unlike_total{door="/judge",model="some",version="1"} 3.0' in lines

@@ -18,13 +18,13 @@ from fastapi import FastAPI, Request, Response
 from prometheus_client.parser import text_string_to_metric_families
 
 from serving.http import middleware, request_context, schemas
-from serving.http.authentication import add
-from serving.http.batching import to_the_end
+from serving.http.authentication import add_token
+from serving.http.batching import run_in_thread
 from serving.http.bodies import PARTS, Answered, body_of
-from serving.http.request_context import note
+from serving.http.request_context import record_answer
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef
-from serving.supply import Endpoint, Registered
+from serving.plugins import Endpoint, Registered
 from tests.asking import ask
 
 LIMIT = 200_000
@@ -32,23 +32,23 @@ SERVED = type("Served", (), {"ref": ModelRef("some", "3", "models:/some/3"), "ca
 
 
 class Judged:
-    def count(self, answer):
+    def count_verdicts(self, answer):
         return {"pass": 2, "fail": 1}.get(answer, 0)
 
-    def first(self, most):
+    def first_lines(self, max_lines):
         return []
 
 
 def application(settings=None):
     app = FastAPI()
     app.state.models = {}
-    schemas.install(app)
+    schemas.add_error_handlers(app)
     door = Endpoint("/judge", "judge", "", Request, Response, {}, LIMIT, Registered("some", ""))
 
     @app.post("/judge")
     async def judge(request: Request):
         body = await body_of(request, LIMIT)
-        note(request.scope, door, ("", b""), Answered(b"", Judged()), SERVED)
+        record_answer(request.scope, door, ("", b""), Answered(b"", Judged()), SERVED)
         return Response(body)
 
     @app.put("/slow", operation_id="put_slow")
@@ -68,7 +68,7 @@ def application(settings=None):
     async def healthz():
         return {}
 
-    middleware.install(app, settings or ServerSettings())
+    middleware.install_middleware(app, settings or ServerSettings())
     return app
 
 
@@ -85,7 +85,7 @@ def packed(how, content):
 def keys(tmp_path):
     """A file with two tokens, one per scope, and settings that name it."""
     path = tmp_path / "tokens"
-    read, label = add(path, "reports", "read"), add(path, "anna", "label")
+    read, label = add_token(path, "reports", "read"), add_token(path, "anna", "label")
     return {"read": read, "label": label, "app": application(ServerSettings(tokens=str(path), timeout=0.2))}
 
 
@@ -132,7 +132,7 @@ def test_tokens_open_what_their_scope_allows_and_nothing_is_told_of_them(keys, c
 def described(app, settings):
     """Return the description of the application with what stands around its requests."""
     document = app.openapi()
-    middleware.describe(document, settings)
+    middleware.extend_openapi(document, settings)
     return document
 
 
@@ -224,7 +224,7 @@ async def trickling():
 
 def test_a_body_that_trickles_in_is_refused_and_the_connection_closed():
     began = time.monotonic()
-    answer = post(trickling(), app=application(ServerSettings(reading=0.2)))
+    answer = post(trickling(), app=application(ServerSettings(body_timeout=0.2)))
     assert (answer.status_code, answer.headers["connection"]) == (408, "close")
     assert time.monotonic() - began < 2
     assert "0.2 s" in answer.json()["detail"]
@@ -247,9 +247,9 @@ def test_work_that_nobody_waits_for_keeps_its_place_and_what_waits_for_it_never_
         for name in ("begun", "queued"):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
-                    await to_the_end(lambda name=name: work(name), limiter)
+                    await run_in_thread(lambda name=name: work(name), limiter)
         assert (done, limiter.available_tokens) == ([], 0)
-        await to_the_end(lambda: work("after"), limiter)
+        await run_in_thread(lambda: work("after"), limiter)
         return limiter.available_tokens
 
     assert anyio.run(late) == 1
@@ -287,7 +287,7 @@ def lines(monkeypatch):
         root.handlers[:],
         {name: logging.getLogger(name).level for name in (None, "perfjudge", "uvicorn")},
     )
-    request_context.begin("info", "json")
+    request_context.configure_logging("info", "json")
     yield lambda: [json.loads(line) for line in written.getvalue().splitlines()]
     root.handlers[:] = before
     for name, level in levels.items():

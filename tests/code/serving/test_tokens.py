@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from data.errors import InputError
 from serving.http import authentication
-from serving.http.authentication import Tokens, add, address, read
+from serving.http.authentication import Tokens, add_token, read_tokens, resolve_address
 
 DIGEST = sha256(b"secret").hexdigest()
 
@@ -20,8 +20,8 @@ def path(tmp_path):
 
 
 def test_a_token_that_was_made_is_known_by_its_name_and_only_its_digest_is_kept(path):
-    token, other = add(path, "reports", "read"), add(path, "anna", "read,label")
-    found = [Tokens(path).known(one.encode()) for one in (token, other)]
+    token, other = add_token(path, "reports", "read"), add_token(path, "anna", "read,label")
+    found = [Tokens(path).find_token(one.encode()) for one in (token, other)]
     assert [(one.name, one.scopes) for one in found] == [("reports", {"read"}), ("anna", {"read", "label"})]
     assert token not in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -32,8 +32,8 @@ def test_a_token_that_was_made_is_known_by_its_name_and_only_its_digest_is_kept(
 def test_what_is_no_token_is_not_known(path, presented):
     path.write_text(f"# who may ask\n\nreports read {DIGEST}\n")
     path.chmod(0o600)
-    assert Tokens(path).known(presented) is None
-    assert Tokens(path).known(b"secret").name == "reports"
+    assert Tokens(path).find_token(presented) is None
+    assert Tokens(path).find_token(b"secret").name == "reports"
 
 
 @pytest.mark.parametrize("last", [0, 1])
@@ -44,7 +44,7 @@ def test_every_digest_is_compared_in_constant_time_whichever_is_right(path, monk
     known = Tokens(path)
     monkeypatch.setattr(authentication.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
     presented = (b"one", b"two")[last]
-    assert known.known(presented).name == f"n{last}"
+    assert known.find_token(presented).name == f"n{last}"
     assert compared == [(bytes.fromhex(digest), sha256(presented).digest()) for digest in held]
 
 
@@ -62,30 +62,30 @@ def test_every_digest_is_compared_in_constant_time_whichever_is_right(path, monk
 def test_a_bad_line_is_refused_without_telling_what_might_be_a_token(path, text, told):
     path.write_text(text)
     with pytest.raises(InputError, match=told) as refused:
-        read(path)
+        read_tokens(path)
     assert "pj_" not in str(refused.value)
     assert DIGEST not in str(refused.value)
 
 
 def test_a_file_that_others_may_write_is_refused(path):
-    add(path, "reports", "read")
+    add_token(path, "reports", "read")
     path.chmod(0o620)
     with pytest.raises(InputError, match="chmod go-w"):
-        read(path)
+        read_tokens(path)
 
 
 def test_a_name_is_taken_once_and_an_impossible_one_is_refused(path):
-    add(path, "reports", "read")
+    add_token(path, "reports", "read")
     with pytest.raises(InputError, match="has a token named"):
-        add(path, "reports", "label")
+        add_token(path, "reports", "label")
     with pytest.raises(InputError, match="expected up to 64"):
-        add(path, "two words", "read")
+        add_token(path, "two words", "read")
 
 
 def test_a_token_can_be_added_to_an_emptied_file(path):
     path.touch(0o600)
-    token = add(path, "reports", "read").encode()
-    assert Tokens(path).known(token).name == "reports"
+    token = add_token(path, "reports", "read").encode()
+    assert Tokens(path).find_token(token).name == "reports"
 
 
 #: Tokens that edits may write into a file, and the lines that give them access.
@@ -167,23 +167,23 @@ def test_no_edit_leaves_access_to_a_token_that_is_not_in_the_file(path, changes)
         for change, *arguments in changes:
             change(path, *arguments)
             now += 1.0
-            accepted = {word for word in WORDS if known.known(word)}
+            accepted = {word for word in WORDS if known.find_token(word)}
             try:
-                assert {sha256(word).digest() for word in accepted} == {one.digest for one in read(path)} & {
-                    sha256(word).digest() for word in WORDS
-                }
+                assert {sha256(word).digest() for word in accepted} == {
+                    one.digest for one in read_tokens(path)
+                } & {sha256(word).digest() for word in WORDS}
             except InputError:
                 assert accepted == set()
 
 
 def test_the_log_tells_once_that_nobody_has_access_and_once_that_it_is_back(path, monkeypatch, caplog):
     monkeypatch.setattr(authentication, "EVERY", -1)
-    token = add(path, "reports", "read").encode()
+    token = add_token(path, "reports", "read").encode()
     known, content = Tokens(path), path.read_text()
     caplog.clear()
     for text in ("", "broken", content):
         path.write_text(text)
-        assert [known.known(token) is not None for _ in range(3)] == [text == content] * 3
+        assert [known.find_token(token) is not None for _ in range(3)] == [text == content] * 3
     told = [record.getMessage().removeprefix(f"{path}") for record in caplog.records]
     assert told == [
         ": holds no token; expected lines NAME SCOPES SHA256; nobody has access until this is mended",
@@ -194,7 +194,7 @@ def test_the_log_tells_once_that_nobody_has_access_and_once_that_it_is_back(path
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_this_machines_own_address_needs_no_tokens(host):
-    assert address(host, 8000, None)
+    assert resolve_address(host, 8000, None)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "fe80::1", "elsewhere.example"])
@@ -206,5 +206,5 @@ def test_an_address_that_others_reach_needs_tokens(host, monkeypatch):
 
     monkeypatch.setattr("serving.http.authentication.socket.getaddrinfo", resolved)
     with pytest.raises(InputError, match="perfjudge token NAME --tokens FILE"):
-        address(host, 8000, None)
-    assert address(host, 8000, "tokens")
+        resolve_address(host, 8000, None)
+    assert resolve_address(host, 8000, "tokens")

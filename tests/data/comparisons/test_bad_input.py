@@ -93,7 +93,7 @@ def told(error, path):
 
 def refused(path, kind="comparison-xml"):
     with pytest.raises(InputError) as caught:
-        formats.read(kind, [path])
+        formats.read_tables(kind, [path])
     assert "\n" not in str(caught.value)
     return told(caught.value, path)
 
@@ -102,7 +102,7 @@ def refused(path, kind="comparison-xml"):
 def test_a_document_of_no_use_is_refused(written, content, message):
     path = written(content)
     assert refused(path) == message
-    reading = formats.read("comparison-xml", [path], keep_going=True)
+    reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert told(reading.skipped[0], path) == message
     assert reading.tables.results.empty
 
@@ -111,7 +111,7 @@ def test_a_document_of_no_use_is_refused(written, content, message):
 def test_an_operation_of_no_use_is_refused_or_skipped(written, bad, message):
     path = written(document(bad, operation("ft")))
     assert refused(path) == message
-    reading = formats.read("comparison-xml", [path], keep_going=True)
+    reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert [told(error, path) for error in reading.skipped] == [message]
     assert reading.tables.comparisons["operation"].tolist() == ["ft"]
     assert set(reading.tables.results["operation"]) == {"ft"}
@@ -121,14 +121,14 @@ def test_an_operation_of_no_use_is_refused_or_skipped(written, bad, message):
 def test_an_operation_that_cannot_be_judged_is_refused_or_counted(written, bad, message):
     path = written(document(bad, operation("ft")))
     assert refused(path) == message
-    reading = formats.read("comparison-xml", [path], keep_going=True)
+    reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert [told(error, path) for error in reading.skipped] == [message]
     assert reading.tables.comparisons["operation"].tolist() == ["bt", "ft"]
 
 
 def test_what_stands_before_the_malformed_place_is_kept_when_told_to_keep_going(written):
     path = written(document(operation()).replace("</comparison_results>", "</x>"))
-    reading = formats.read("comparison-xml", [path], keep_going=True)
+    reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert reading.tables.comparisons["operation"].tolist() == ["bt"]
     assert "in.xml:2: is not well-formed XML" in str(reading.skipped[0])
 
@@ -137,7 +137,7 @@ def test_an_operation_that_stands_twice_is_refused_or_kept_once(written):
     path = written(document(operation(), operation()))
     message = f'{PLACE}: <comparison_result> appears twice in the report "r"'
     assert refused(path) == message
-    reading = formats.read("comparison-xml", [path], keep_going=True)
+    reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert [told(error, path) for error in reading.skipped] == [message]
     assert len(reading.tables.comparisons) == 1
 
@@ -150,7 +150,7 @@ def test_one_repetition_only_is_refused(tmp_path):
         )
         (tmp_path / f"{name}.xml").write_text(content)
     with pytest.raises(InputError) as caught:
-        formats.read("result-xml", [tmp_path])
+        formats.read_tables("result-xml", [tmp_path])
     message = 'b.xml:1 operation "mg": threads 2: the baseline has one repetition only'
     assert told(caught.value, tmp_path / "b.xml") == message
 
@@ -200,7 +200,9 @@ def test_an_element_has_100_attributes_at_most(written):
         return f"<comparison_results {further}>{operation()}</comparison_results>"
 
     told = f"in.xml:1: <comparison_results> has more than {MAX_ATTRIBUTES} attributes"
-    assert len(formats.read("comparison-xml", [written(figure(MAX_ATTRIBUTES))]).tables.comparisons) == 1
+    assert (
+        len(formats.read_tables("comparison-xml", [written(figure(MAX_ATTRIBUTES))]).tables.comparisons) == 1
+    )
     for refusing in (MAX_ATTRIBUTES + 1, 50_000):
         assert refused(written(figure(refusing))) == told
     declared = " ".join(f'xmlns:n{number}="urn:{number}"' for number in range(MAX_ATTRIBUTES + 1))
@@ -218,7 +220,7 @@ def test_other_encodings_comments_and_instructions_are_read(written, encoding):
     declared = {"utf-8-sig": "utf-8"}.get(encoding, encoding)
     before = f'<?xml version="1.0" encoding="{declared}"?>\r\n<?style x?><!-- <x> -->\r\n'
     content = before + document(operation("bé"))
-    reading = formats.read("comparison-xml", [written(content.encode(encoding))])
+    reading = formats.read_tables("comparison-xml", [written(content.encode(encoding))])
     assert reading.tables.comparisons["operation"].tolist() == ["bé"]
 
 
@@ -259,7 +261,11 @@ def test_json_too_large_to_hold_is_refused_before_it_is_read(tmp_path):
 def test_the_format_is_told_from_the_content(tmp_path, name, content, kind):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert formats.sniff(tmp_path) == kind if name != "in.txt" else formats.sniff(path) == kind
+    assert (
+        formats.recognise_format(tmp_path) == kind
+        if name != "in.txt"
+        else formats.recognise_format(path) == kind
+    )
 
 
 ROOTS = (
@@ -280,22 +286,22 @@ def test_content_in_no_known_format_is_refused(tmp_path, content, message):
     path = tmp_path / "in"
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        formats.sniff(path)
+        formats.recognise_format(path)
     assert told(caught.value, path) == message
 
 
 def test_a_directory_is_known_by_its_first_file_and_an_empty_one_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no data in a known format"):
-        formats.sniff(tmp_path)
+        formats.recognise_format(tmp_path)
     (tmp_path / "b.xml").write_text("<beaker_run_result/>")
-    assert formats.sniff(tmp_path) == "result-xml"
+    assert formats.recognise_format(tmp_path) == "result-xml"
     (tmp_path / "a.xml").write_text("<all><comparison_results/></all>")
-    assert formats.sniff(tmp_path) == "comparison-xml"
+    assert formats.recognise_format(tmp_path) == "comparison-xml"
 
 
 def test_tables_that_are_empty_or_cannot_be_read_are_refused_or_skipped(tmp_path):
-    ComparisonTables.of_rows([], [], []).write(tmp_path)
+    ComparisonTables.from_rows([], [], []).write(tmp_path)
     assert refused(tmp_path, "tables").endswith(f"{tmp_path.name}: holds no comparison")
     (tmp_path / "results.parquet").write_bytes(b"no parquet")
-    reading = formats.read("tables", [tmp_path], keep_going=True)
+    reading = formats.read_tables("tables", [tmp_path], keep_going=True)
     assert (len(reading.tables.comparisons), len(reading.skipped)) == (0, 1)

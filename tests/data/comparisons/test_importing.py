@@ -42,7 +42,7 @@ def small_pieces(monkeypatch):
 def test_many_pieces_make_the_same_tables_as_one(source, small_pieces, tmp_path):
     imported = import_tables("comparison-xml", [source], tmp_path / "out")
     assert (imported.results, imported.comparisons, imported.labels) == (50, 5, 5)
-    whole = formats.read("comparison-xml", [source]).tables
+    whole = formats.read_tables("comparison-xml", [source]).tables
     whole.write(tmp_path / "whole")
     for name in TABLES:
         read = [getattr(ComparisonTables.read(tmp_path / directory), name) for directory in ("out", "whole")]

@@ -32,7 +32,7 @@ def problem(content):
 
 
 def test_samples_keep_their_threads_sides_and_values():
-    sides = Sides.of(tables_of(request(configuration(2), configuration(4, [5], [6]))))
+    sides = Sides.from_tables(tables_of(request(configuration(2), configuration(4, [5], [6]))))
     assert sides.threads.tolist() == [2, 4]
     assert sides.sign.tolist() == [-1, -1]
     assert [sides.baseline_five[:, 2].tolist(), sides.target_five[:, 2].tolist()] == [[1.5, 5], [3.5, 6]]
@@ -70,7 +70,7 @@ def test_all_configurations_of_a_comparison_share_the_order_of_the_baseline():
 
 def test_a_summary_may_stand_for_samples_on_either_side():
     tables = tables_of(request({"threads": 2, "baseline": FIVE, "target": [2.0, 4.0]}))
-    sides = Sides.of(tables)
+    sides = Sides.from_tables(tables)
     assert sides.baseline_five.tolist() == [[1, 2, 3, 4, 5]]
     assert sides.target_five.tolist() == [[2, 2.5, 3, 3.5, 4]]
 
@@ -80,7 +80,7 @@ def test_comparisons_of_one_operation_share_no_samples():
     other = {**one, "comparison_id": "b", "configurations": [configuration(2, [5.0], [6.0])]}
     third = {**one, "comparison_id": "c", "machine": "unknown #2"}
     tables = tables_of({"comparisons": [one, other, third]})
-    sides = Sides.of(tables)
+    sides = Sides.from_tables(tables)
     assert sides.comparison.tolist() == [0, 1, 2]
     assert sides.baseline_five[:, 2].tolist() == [1.5, 5.0, 1.5]
     assert sides.history.lengths.tolist() == [1, 0, 1]
@@ -91,7 +91,7 @@ def test_files_of_a_directory_share_no_samples_either(tmp_path):
     for name, value in (("a", 1.0), ("b", 5.0)):
         content = request(configuration(2, [value] * 2, [value] * 2), comparison_id=name)
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    sides = Sides.of(formats.read("comparison-json", [tmp_path]).tables)
+    sides = Sides.from_tables(formats.read_tables("comparison-json", [tmp_path]).tables)
     assert sides.baseline_five[:, 2].tolist() == [1, 5]
 
 
@@ -165,7 +165,7 @@ def test_a_wrong_configuration_is_told_with_its_place(wrong, message):
 
 
 def test_finite_numbers_whose_sum_overflows_are_fine():
-    sides = Sides.of(tables_of(request(configuration(2, [1.7e308, 1.7e308], [1.0, 1.0]))))
+    sides = Sides.from_tables(tables_of(request(configuration(2, [1.7e308, 1.7e308], [1.0, 1.0]))))
     assert sides.baseline.values[:2].tolist() == [1.7e308, 1.7e308]
 
 
@@ -222,7 +222,7 @@ def test_later_versions_before_the_target_are_refused(tables):
 def test_an_unknown_status_is_refused(tables):
     labels = [{"comparison_id": "a", "status": "maybe"}]
     broken = ComparisonTables(
-        tables.results, tables.comparisons, ComparisonTables.of_rows([], [], labels).labels
+        tables.results, tables.comparisons, ComparisonTables.from_rows([], [], labels).labels
     )
     with pytest.raises(InputError, match='labels row 0: status="maybe" must be "pass" or "fail"'):
         broken.without_flaws(Problems())

@@ -1,7 +1,7 @@
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.labels.consensus import consensus
+from data.comparisons.labels.consensus import consensus_status
 from data.comparisons.stages import import_tables
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
@@ -31,9 +31,9 @@ def test_labels_beside_the_data_are_read_with_them(source, tmp_path):
         "r/nas/b,fail, ben ,,",
         "r/nas/b,,cleo,,not yet",
     )
-    labels = formats.read(formats.sniff(path), [path]).tables.labels
+    labels = formats.read_tables(formats.recognise_format(path), [path]).tables.labels
     assert labels["annotator"].fillna("").tolist() == ["", "anna", "anna", "ben"]
-    assert consensus(labels, "majority").to_dict() == {"r/nas/a": "fail", "r/nas/b": "fail"}
+    assert consensus_status(labels, "majority").to_dict() == {"r/nas/a": "fail", "r/nas/b": "fail"}
     import_tables("comparison-xml", [path], tmp_path / "out")
     again = ComparisonTables.read(tmp_path / "out").labels
     assert again.astype(object).equals(labels.astype(object))
@@ -51,8 +51,8 @@ def test_labels_beside_the_data_are_read_with_them(source, tmp_path):
 def test_a_wrong_row_is_told_in_one_line_or_skipped(source, row, message):
     path = source("r/nas/b,fail,anna,,", row)
     with pytest.raises(InputError) as caught:
-        formats.read("comparison-xml", [path])
+        formats.read_tables("comparison-xml", [path])
     assert str(caught.value) == f"{path / 'labels.csv'}:3: {message}"
-    reading = formats.read("comparison-xml", [path], keep_going=True)
+    reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert len(reading.tables.labels) == 2
     assert len(reading.skipped) == 1

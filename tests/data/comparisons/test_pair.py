@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data.comparisons.pair import Missing, paired
+from data.comparisons.pair import Missing, pair_results
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from tests.comparison_rows import result
@@ -16,7 +16,7 @@ def rows(operation, values, **changes):
 
 
 def run(*parts):
-    return ComparisonTables.of_rows([row for part in parts for row in part], [], []).results
+    return ComparisonTables.from_rows([row for part in parts for row in part], [], []).results
 
 
 def values(pair, order):
@@ -25,14 +25,14 @@ def values(pair, order):
 
 def refusal(before, after):
     with pytest.raises(InputError) as caught:
-        paired(before, after, NAMES)
+        pair_results(before, after, NAMES)
     return str(caught.value)
 
 
 def test_two_runs_are_compared_where_both_measured():
     before = run(rows("x", [1.0, 2.0]), rows("gone", [1.0]))
     after = run(rows("new", [1.0]), rows("x", [3.0, 4.0]))
-    both = paired(before, after)
+    both = pair_results(before, after)
     assert both.tables.comparisons["comparison_id"].tolist() == ["b/x/m"]
     assert (values(both, 0), values(both, 1)) == ([1.0, 2.0], [3.0, 4.0])
 
@@ -46,7 +46,7 @@ def test_two_runs_with_nothing_in_common_are_refused_and_told_why():
 
 
 def test_units_of_one_kind_become_the_baselines_and_the_answer_says_so():
-    both = paired(
+    both = pair_results(
         run(rows("x", [101.0])), run(rows("x", [101000.0, 99000.0], unit="us"), rows("y", [1.0])), NAMES
     )
     assert values(both, 1) == [101.0, 99.0]
@@ -57,18 +57,18 @@ def test_units_of_one_kind_become_the_baselines_and_the_answer_says_so():
 def test_units_of_one_operation_are_converted_within_a_file_too():
     before = run(rows("x", [1.0]), rows("x", [2000.0], unit="us", threads=2))
     after = run(rows("x", [0.003], unit="s"), rows("x", [0.004], unit="s", threads=2))
-    both = paired(before, after, NAMES)
+    both = pair_results(before, after, NAMES)
     assert (values(both, 0), values(both, 1)) == ([1.0, 2.0], [3.0, 4.0])
 
 
 def test_the_statistics_of_a_summary_are_converted_as_samples_are():
     before = run([row | {"stat": "median"} for row in rows("x", [5.0])])
     after = run([row | {"stat": "median"} for row in rows("x", [5.0], unit="s")])
-    assert values(paired(before, after), 1) == [5000.0]
+    assert values(pair_results(before, after), 1) == [5000.0]
 
 
 def test_another_spelling_of_a_unit_is_not_worth_a_note():
-    assert paired(run(rows("x", [1.0])), run(rows("x", [1.0], unit="msec"))).notes == ()
+    assert pair_results(run(rows("x", [1.0])), run(rows("x", [1.0], unit="msec"))).notes == ()
 
 
 def test_units_of_different_kinds_are_refused_with_file_operation_and_both_units():
@@ -81,13 +81,13 @@ def test_units_of_different_kinds_are_refused_with_file_operation_and_both_units
 def test_a_unit_that_one_file_does_not_say_is_taken_to_be_the_others_and_the_answer_says_so(unit, silent):
     runs = [run(rows("x", [1.0])), run(rows("x", [1.0]))]
     runs[silent] = runs[silent].assign(unit=unit).astype({"unit": "str"})
-    both = paired(*runs, NAMES)
+    both = pair_results(*runs, NAMES)
     assert both.notes == (f"{NAMES[silent]}: 1 operation in no unit, taken to be ms: b/x/m",)
     assert set(both.tables.results["unit"]) == {"ms"}
 
 
 def test_no_unit_on_both_sides_is_no_unit():
-    both = paired(run(rows("x", [1.0], unit="unknown")), run(rows("x", [1.0], unit="unknown")))
+    both = pair_results(run(rows("x", [1.0], unit="unknown")), run(rows("x", [1.0], unit="unknown")))
     assert (both.notes, set(both.tables.results["unit"])) == ((), {"unknown"})
 
 
@@ -105,7 +105,7 @@ def test_a_direction_that_is_none_is_refused():
 
 def test_directions_and_units_of_what_is_not_compared_do_not_matter():
     after = run(rows("x", [1.0]), rows("y", [1.0], better="higher", unit="MB/s"))
-    assert len(paired(run(rows("x", [1.0])), after).missing) == 1
+    assert len(pair_results(run(rows("x", [1.0])), after).missing) == 1
 
 
 def test_machines_operations_and_configurations_of_one_side_are_named_and_counted():
@@ -113,7 +113,7 @@ def test_machines_operations_and_configurations_of_one_side_are_named_and_counte
         rows("x", [1.0]), rows("x", [1.0], threads=8), rows("gone", [1.0]), rows("x", [1.0], machine="n")
     )
     after = run(rows("x", [1.0]), rows("x", [1.0], threads=2), rows("new", [1.0]), rows("newer", [1.0]))
-    both = paired(before, after, NAMES)
+    both = pair_results(before, after, NAMES)
     assert both.missing == (
         Missing("baseline", "n"),
         Missing("baseline", "m", "b", "gone"),
@@ -133,22 +133,22 @@ def test_machines_operations_and_configurations_of_one_side_are_named_and_counte
 
 def test_what_is_judged_are_the_configurations_that_both_have():
     before, after = run(rows("x", [1.0]), rows("x", [9.0], threads=8)), run(rows("x", [2.0]))
-    both = paired(before, after)
+    both = pair_results(before, after)
     assert (values(both, 0), values(both, 1)) == ([1.0], [2.0])
 
 
 def test_an_operation_without_a_common_configuration_stays_to_be_told_invalid():
-    both = paired(run(rows("x", [1.0])), run(rows("x", [2.0], threads=2)))
+    both = pair_results(run(rows("x", [1.0])), run(rows("x", [2.0], threads=2)))
     assert (values(both, 0), values(both, 1), len(both.missing)) == ([1.0], [2.0], 2)
 
 
 def test_only_the_first_of_many_are_named_and_all_are_counted():
     before = run(*(rows(f"x{number}", [1.0]) for number in range(13)))
-    (note,) = paired(before, run(rows("x0", [1.0]))).notes
+    (note,) = pair_results(before, run(rows("x0", [1.0]))).notes
     assert note.startswith("12 operations only in baseline: b/x1/m, b/x2/m, ")
     assert note.endswith("b/x10/m and 2 more")
 
 
 def test_operations_without_the_name_of_a_machine_are_of_an_unknown_one():
     nameless = run(rows("x", [1.0])).assign(machine=np.nan).astype({"machine": "str"})
-    assert paired(nameless, nameless).tables.comparisons["machine"].tolist() == ["unknown"]
+    assert pair_results(nameless, nameless).tables.comparisons["machine"].tolist() == ["unknown"]

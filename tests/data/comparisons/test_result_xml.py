@@ -35,7 +35,7 @@ def files(tmp_path):
 
 
 def read(paths, **options):
-    return formats.read("result-xml", paths, **options)
+    return formats.read_tables("result-xml", paths, **options)
 
 
 def problem(paths):
@@ -46,7 +46,7 @@ def problem(paths):
 
 def test_the_raw_and_the_aggregated_figure_have_the_same_five_numbers():
     tables = read([FIGURES / "figure_4_1.xml", FIGURES / "figure_4_2.xml"]).tables
-    sides = Sides.of(tables)
+    sides = Sides.from_tables(tables)
     assert sides.threads.tolist() == [2, 4]
     assert sides.baseline_five.tolist() == sides.target_five.tolist()
     assert sides.baseline_five[0].tolist() == [5376.1, 5407.4, 5411.4, 5499.3, 5560.4]
@@ -73,7 +73,7 @@ def test_every_version_is_compared_with_the_one_before(files):
     paths = files(*(run_xml(operation(results=[f"mops='{v}'"] * 2)) for v in (1, 2, 3)))
     tables = read(paths).tables
     assert tables.comparisons["comparison_id"].tolist() == ["v1/mg", "v2/mg"]
-    sides = Sides.of(tables)
+    sides = Sides.from_tables(tables)
     assert sides.baseline_five[:, 2].tolist() == [1, 2]
     assert sides.target_five[:, 2].tolist() == [2, 3]
     assert sides.history.lengths.tolist() == [0, 2]
@@ -192,7 +192,8 @@ def test_a_metric_that_is_no_time_is_assumed_to_be_better_higher_and_noted_once_
         )
         (tmp_path / f"{name}.xml").write_text(f"<beaker_run_result>{inner}</beaker_run_result>")
     silent, said = (
-        formats.read("result-xml", [tmp_path], measure=Measure(better=better)) for better in (None, "lower")
+        formats.read_tables("result-xml", [tmp_path], measure=Measure(better=better))
+        for better in (None, "lower")
     )
     assert silent.notes == tuple(
         f"{tmp_path / name} does not say which values are better; higher is assumed (--better says otherwise)"

@@ -10,7 +10,7 @@ from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.timelines import heats, rules
 from data.comparisons.timelines.runs import read_folder
-from data.comparisons.timelines.selection import chosen, measured
+from data.comparisons.timelines.selection import choose_runs, gather_measurements
 from data.errors import InputError
 from data.tables.problems import Problems
 from tests.data.comparisons.test_timeline_rules import ELEMENTS
@@ -55,8 +55,8 @@ def read(root, **options):
 def timelines(root, baseline=".*", targets=".*", start="", **options):
     path = root.parent / "rules.xml"
     path.write_text(ANY.format(baseline, targets, start))
-    (one,) = rules.read(path)
-    return chosen(read(root, **options).runs, one)
+    (one,) = rules.read_rule_sets(path)
+    return choose_runs(read(root, **options).runs, one)
 
 
 def test_the_baseline_is_the_newest_match_and_targets_begin_with_the_start(root):
@@ -107,13 +107,13 @@ def test_samples_and_summaries_stand_where_operation_threads_and_version_say(roo
         c=run("k-3", inside=given),
         d=run("k-4", 9),
     )
-    found = measured(timelines(folder)[0], Problems())
+    found = gather_measurements(timelines(folder)[0], Problems())
     assert [(one.benchmark, one.operation, one.threads) for one in found.operations] == [
         ("nas", "mg", (2,)),
         ("nas", "cg", (2,)),
     ]
     assert found.five[0, :, 2].tolist() == pytest.approx([2, np.nan, 3, 9], nan_ok=True)
-    assert found.counts.tolist() == [[3, 0, 0, 1], [0, 1, 0, 0]]
+    assert found.sample_counts.tolist() == [[3, 0, 0, 1], [0, 1, 0, 0]]
     assert found.values[found.edges[0, 0] : found.edges[0, 1]].tolist() == [3, 1, 2]
     assert found.five[0, 2].tolist() == [1, 2, 3, 4, 5]
 
@@ -123,7 +123,7 @@ def test_what_was_measured_again_of_a_version_counts_anew(root):
     folder = root(
         a=run("k-1", 5, 6, **times[0]), b=run("k-1", 1, **times[1]), c=run("k-2", 1, StartTime="2020-02-01")
     )
-    found = measured(timelines(folder)[0], Problems())
+    found = gather_measurements(timelines(folder)[0], Problems())
     assert found.values.tolist() == [5, 6, 1]
     assert "measured again" in found.notes[0]
 
@@ -134,9 +134,9 @@ def test_json_and_tables_are_results_too(root, tmp_path):
     configuration = {"threads": 2, "samples": [20, 21]}
     (folder / "k-2.json").write_text(json.dumps({"results": [result | {"configurations": [configuration]}]}))
     row = result | {"series_id": "s", "group": "g", "threads": 2, "order": 0, "version": "k-3", "value": 30.0}
-    ComparisonTables.of_rows([row, row | {"value": 31.0}]).write(folder / "tables")
+    ComparisonTables.from_rows([row, row | {"value": 31.0}]).write(folder / "tables")
     (one,) = timelines(folder)
-    found = measured(one, Problems())
+    found = gather_measurements(one, Problems())
     assert one.versions == ("k-1", "k-2", "k-3")
     assert found.values.tolist() == [10, 11, 20, 21, 30, 31]
 
@@ -207,7 +207,7 @@ def test_user_and_system_of_every_core_are_added(tmp_path):
         for time, own in zip(("23:59:59", "00:00:00"), loads, strict=True)
     ]
     path.write_text(json.dumps({"sysstat": {"hosts": [{"nodename": "m1", "statistics": statistics}]}}))
-    found = heats.read(path)
+    found = heats.read_heats(path)
     assert found.rows == ("0", "1")
     assert found.seconds.tolist() == [0, 1]
     assert found.values.tolist() == [[25, 100], [1, 3]]
@@ -216,18 +216,21 @@ def test_user_and_system_of_every_core_are_added(tmp_path):
 def test_csv_of_nodes_keeps_gaps_and_is_thinned(tmp_path):
     path = tmp_path / "result.nodes.csv"
     path.write_text("seconds,node0,node1\n" + "".join(f"{second},1,\n" for second in range(1_500)))
-    found = heats.read(path)
+    found = heats.read_heats(path)
     assert (found.what, found.rows, found.values.shape) == ("nodes", ("node0", "node1"), (2, 600))
     assert np.isnan(found.values[1]).all()
     path.write_text("seconds,node0\n0,1\n1,x\n")
     with pytest.raises(InputError, match=r'nodes\.csv:3: node0="x" is not a finite number'):
-        heats.read(path)
+        heats.read_heats(path)
 
 
 def test_samples_beside_a_result_are_those_with_its_name(tmp_path):
     for name in ("r.mpstat.json", "r.1.cores.csv", "r2.cores.csv", "r.csv"):
         (tmp_path / name).touch()
-    assert [path.name for path in heats.beside(tmp_path / "r.xml")] == ["r.1.cores.csv", "r.mpstat.json"]
+    assert [path.name for path in heats.heat_files_beside(tmp_path / "r.xml")] == [
+        "r.1.cores.csv",
+        "r.mpstat.json",
+    ]
 
 
 #: Numbers as they stand in files, the greatest and the wrong ones, too.
@@ -260,7 +263,7 @@ def test_any_bytes_are_samples_over_time_or_one_error(tmp_path_factory, content,
     path = tmp_path_factory.getbasetemp() / f"any {os.getpid()}{ending}"
     path.write_bytes(content)
     try:
-        found = heats.read(path)
+        found = heats.read_heats(path)
     except InputError:
         return
     assert found.values.shape == (len(found.rows), len(found.seconds))

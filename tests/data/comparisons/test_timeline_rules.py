@@ -16,7 +16,7 @@ def read(tmp_path):
     def of(text):
         path = tmp_path / "rules.xml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return rules.read(path)
+        return rules.read_rule_sets(path)
 
     return of
 
@@ -97,7 +97,7 @@ def test_any_bytes_are_rules_or_one_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.xml"
     path.write_bytes(content)
     try:
-        found = rules.read(path)
+        found = rules.read_rule_sets(path)
     except InputError:
         return
     assert all({"baseline", "target"} <= one.roles for one in found)

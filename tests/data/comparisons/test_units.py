@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from data.comparisons.units import factor, is_told
+from data.comparisons.units import conversion_factor, is_known_unit
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,10 @@ from data.comparisons.units import factor, is_told
     ],
 )
 def test_units_of_one_kind_have_a_factor_both_ways(given, wanted, expected):
-    assert (factor(given, wanted), factor(wanted, given)) == (expected, 1 / Fraction(expected))
+    assert (conversion_factor(given, wanted), conversion_factor(wanted, given)) == (
+        expected,
+        1 / Fraction(expected),
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,9 +60,9 @@ def test_units_of_one_kind_have_a_factor_both_ways(given, wanted, expected):
     ],
 )
 def test_units_of_different_kinds_and_those_that_mean_two_things_have_none(given, wanted):
-    assert factor(given, wanted) is factor(wanted, given) is None
+    assert conversion_factor(given, wanted) is conversion_factor(wanted, given) is None
 
 
 @pytest.mark.parametrize(("text", "expected"), [("ms", True), ("", False), ("unknown", False), (None, False)])
 def test_a_unit_may_not_be_told(text, expected):
-    assert is_told(text) is expected
+    assert is_known_unit(text) is expected

@@ -32,6 +32,6 @@ def small(tasks=(), pairs=(), samples=(), hosts=(), without=()):
     together = [beside(task, other, 4.5) for task in TASKS for other in TASKS]
     sampled = [sample("copy", end) for end in (0.2, 0.4, 0.6)]
     sampled += [sample("sort", end, "pipe", "corun") for end in (0.2, 0.4, 0.6)]
-    return CorunTables.of_rows(
+    return CorunTables.from_rows(
         [*alone, *tasks], [*together, *pairs], [*sampled, *samples], [{"machine": "m"}, *hosts]
     )

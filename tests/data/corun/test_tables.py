@@ -9,7 +9,7 @@ import pytest
 from data.corun import formats as corun_formats
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
-from data.corun.validity import CorunDecisions, decide, of_engines
+from data.corun.validity import CorunDecisions, decide_validity, select_engines
 from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import import_sources
@@ -85,7 +85,7 @@ def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(furthe
 
 def test_what_a_source_may_leave_out_is_filled_and_three_side_by_side_come_through_a_file(tmp_path):
     pairs = [beside("copy", "sort"), beside("copy", "sort", repetition=2, corunner_2="pipe")]
-    CorunTables.of_rows([solo("copy")], pairs).write(tmp_path)
+    CorunTables.from_rows([solo("copy")], pairs).write(tmp_path)
     for name in ("samples", "hosts"):
         (tmp_path / f"{name}.parquet").unlink()
     pd.read_parquet(tmp_path / "tasks.parquet").drop(columns="family").to_parquet(tmp_path / "tasks.parquet")
@@ -94,7 +94,7 @@ def test_what_a_source_may_leave_out_is_filled_and_three_side_by_side_come_throu
     assert tables.hosts.to_dict("records") == [{"machine": "m", "device": "m", "engine": "", "note": ""}]
     assert tables.samples.empty
     assert tables.events == ["faults", "switches"]
-    assert tables.corunners == ["corunner_1", "corunner_2"]
+    assert tables.corunner_fields == ["corunner_1", "corunner_2"]
     assert tables.pairs["corunner_2"].isna().tolist() == [True, False]
 
 
@@ -114,10 +114,10 @@ def test_a_count_that_perf_has_not_is_missing_and_any_other_text_is_refused(tmp_
 
 
 def test_tables_of_several_sources_lie_side_by_side():
-    other = CorunTables.of_rows(
+    other = CorunTables.from_rows(
         [solo("copy", machine="n", cycles=5.0)], [beside("copy", "copy", machine="n")]
     )
-    joined = CorunTables.joined([small(), other])
+    joined = CorunTables.join_tables([small(), other])
     assert joined.tasks["cycles"].isna().tolist() == [True, True, True, False]
     assert joined.hosts["machine"].tolist() == ["m", "n"]
     assert len(joined.pairs) == 10
@@ -129,13 +129,13 @@ def reasons(table, column):
 
 
 def test_everything_is_kept_where_nothing_is_wrong(tmp_path):
-    decisions = decide(small(), 0.2)
+    decisions = decide_validity(small(), 0.2)
     for name in ("events", "tasks", "pairs", "samples"):
         assert getattr(decisions, name)["kept"].all()
     assert (decisions.pairs["flag"] == "").all()
     assert decisions.warnings.empty
     decisions.write(tmp_path)
-    left = CorunDecisions.read(tmp_path).kept(small())
+    left = CorunDecisions.read(tmp_path).select_kept(small())
     for name in ("tasks", "pairs", "hosts"):
         pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
     assert len(left.samples) == 6
@@ -144,7 +144,7 @@ def test_everything_is_kept_where_nothing_is_wrong(tmp_path):
 def test_a_task_without_solo_run_takes_its_co_runs_along():
     further = [beside("copy", "lost"), beside("copy", "sort", repetition=2, corunner_2="lost")]
     further += [beside("copy", "sort", repetition=repetition) for repetition in (3, 4)]
-    decisions = decide(small([solo("pipe", machine="n")], further, without=["pipe"]), 0.2)
+    decisions = decide_validity(small([solo("pipe", machine="n")], further, without=["pipe"]), 0.2)
     pipe, lost = ('co-runner "pipe"', 'co-runner "lost"')
     assert {
         key: reason.removeprefix("the ").removesuffix(" has no solo run on this machine to learn from")
@@ -158,12 +158,15 @@ def test_a_task_without_solo_run_takes_its_co_runs_along():
         ("copy", "lost"): lost,
         ("copy", "lost+sort"): lost,
     }
-    assert decisions.kept(small([solo("pipe", machine="n")], further, without=["pipe"])).pairs.shape[0] == 6
+    assert (
+        decisions.select_kept(small([solo("pipe", machine="n")], further, without=["pipe"])).pairs.shape[0]
+        == 6
+    )
 
 
 def test_an_event_that_is_often_missing_goes_and_then_a_run_that_lacks_others():
     rows = [solo("copy", repetition=2, cycles=4.0, faults=np.nan, ghosts=0.0)]
-    decisions = decide(small(rows), 0.3)
+    decisions = decide_validity(small(rows), 0.3)
     assert reasons(decisions.events, "event") == {
         "cycles": "was counted in 1 of 4 solo runs",
         "ghosts": "was counted in 1 of 4 solo runs",
@@ -171,7 +174,7 @@ def test_an_event_that_is_often_missing_goes_and_then_a_run_that_lacks_others():
     assert reasons(decisions.tasks, ["task", "repetition"]) == {
         ("copy", 2): 'lacks 50% of the events, such as "faults"'
     }
-    left = decisions.kept(small(rows))
+    left = decisions.select_kept(small(rows))
     assert left.events == ["faults", "switches"]
     assert len(left.tasks) == 3
 
@@ -179,12 +182,14 @@ def test_an_event_that_is_often_missing_goes_and_then_a_run_that_lacks_others():
 def test_an_event_that_never_happens_is_left_out():
     tables = small()
     tables.tasks["alignment-faults"] = 0.0
-    decisions = decide(tables, 0.2)
+    decisions = decide_validity(tables, 0.2)
     assert reasons(decisions.events, "event") == {"alignment-faults": "has the same count 0 in all solo runs"}
 
 
 def test_a_task_that_is_faster_beside_another_is_kept_and_flagged():
-    decisions = decide(small(pairs=[beside("pipe", "sort", 3.6, 2), beside("pipe", "sort", 3.95, 3)]), 0.2)
+    decisions = decide_validity(
+        small(pairs=[beside("pipe", "sort", 3.6, 2), beside("pipe", "sort", 3.95, 3)]), 0.2
+    )
     assert decisions.pairs["kept"].all()
     assert decisions.pairs["flag"].tolist()[-2:] == ["0.90 of its solo time", ""]
     assert decisions.warnings["warning"].tolist() == [FASTER]
@@ -192,7 +197,7 @@ def test_a_task_that_is_faster_beside_another_is_kept_and_flagged():
 
 def test_repeated_solo_runs_say_how_much_faster_is_noise():
     shaky = [solo("copy", 2.0 * (1 + change), number) for number, change in ((2, 0.1), (3, -0.1))]
-    decisions = decide(small(shaky, [beside("pipe", "sort", 3.6, 2)]), 0.2)
+    decisions = decide_validity(small(shaky, [beside("pipe", "sort", 3.6, 2)]), 0.2)
     assert decisions.warnings.empty
 
 
@@ -200,31 +205,31 @@ def test_samples_with_a_gap_and_samples_of_no_run_are_left_out_and_a_late_tick_i
     gap = [sample("sort", end) for end in (0.2, 0.4, 1.2)]
     late = [sample("pipe", end) for end in (0.2, 0.6, 0.8)]
     lost = [sample("copy", end, "sort", "corun", 7) for end in (0.2, 0.4)]
-    decisions = decide(small(samples=[*gap, *late, *lost]), 0.2)
+    decisions = decide_validity(small(samples=[*gap, *late, *lost]), 0.2)
     assert reasons(decisions.samples, ["task", "corunners", "repetition"]) == {
         ("sort", "", 1): "has a gap of 0.8 s before 1.2 s, where intervals last 0.2 s",
         ("copy", "sort", 7): "belong to no run",
     }
-    left = decisions.kept(small(samples=[*gap, *late, *lost])).samples
+    left = decisions.select_kept(small(samples=[*gap, *late, *lost])).samples
     assert sorted(set(left["task"])) == ["copy", "pipe", "sort"]
     other_way = [sample("copy", 0.2, "sort+pipe", "corun", 2)]
     three = [beside("copy", "sort", repetition=2, corunner_2="pipe")]
-    assert decide(small(pairs=three, samples=other_way), 0.2).samples["kept"].all()
+    assert decide_validity(small(pairs=three, samples=other_way), 0.2).samples["kept"].all()
     swapped = [sample("copy", 0.2, "pipe+sort", "corun", 2)]
-    assert decide(small(pairs=three, samples=swapped), 0.2).samples["kept"].all()
+    assert decide_validity(small(pairs=three, samples=swapped), 0.2).samples["kept"].all()
     assert set(left.loc[left["task"] == "sort", "phase"]) == {"corun"}
 
 
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        (CorunTables.of_rows([solo("copy")], [beside("copy", "pipe")]), CONSTANT),
-        (CorunTables.of_rows([solo("copy"), solo("sort", 3.0)], [beside("copy", "pipe")]), UNUSED),
+        (CorunTables.from_rows([solo("copy")], [beside("copy", "pipe")]), CONSTANT),
+        (CorunTables.from_rows([solo("copy"), solo("sort", 3.0)], [beside("copy", "pipe")]), UNUSED),
     ],
 )
 def test_too_little_to_learn_from_is_told(tables, message):
     with pytest.raises(InputError) as error:
-        decide(tables, 0.2)
+        decide_validity(tables, 0.2)
     assert str(error.value) == message
 
 
@@ -256,7 +261,7 @@ def pitot_archives(directory, **changes):
 
 def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
     pitot_archives(tmp_path)
-    tables = pitot.read(tmp_path)
+    tables = pitot.read_tables(tmp_path)
     assert tables.tasks.to_dict("records")[0] == {
         "task": "vision/sift_l", "family": "vision/sift", "machine": "iwasm-a:hc-10", "solo_seconds": 1.0,
         "repetition": 1, "op_x04": 1000.0, "op_x05": 0.0, "op_x0C": 7.0,
@@ -287,7 +292,7 @@ def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
 def test_a_wrong_archive_is_told_in_one_line(tmp_path, changes, message):
     pitot_archives(tmp_path, **changes)
     with pytest.raises(InputError) as error:
-        pitot.read(tmp_path)
+        pitot.read_tables(tmp_path)
     assert str(error.value).startswith(f"{tmp_path}/{message}")
 
 
@@ -304,7 +309,7 @@ def campaign(directory, pairs="600.a_s 605.b_s 0.9 0.8 0.5 0.8\n", curve="0 10.0
 def test_campaigns_of_spec_corun_become_machines_of_one_device(tmp_path):
     for name in ("ondemand", "conservative"):
         campaign(tmp_path / name)
-    tables = spec_corun.read(tmp_path)
+    tables = spec_corun.read_tables(tmp_path)
     assert tables.hosts[["machine", "device"]].to_numpy().tolist() == [
         ["conservative", "spec-corun"], ["ondemand", "spec-corun"],
     ]  # fmt: skip
@@ -335,18 +340,18 @@ def test_campaigns_of_spec_corun_become_machines_of_one_device(tmp_path):
 def test_a_wrong_campaign_is_told_in_one_line(tmp_path, wrong, message):
     campaign(tmp_path / "c", **wrong)
     with pytest.raises(InputError) as error:
-        spec_corun.read(tmp_path / "c")
+        spec_corun.read_tables(tmp_path / "c")
     assert str(error.value) == f"{tmp_path}/c/{message}"
 
 
 @pytest.mark.parametrize(("name", "least"), [("pitot", 20_000), ("spec-corun", 100)])
 def test_the_public_sets_can_be_learned_from(shared_data, name, least):
     tables = corun_formats.read(name, [shared_data / name]).tables
-    decisions = decide(tables, 0.2)
+    decisions = decide_validity(tables, 0.2)
     assert decisions.pairs["kept"].sum() > least
     assert decisions.events["kept"].sum() > 20
     alone = tables.tasks.set_index(["machine", "task"])["solo_seconds"]
-    kept = decisions.kept(tables).pairs
+    kept = decisions.select_kept(tables).pairs
     impacts = (
         kept["corun_seconds"].to_numpy() / alone.loc[list(zip(kept["machine"], kept["task"], strict=True))]
     )
@@ -381,7 +386,7 @@ def test_co_runs_of_other_engines_are_left_out_and_an_unknown_engine_is_refused(
     tables = small()
     hosts = pd.DataFrame({"machine": ["m"], "device": ["d"], "engine": ["jit"], "note": [""]})
     of_one = replace(tables, hosts=hosts)
-    assert len(of_engines(of_one, ["jit"]).pairs) == len(tables.pairs)
-    assert of_engines(replace(of_one, pairs=tables.pairs.assign(machine="n")), ["jit"]).pairs.empty
+    assert len(select_engines(of_one, ["jit"]).pairs) == len(tables.pairs)
+    assert select_engines(replace(of_one, pairs=tables.pairs.assign(machine="n")), ["jit"]).pairs.empty
     with pytest.raises(InputError, match='no machine has the engine "aot"; there are jit'):
-        of_engines(of_one, ["aot"])
+        select_engines(of_one, ["aot"])

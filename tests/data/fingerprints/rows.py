@@ -34,6 +34,6 @@ def small(machines=(), applications=(), hosts=(), without=()):
         if (machine, stressor) not in without
     ]
     values = [measured(machine, float(number)) for number, machine in enumerate(MACHINES, 1)]
-    return FingerprintTables.of_rows(
+    return FingerprintTables.from_rows(
         [*rates, *machines], [*values, *applications], [*map(host, MACHINES), *hosts]
     )

@@ -8,10 +8,10 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints.collect import load
+from data.fingerprints.collect import load_suite
 from data.fingerprints.formats import quiho, sparecores
 from data.fingerprints.tables import CATEGORIES, FingerprintTables
-from data.fingerprints.validity import FingerprintDecisions, decide
+from data.fingerprints.validity import FingerprintDecisions, decide_validity
 from data.tables.problems import Problems
 from tests.data.fingerprints.rows import MACHINES, STRESSORS, host, measured, rate, small
 
@@ -88,7 +88,7 @@ def reasons(table):
 
 
 def test_everything_is_kept_where_nothing_is_wrong():
-    decisions = decide(small(), 0.2)
+    decisions = decide_validity(small(), 0.2)
     assert reasons(decisions.machines) == reasons(decisions.stressors) == {}
     assert decisions.applications["kept"].tolist() == [True]
     assert decisions.imputed.empty
@@ -97,7 +97,7 @@ def test_everything_is_kept_where_nothing_is_wrong():
 
 def test_a_machine_with_half_a_fingerprint_goes_and_a_small_gap_is_left_to_the_model():
     few = [rate("e", "cpu", 5.0)]
-    decisions = decide(small(few, hosts=[host("e")], without=[("a", "nop")]), 0.4)
+    decisions = decide_validity(small(few, hosts=[host("e")], without=[("a", "nop")]), 0.4)
     assert reasons(decisions.machines) == {"e": 'lacks 67% of the fingerprint, such as the stressor "cache"'}
     assert decisions.imputed.to_dict("records") == [
         {"machine": "a", "repetition": 1, "stressor": "nop", "threads": 1}
@@ -105,7 +105,7 @@ def test_a_machine_with_half_a_fingerprint_goes_and_a_small_gap_is_left_to_the_m
 
 
 def test_a_run_that_was_cut_short_goes_and_its_machine_stays():
-    decisions = decide(small([rate("a", "cpu", 5.0, repetition=2)]), 0.5)
+    decisions = decide_validity(small([rate("a", "cpu", 5.0, repetition=2)]), 0.5)
     assert decisions.runs[~decisions.runs["kept"]].to_dict("records") == [
         {"machine": "a", "repetition": 2, "kept": False,
          "reason": 'lacks 67% of the fingerprint, such as the stressor "cache"'}
@@ -116,7 +116,7 @@ def test_a_run_that_was_cut_short_goes_and_its_machine_stays():
 
 def test_stressors_that_most_machines_lack_and_those_that_never_vary_go():
     same = [rate(machine, "null", 7.0) for machine in MACHINES]
-    decisions = decide(small([*same, rate("a", "vm", 3.0), rate("b", "vm", np.nan)]), 0.2)
+    decisions = decide_validity(small([*same, rate("a", "vm", 3.0), rate("b", "vm", np.nan)]), 0.2)
     assert reasons(decisions.stressors) == {
         "null": "has the same rate on all machines",
         "vm": "has a rate in 1 of 4 runs, on 1 of 4 machines",
@@ -127,19 +127,19 @@ def test_stressors_that_most_machines_lack_and_those_that_never_vary_go():
 def test_a_machine_measured_often_counts_once():
     often = [rate("d", name, 3.0, repetition=n) for n in range(1, 30) for name in ("vm", *STRESSORS)]
     tables = small(often, without=[("d", name) for name in STRESSORS])
-    decisions = decide(tables, 0.2)
+    decisions = decide_validity(tables, 0.2)
     assert reasons(decisions.stressors) == {"vm": "has a rate in 29 of 32 runs, on 1 of 4 machines"}
     assert decisions.runs["kept"].all()
 
 
 def test_threads_tell_two_columns_of_one_stressor_apart():
-    decisions = decide(small([rate("a", "cpu", 9.0, threads=0)]), 0.2)
+    decisions = decide_validity(small([rate("a", "cpu", 9.0, threads=0)]), 0.2)
     out = decisions.stressors[~decisions.stressors["kept"]]
     assert out[["stressor", "threads"]].to_numpy().tolist() == [["cpu", 0]]
 
 
 def test_an_application_on_machines_without_fingerprint_is_named_with_them():
-    decisions = decide(small(applications=[measured("x", 4.0), measured("y", 4.0, "comd")]), 0.2)
+    decisions = decide_validity(small(applications=[measured("x", 4.0), measured("y", 4.0, "comd")]), 0.2)
     assert reasons(decisions.machines) == {
         "x": "has no fingerprint, only zlog",
         "y": "has no fingerprint, only comd",
@@ -154,7 +154,7 @@ def test_an_application_without_variety_or_mostly_below_its_clock_goes():
     fast = [
         measured(machine, value, "fast") for machine, value in zip(MACHINES, (1, 2, 3, np.nan), strict=True)
     ]
-    assert reasons(decide(small(applications=[*constant, *fast]), 0.2).applications) == {
+    assert reasons(decide_validity(small(applications=[*constant, *fast]), 0.2).applications) == {
         "fast": "has no value in 1 of 4 measurements",
         "sleep": "has the same value 2 everywhere",
     }
@@ -166,26 +166,28 @@ def test_two_machines_are_too_few():
         two.machines[two.machines["machine"].isin(["a", "b"])], two.applications, two.hosts
     )
     with pytest.raises(InputError, match="machines: 2 of 2 machines have a fingerprint to learn from"):
-        decide(two, 0.2)
+        decide_validity(two, 0.2)
 
 
 def test_stressors_that_are_the_same_everywhere_leave_nothing():
-    same = FingerprintTables.of_rows(
+    same = FingerprintTables.from_rows(
         [rate(machine, "cpu", 1.0) for machine in MACHINES], [], list(map(host, MACHINES))
     )
     with pytest.raises(InputError, match="no stressor has rates on enough machines that differ"):
-        decide(same, 0.2)
+        decide_validity(same, 0.2)
 
 
 def test_without_any_application_there_is_nothing_to_learn():
     tables = small()
     with pytest.raises(InputError, match="applications: none is measured"):
-        decide(FingerprintTables(tables.machines, tables.applications[:0], tables.hosts), 0.2)
+        decide_validity(FingerprintTables(tables.machines, tables.applications[:0], tables.hosts), 0.2)
 
 
 def test_mixed_versions_of_stress_ng_are_a_warning_with_their_counts():
     newer = [rate("e", stressor, 5.0) for stressor in STRESSORS]
-    (warning,) = decide(small(newer, hosts=[host("e", stress_ng="0.18.04")]), 0.2).warnings["warning"]
+    (warning,) = decide_validity(small(newer, hosts=[host("e", stress_ng="0.18.04")]), 0.2).warnings[
+        "warning"
+    ]
     assert warning == (
         "the rates come from several versions of stress-ng, which need not be comparable:"
         " 0.15.06 (4 machines), 0.18.04 (1 machines)"
@@ -196,7 +198,7 @@ def test_values_far_apart_in_one_application_are_a_warning_with_the_gap():
     table = small(
         [rate("e", stressor, 5.0) for stressor in STRESSORS], [measured("e", 90_000.0)], [host("e")]
     )
-    (warning,) = decide(table, 0.2).warnings["warning"]
+    (warning,) = decide_validity(table, 0.2).warnings["warning"]
     highest = table.applications["value"].nlargest(2).iloc[1]
     assert warning == (
         f'application "zlog" has no value between {highest:g} and 90000: are these of one unit?'
@@ -205,8 +207,8 @@ def test_values_far_apart_in_one_application_are_a_warning_with_the_gap():
 
 def test_decisions_come_back_from_disk_and_keep_only_what_is_kept(tmp_path):
     tables = small([rate("a", "vm", 3.0)], [measured("x", 4.0), measured("a", 1.0, "comd")])
-    decide(tables, 0.2).write(tmp_path)
-    kept = FingerprintDecisions.read(tmp_path).kept(tables)
+    decide_validity(tables, 0.2).write(tmp_path)
+    kept = FingerprintDecisions.read(tmp_path).select_kept(tables)
     pd.testing.assert_frame_equal(kept.machines, small().machines)
     pd.testing.assert_frame_equal(kept.applications, small().applications)
     assert kept.hosts["machine"].tolist() == list(MACHINES)
@@ -313,7 +315,7 @@ def paper(tmp_path):
 
 
 def test_the_paper_s_repetitions_count_through_its_campaigns_so_that_each_run_has_its_own(paper):
-    tables = quiho.read(paper)
+    tables = quiho.read_tables(paper)
     rates = tables.machines.set_index(["stressor", "repetition"])["bogo_ops_per_second"]
     assert rates.drop("oom-pipe").to_dict() == {
         ("cpu", 3): 230.0, ("cpu", 1): 220.0, ("cpu", 2): 221.0, ("null", 2): 70.0,
@@ -342,16 +344,16 @@ def test_the_paper_s_repetitions_count_through_its_campaigns_so_that_each_run_ha
 def test_the_paper_s_data_that_is_wrong_is_told_with_its_line(paper, change, message):
     (paper / "results.csv").write_text(RESULTS.replace(*change))
     with pytest.raises(InputError) as error:
-        quiho.read(paper)
+        quiho.read_tables(paper)
     assert message in str(error.value)
 
 
 def test_nodes_of_one_site_are_held_out_together_and_laboratory_machines_apart():
     same = {"d430.quiho.Schedock.emulab.net", "pc3000.quiho2.Schedock.emulab.net"}
-    assert len(set(map(quiho.processor, same))) == 1
-    assert quiho.processor("issdm-0") == quiho.processor("issdm-41")
+    assert len(set(map(quiho.processor_name, same))) == 1
+    assert quiho.processor_name("issdm-0") == quiho.processor_name("issdm-41")
     apart = {"scruffy.soe.ucsc.edu", "dwill.soe.ucsc.edu", "x1.quiho.p.somewhere.example.org", "lab7"}
-    assert len(set(map(quiho.processor, apart))) == 4
+    assert len(set(map(quiho.processor_name, apart))) == 4
 
 
 def test_the_paper_s_own_data_joins_every_application_with_a_run(shared_data):
@@ -364,28 +366,28 @@ def test_the_paper_s_own_data_joins_every_application_with_a_run(shared_data):
     assert {"hpccg", "ssca", "scikit-learn", "redis-set", "redis-get", "zlog"} <= set(
         tables.applications["application"]
     )
-    decisions = decide(tables, 0.2)
+    decisions = decide_validity(tables, 0.2)
     assert set(reasons(decisions.stressors)) == {"oom-pipe", "stack"}
     assert decisions.machines["kept"].all()
 
 
 def test_spare_cores_has_both_numbers_of_threads_and_one_latency(shared_data):
-    tables = sparecores.read(shared_data / "sparecores")
+    tables = sparecores.read_tables(shared_data / "sparecores")
     assert set(tables.machines["threads"]) == {0, 1}
     assert tables.machines["machine"].nunique() == len(tables.hosts) == 1216
     lower = tables.applications[tables.applications["better"] == "lower"]
     assert set(lower["application"]) == {"passmark:ME_LATENCY"}
-    assert decide(tables.without_flaws(Problems()), 0.2).machines["kept"].all()
+    assert decide_validity(tables.without_flaws(Problems()), 0.2).machines["kept"].all()
 
 
 def test_the_shipped_fingerprints_are_of_machines_that_constraints_made():
     tables = fingerprint_formats.read("tables", [SHIPPED]).tables
-    suite = load(SUITES / "constrained.yaml")
+    suite = load_suite(SUITES / "constrained.yaml")
     assert set(tables.hosts["machine"]) == {one.name for one in suite.constraints}
     assert tables.hosts["cpu"].nunique() == len({one.kind for one in suite.constraints}) >= 12
     assert tables.hosts["source"].str.endswith("under constraints").all()
     assert set(tables.applications["application"]) == {one.name for one in suite.programs}
-    decisions = decide(tables.without_flaws(Problems()), 0.2)
+    decisions = decide_validity(tables.without_flaws(Problems()), 0.2)
     assert decisions.machines["kept"].all()
     assert decisions.applications["kept"].all()
 

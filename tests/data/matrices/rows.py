@@ -24,4 +24,4 @@ def pair(name):
 def small(*further, metrics=None, without=()):
     """Two pairs of three runs a side; further rows, which take the place of those of the same name."""
     rows = {row["run_id"]: row for row in (*pair("sort 1"), *pair("pipe 1"), *further)}
-    return MatrixTables.of_rows([row for name, row in rows.items() if name not in without], None, metrics)
+    return MatrixTables.from_rows([row for name, row in rows.items() if name not in without], None, metrics)

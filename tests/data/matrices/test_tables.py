@@ -15,10 +15,10 @@ from data.matrices.formats import dbsherlock, petshop
 from data.matrices.limits import MOST_METRICS
 from data.matrices.suite import INVALID_KINDS
 from data.matrices.tables import Choice, MatrixTables
-from data.matrices.validity import MatrixDecisions, decide, first_broken
+from data.matrices.validity import MatrixDecisions, decide_validity, first_broken
 from serving.answering import import_sources
 from tests.data.matrices.rows import pair, run, small
-from training.matrices.judging import matched
+from training.matrices.judging import match_metrics
 
 PUBLIC = Path(__file__).parents[4] / "shared/data"
 SHIPPED = Path(__file__).parents[3] / "data/raw/matrices"
@@ -49,7 +49,7 @@ FLAWS = {
 def test_a_flaw_is_told_in_one_line_and_left_out_on_request(change, message, tmp_path):
     others = small(without=(SORT,)).runs
     flawed = pd.DataFrame([run("sort 1", "target", 1) | change])
-    tables = MatrixTables.of_rows(pd.concat([flawed, others], ignore_index=True))
+    tables = MatrixTables.from_rows(pd.concat([flawed, others], ignore_index=True))
     with pytest.raises(InputError) as error:
         read(tables, tmp_path)
     assert str(error.value) == message
@@ -97,7 +97,7 @@ def test_too_many_columns_and_a_file_cut_short_are_told_before_they_are_read(tmp
 def test_the_row_that_is_told_is_that_of_the_file(tmp_path):
     rows = small().runs
     rows.loc[1, "run_id"], rows.loc[4, "pair_id"] = "", ""
-    kept = read(MatrixTables.of_rows(rows), tmp_path, keep_going=True)
+    kept = read(MatrixTables.from_rows(rows), tmp_path, keep_going=True)
     assert [str(skipped) for skipped in kept.skipped] == [
         "runs row 1: has no run_id", f'run "{rows["run_id"][4]}": has no pair_id',
     ]  # fmt: skip
@@ -108,7 +108,7 @@ def test_flags_of_another_type_are_told_by_name_and_nobody_who_judges_looks_at_t
     small().runs.astype({"valid": object}).assign(valid="yes").to_parquet(path)
     with pytest.raises(InputError, match=r'runs.parquet row 0: valid="yes" is not true or false$'):
         matrix_formats.read("tables", [path])
-    assert matrix_formats.read_asked("tables", path).tables.runs["valid"].isna().all()
+    assert matrix_formats.read_for_judging("tables", path).tables.runs["valid"].isna().all()
 
 
 def test_units_stand_in_a_file_beside_runs_in_one_file(tmp_path):
@@ -126,7 +126,7 @@ def test_a_line_names_a_few_of_thousands(tmp_path):
     with pytest.raises(InputError, match=r"lacks the column 'run_id'; found m0, .*, m7 and 2992 more$"):
         MatrixTables.read(path)
     groups = [row | {"group": f"g{number}"} for number in range(30) for row in pair(f"new {number}")]
-    notes = matched(small(*groups), small().metrics, {"sorting", "pipes"}, 0.5).notes
+    notes = match_metrics(small(*groups), small().metrics, {"sorting", "pipes"}, 0.5).notes
     assert (len(notes), notes[-1]) == (6, "... and 25 more are unknown groups")
 
 
@@ -157,11 +157,11 @@ METRICS = [
 def test_what_is_impossible_makes_a_run_invalid_by_a_rule_and_the_others_are_kept(values, rule, reason):
     rows = [row | {"summary_cpu": 50.0} for row in (*pair("sort 1"), *pair("pipe 1"))]
     tables = small(*rows, rows[3] | values, metrics=METRICS)
-    decided = decide(tables, 0.5)
+    decided = decide_validity(tables, 0.5)
     out = decided.runs[~decided.runs["kept"]]
     assert out[["run_id", "rule", "reason"]].to_numpy().tolist() == [[SORT, rule, reason]]
     assert decided.pairs["kept"].all()
-    assert len(decided.kept(tables).runs) == 11
+    assert len(decided.select_kept(tables).runs) == 11
 
 
 def broken_rules(tables, missing):
@@ -172,15 +172,15 @@ def broken_rules(tables, missing):
 def test_runs_of_pairs_in_which_nobody_measured_the_time_are_valid():
     never = small(*(row | {"summary_elapsed": np.nan} for row in pair("sort 1")))
     assert not any(broken_rules(never, 0.5))
-    untimed = MatrixTables.of_rows(small().runs.drop(columns=["summary_elapsed", "summary_transactions"]))
-    assert decide(untimed, 0.5).runs["kept"].all()
+    untimed = MatrixTables.from_rows(small().runs.drop(columns=["summary_elapsed", "summary_transactions"]))
+    assert decide_validity(untimed, 0.5).runs["kept"].all()
 
 
 def test_who_asks_a_model_counts_what_a_run_lacks_against_all_its_raw_metrics():
     nothing = [row | {"faults": np.nan, "switches": np.nan} for row in pair("sort 1")]
     for others in ([], [row | {"faults": np.nan, "switches": np.nan} for row in pair("pipe 1")[:4]]):
         tables = small(*nothing, *others)
-        _, reasons = first_broken(tables, 0.5, tables.raw, [])
+        _, reasons = first_broken(tables, 0.5, tables.raw_metrics, [])
         sorts = tables.runs["run_id"].str.startswith("sort")
         assert set(pd.Series(reasons)[sorts]) == {"lacks 100% of the raw metrics"}
     gaps = [row | {"summary_elapsed": 1.0, "summary_cpu": np.nan} for row in pair("sort 1")[:1]]
@@ -191,9 +191,9 @@ def test_who_asks_a_model_counts_what_a_run_lacks_against_all_its_raw_metrics():
 def test_only_a_count_that_most_runs_of_a_workload_have_is_the_usual_one():
     counts = (990.0, 1003.0, 1010.0, 990.0, 1003.0, 990.0)
     timed = [row | {"summary_transactions": count} for row, count in zip(pair("sort 1"), counts, strict=True)]
-    assert decide(small(*timed), 0.5).runs["kept"].all()
+    assert decide_validity(small(*timed), 0.5).runs["kept"].all()
     most = [*timed[:4], timed[4] | {"summary_transactions": 990.0}, timed[5]]
-    decided = decide(small(*most), 0.5).runs
+    decided = decide_validity(small(*most), 0.5).runs
     assert decided.loc[~decided["kept"], "reason"].tolist() == [
         f"summary_transactions={count}, where this workload has 990" for count in (1003, 1010)
     ]
@@ -201,12 +201,12 @@ def test_only_a_count_that_most_runs_of_a_workload_have_is_the_usual_one():
 
 def test_a_metric_that_may_be_negative_is_not_invalid():
     negative = [row | {"faults": -row["faults"]} for row in (*pair("sort 1"), *pair("pipe 1"))]
-    assert decide(small(*negative), 0.5).runs["kept"].all()
+    assert decide_validity(small(*negative), 0.5).runs["kept"].all()
     known = [{"metric": "faults", "unit": "", "signed": False}]
     with pytest.raises(
         InputError, match=r'^pairs: none can be judged; the first, "sort 1", has 0 valid of 3'
     ):
-        decide(small(*negative, metrics=known), 0.5)
+        decide_validity(small(*negative, metrics=known), 0.5)
 
 
 def test_metrics_that_say_nothing_are_left_out_with_a_reason():
@@ -214,7 +214,7 @@ def test_metrics_that_say_nothing_are_left_out_with_a_reason():
         row | {"same": 5.0, "never": np.nan, "seldom": 1.0 if number == 0 else np.nan}
         for number, row in enumerate((*pair("sort 1"), *pair("pipe 1")))
     ]
-    decided = decide(small(*rows), 0.5)
+    decided = decide_validity(small(*rows), 0.5)
     assert decided.metrics[~decided.metrics["kept"]].set_index("metric")["reason"].to_dict() == {
         "same": "has the same value 5 in all runs",
         "never": "was measured in 0 of 12 runs",
@@ -224,16 +224,16 @@ def test_metrics_that_say_nothing_are_left_out_with_a_reason():
     with pytest.raises(
         InputError, match=r'^metrics: no raw metric carries information; the first, "faults", has'
     ):
-        decide(small(*(row | {"faults": 1.0, "switches": 1.0} for row in rows)), 0.5)
+        decide_validity(small(*(row | {"faults": 1.0, "switches": 1.0} for row in rows)), 0.5)
 
 
 def test_a_baseline_with_one_run_is_no_baseline_and_other_pairs_are_judged(tmp_path):
     one = small(without=["sort 1 baseline 2", "sort 1 baseline 3"])
-    decided = decide(one, 0.5)
+    decided = decide_validity(one, 0.5)
     assert decided.pairs.to_numpy().tolist() == [
         ["sort 1", False, "has 1 valid of 1 baseline run; expected at least 2"], ["pipe 1", True, ""],
     ]  # fmt: skip
-    assert decided.kept(one).runs["pair_id"].unique().tolist() == ["pipe 1"]
+    assert decided.select_kept(one).runs["pair_id"].unique().tolist() == ["pipe 1"]
     decided.write(tmp_path)
     for name in ("runs", "pairs", "metrics", "warnings"):
         assert getattr(MatrixDecisions.read(tmp_path), name).equals(getattr(decided, name))
@@ -241,8 +241,8 @@ def test_a_baseline_with_one_run_is_no_baseline_and_other_pairs_are_judged(tmp_p
 
 def test_a_change_of_unit_is_a_warning():
     exact = [row | {"faults": 108_000.0 + number} for number, row in enumerate(pair("sort 1")) if number >= 3]
-    assert decide(small(), 0.5).warnings.empty
-    assert decide(small(*exact), 0.5).warnings["warning"].iloc[0] == (
+    assert decide_validity(small(), 0.5).warnings.empty
+    assert decide_validity(small(*exact), 0.5).warnings["warning"].iloc[0] == (
         'pair "sort 1": faults is 1000.04 times its baseline; is it in another unit?'
     )
 
@@ -250,13 +250,13 @@ def test_a_change_of_unit_is_a_warning():
 def test_matrices_are_brought_to_the_metrics_that_a_model_knows():
     known = small(metrics=METRICS[1:]).metrics
     tables = small()
-    shuffled = MatrixTables.of_rows(tables.runs[[*reversed(tables.runs.columns)]])
-    same = matched(shuffled, known, {"sorting", "pipes"}, 0.5)
+    shuffled = MatrixTables.from_rows(tables.runs[[*reversed(tables.runs.columns)]])
+    same = match_metrics(shuffled, known, {"sorting", "pipes"}, 0.5)
     assert same.notes == ()
     assert same.tables.runs.equals(tables.runs)
 
-    renamed = MatrixTables.of_rows(tables.runs.rename(columns={"switches": "switchs"}).assign(new=1.0))
-    found = matched(renamed, known, {"sorting"}, 0.5)
+    renamed = MatrixTables.from_rows(tables.runs.rename(columns={"switches": "switchs"}).assign(new=1.0))
+    found = match_metrics(renamed, known, {"sorting"}, 0.5)
     assert found.notes == (
         'metric "switches" is missing; it is taken as not measured; was it renamed "switchs"?',
         'metric "switchs" is unknown to the model; it is not used',
@@ -266,12 +266,14 @@ def test_matrices_are_brought_to_the_metrics_that_a_model_knows():
     assert found.tables.all_metrics == tables.all_metrics
     assert found.tables.runs["switches"].isna().all()
 
-    per_ms = MatrixTables.of_rows(tables.runs, None, [{"metric": "faults", "unit": "1/ms"}])
-    assert matched(per_ms, known, {"sorting", "pipes"}, 0.5).notes == (
+    per_ms = MatrixTables.from_rows(tables.runs, None, [{"metric": "faults", "unit": "1/ms"}])
+    assert match_metrics(per_ms, known, {"sorting", "pipes"}, 0.5).notes == (
         'metric "faults" comes in 1/ms, expected 1/s; it is taken as not measured',
     )
     with pytest.raises(InputError) as error:
-        matched(MatrixTables.of_rows(tables.runs.drop(columns=["faults", "switches"])), known, set(), 0.5)
+        match_metrics(
+            MatrixTables.from_rows(tables.runs.drop(columns=["faults", "switches"])), known, set(), 0.5
+        )
     assert str(error.value) == (
         'runs: 2 of the 2 raw metrics of the model are missing, such as "faults"; expected 50% of them'
     )
@@ -279,10 +281,11 @@ def test_matrices_are_brought_to_the_metrics_that_a_model_knows():
 
 def test_sources_with_one_metric_in_two_units_cannot_be_joined():
     parts = [
-        MatrixTables.of_rows(small().runs, None, [{"metric": "faults", "unit": unit}]) for unit in ("s", "ms")
+        MatrixTables.from_rows(small().runs, None, [{"metric": "faults", "unit": unit}])
+        for unit in ("s", "ms")
     ]
     with pytest.raises(InputError, match=r'^metric "faults": comes in the units "s" and "ms"; expected one$'):
-        MatrixTables.joined(parts)
+        MatrixTables.join_tables(parts)
 
 
 CHOICES = {
@@ -294,17 +297,19 @@ CHOICES = {
 
 @pytest.mark.parametrize(("how", "pairs"), CHOICES.values(), ids=CHOICES)
 def test_workloads_are_chosen_by_patterns(how, pairs):
-    assert Choice(**how).of(small()).runs["pair_id"].unique().tolist() == pairs
+    assert Choice(**how).select_pairs(small()).runs["pair_id"].unique().tolist() == pairs
 
 
 def test_a_pair_of_two_workloads_goes_with_either_and_a_pattern_that_matches_none_is_told():
     other = [row | {"workload": "heap", "version": "v0"} for row in pair("sort 1") if row["side"] == "target"]
     for pattern in ("heap", "sort"):
-        assert Choice(without=[pattern]).of(small(*other)).runs["pair_id"].unique().tolist() == ["pipe 1"]
+        assert Choice(without=[pattern]).select_pairs(small(*other)).runs["pair_id"].unique().tolist() == [
+            "pipe 1"
+        ]
     with pytest.raises(InputError, match=r'^"x" matches no workload; there are "sort", "pipe"$'):
-        Choice(only=["x"]).of(small())
+        Choice(only=["x"]).select_pairs(small())
     with pytest.raises(InputError, match=r"^no workload is left"):
-        Choice(only=["sort"], without=["sort"]).of(small())
+        Choice(only=["sort"], without=["sort"]).select_pairs(small())
 
 
 def test_import_says_how_much_there_is(tmp_path, capsys):
@@ -325,11 +330,11 @@ def test_import_says_how_much_there_is(tmp_path, capsys):
 def test_synthetic_matrices_have_the_exact_shape_of_the_seeds_data():
     tables = synthetic_matrices.generate()
     runs = tables.runs
-    assert (len(runs), len(tables.raw), len(tables.summary)) == (22_964, 200, 16)
+    assert (len(runs), len(tables.raw_metrics), len(tables.summary_metrics)) == (22_964, 200, 16)
     assert (runs["group"].nunique(), runs["workload"].nunique()) == (20, 300)
     assert (runs["valid"].sum(), (runs["abnormal"] & runs["valid"]).sum()) == (20_920, 740)
     assert not runs.loc[runs["side"] == "baseline", "abnormal"].any()
-    decided = decide(tables, 0.5)
+    decided = decide_validity(tables, 0.5)
     caught = ~decided.runs["kept"]
     assert not (caught & runs["valid"]).any()
     assert 0.5 < (caught & ~runs["valid"]).sum() / 2_044 < 0.8
@@ -347,7 +352,7 @@ def test_the_shipped_measurement_is_as_large_and_as_varied_as_it_is_said_to_be()
     runs, valid = tables.runs, tables.runs["valid"].to_numpy(bool)
     assert len(runs) >= 8000
     assert runs.loc[valid, "summary_elapsed"].median() >= 0.15
-    numbers = runs.loc[valid, tables.raw]
+    numbers = runs.loc[valid, tables.raw_metrics]
     assert (numbers.max() > numbers.min()).sum() >= 200
     cases = runs.groupby("group")["workload"].nunique()
     assert (len(cases) >= 25, cases.min() >= 3, cases.sum() >= 400) == (True, True, True)
@@ -403,7 +408,7 @@ def test_dbsherlock_becomes_pairs_of_normal_and_faulty_stretches_of_the_same_run
     known = tables.causes.set_index("run_id")["cause"]
     assert known.nunique() == 10
     assert set(known.index) == set(runs.loc[runs["abnormal"], "run_id"])
-    decided = decide(tables, 0.5)
+    decided = decide_validity(tables, 0.5)
     assert decided.runs["kept"].mean() > 0.999
     assert decided.pairs["kept"].all()
 
@@ -420,16 +425,16 @@ def test_petshop_keeps_gaps_and_no_row_is_in_two_pairs():
     normal = runs.loc[~runs["abnormal"], tables.all_metrics]
     assert not normal.dropna(axis="columns", thresh=400).duplicated().any()
     assert 0.05 < normal.isna().to_numpy().mean() < 0.3
-    assert "PetSite/latency/Average" in tables.raw
+    assert "PetSite/latency/Average" in tables.raw_metrics
     assert "PetSearch_AWS::ECS::Fargate" in set(tables.causes["cause"])
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (petshop.read, r": holds no traffic pattern; expected \*/noissue/metrics.csv$"),
-        (dbsherlock.read, r": holds no \.parquet file$"),
-        (lambda path: dbsherlock.read(path / "x.parquet"), r"lacks the column 'cause'; found run$"),
+        (petshop.read_tables, r": holds no traffic pattern; expected \*/noissue/metrics.csv$"),
+        (dbsherlock.read_tables, r": holds no \.parquet file$"),
+        (lambda path: dbsherlock.read_tables(path / "x.parquet"), r"lacks the column 'cause'; found run$"),
     ],
 )
 def test_public_formats_that_are_not_there_are_told(make, message, tmp_path):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.comparisons.formats import read
+from data.comparisons.formats import read_tables
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.sides import NamedSides, Sides
-from serving.comparisons.judge import judged
+from serving.comparisons.judge import judge_sides
 from serving.models import ModelRef, Served
 from tests.model.comparisons.test_obvious import MEASURED, trained
 from training.comparisons.stored import ReadyModel
@@ -23,7 +23,9 @@ LEAST, MOST = -1020, 1022
 @cache
 def shipped():
     """Return some of the shipped comparisons, with history, siblings and several configurations."""
-    tables = read("tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True).tables
+    tables = read_tables(
+        "tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True
+    ).tables
     return replace(tables, comparisons=tables.comparisons.iloc[::7].reset_index(drop=True))
 
 
@@ -34,7 +36,7 @@ def multiplied(factor):
 
 @pytest.fixture(scope="module", params=["logistic", "extra-trees"])
 def served(request):
-    return Served(ReadyModel.of(trained(request.param)), ModelRef("some", "1", "some/1"))
+    return Served(ReadyModel.from_trained(trained(request.param)), ModelRef("some", "1", "some/1"))
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +46,15 @@ def usual(served):
 
 def said(served, factor):
     """Return verdicts, probabilities and changes, and what is said beside them that names no value."""
-    found = judged(NamedSides.of(multiplied(factor)), served)
+    found = judge_sides(NamedSides.from_tables(multiplied(factor)), served)
     changes = [one.moved.change if one.moved else np.nan for one in found.verdicts]
     probabilities = np.array([one.probability for one in found.verdicts], np.float64)
-    return found.answers.tolist(), probabilities, np.array(changes), [one.flips_at for one in found.verdicts]
+    return (
+        found.answers.tolist(),
+        probabilities,
+        np.array(changes),
+        [one.counterfactual_change for one in found.verdicts],
+    )
 
 
 @settings(max_examples=12, deadline=None)
@@ -74,8 +81,8 @@ def test_decimal_units_change_no_verdict(served, usual, exponent):
 
 @pytest.mark.parametrize("factor", [2.0**-900, 2.0**900])
 def test_numbers_that_can_be_squared_are_divided_exactly(factor):
-    sides, extreme = Sides.of(shipped()), Sides.of(multiplied(factor))
-    assert sides.normalized is sides
-    assert extreme.normalized.normalized is extreme.normalized
-    of_usual, of_extreme = (one.target_five / one.baseline_five for one in (sides, extreme.normalized))
+    sides, extreme = Sides.from_tables(shipped()), Sides.from_tables(multiplied(factor))
+    assert sides.overflow_safe is sides
+    assert extreme.overflow_safe.overflow_safe is extreme.overflow_safe
+    of_usual, of_extreme = (one.target_five / one.baseline_five for one in (sides, extreme.overflow_safe))
     np.testing.assert_array_equal(of_usual, of_extreme)

@@ -7,16 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data.comparisons.formats import read
+from data.comparisons.formats import read_tables
 from data.comparisons.params import LabelRules, Measure
-from data.comparisons.stages import validate
-from features.comparisons.featurize import featurize
-from features.comparisons.vectors import DIRECTIONS, FEATURES, columns
-from training.comparisons.behavioural_checks import Case, broken, rules, sides_of, unchanged
+from data.comparisons.stages import validate_comparisons
+from features.comparisons.featurize import training_tables
+from features.comparisons.vectors import DIRECTIONS, FEATURES, model_columns
+from training.comparisons.behavioural_checks import (
+    Case,
+    build_checks,
+    draw_unchanged,
+    find_violations,
+    sides_of,
+)
 from training.comparisons.family import FeatureTable
-from training.comparisons.promote import refused
+from training.comparisons.promote import first_violation
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
+from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability, without_sampler
 from training.evaluation.thresholds import best_cut
 
 MEASURED = Path(__file__).parents[3] / "data" / "raw" / "measured"
@@ -25,33 +31,37 @@ MEASURED = Path(__file__).parents[3] / "data" / "raw" / "measured"
 @cache
 def measured():
     """Return the vectors of the shipped comparisons, and what runs of one build differ by."""
-    tables = read("tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True).tables
-    found = featurize(tables, validate(tables).comparisons)
-    return FeatureTable(found["features"], columns("extended"), ""), float(found["runs"]["spread"].iloc[0])
+    tables = read_tables(
+        "tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True
+    ).tables
+    found = training_tables(tables, validate_comparisons(tables).comparisons)
+    return FeatureTable(found["features"], model_columns("extended"), ""), float(
+        found["runs"]["spread"].iloc[0]
+    )
 
 
 def trained(name, params=None, *, guided=True):
     table, spread = measured()
     model, examples = CATALOGUE[name], table.examples
-    guide = table.guide if guided else None
-    fitted = pipeline(model, {**model.start, **(params or {})}, examples.y, 1, guide)
+    guide = table.constraints if guided else None
+    fitted = build_pipeline(model, {**model.start, **(params or {})}, examples.y, 1, guide)
     fitted.fit(examples.x, examples.y)
     cut = best_cut(examples.y, fail_probability(fitted, examples.x)).threshold
-    reference = table.reference()
+    reference = table.reference_medians()
     card = Card(name, table.columns, cut, {}, reference, "d", 1, run_spread=spread)
-    return TrainedModel(answering(fitted), card)
+    return TrainedModel(without_sampler(fitted), card)
 
 
 @pytest.fixture(scope="module", params=[*CATALOGUE, "champion"])
 def model(request):
     if request.param == "champion":
         return request.getfixturevalue("champion")
-    return ReadyModel.of(trained(request.param))
+    return ReadyModel.from_trained(trained(request.param))
 
 
 @pytest.mark.parametrize("seed", [1, 20261121])
 def test_no_model_breaks_a_rule(model, seed):
-    assert [str(one) for one in broken(model.judged, model.card.threshold, rules(seed))] == []
+    assert [str(one) for one in find_violations(model.judged, model.card.threshold, build_checks(seed))] == []
 
 
 def test_rules_hold_at_both_ends_of_what_a_search_may_choose():
@@ -62,30 +72,33 @@ def test_rules_hold_at_both_ends_of_what_a_search_may_choose():
         ("decision-tree", {"leaf": 64, "criterion": "entropy"}),
         ("xgboost", {"trees": 30, "depth": 1, "rate_of_learning": 0.03, "child_weight": 8.0}),
     ):
-        model = ReadyModel.of(trained(name, params))
-        assert [f"{name} {one}" for one in broken(model.judged, model.card.threshold, rules(3))] == []
+        model = ReadyModel.from_trained(trained(name, params))
+        assert [
+            f"{name} {one}"
+            for one in find_violations(model.predict_uncleaned, model.card.threshold, build_checks(3))
+        ] == []
 
 
 def test_a_model_that_breaks_a_rule_is_refused_with_the_rule_and_the_case(tmp_path):
     trained("decision-tree", guided=False).write(tmp_path)
-    told = refused(tmp_path, seed=1)
+    told = first_violation(tmp_path, seed=1)
     assert told.startswith('it breaks the rule "twice as slow with tight samples is at least 0.99": 0.')
     assert "for 100 % worse, 3 samples a side that scatter by 0.3 %" in told
 
 
 def test_a_sound_model_is_not_refused(tmp_path):
     trained("logistic").write(tmp_path)
-    assert refused(tmp_path, seed=1) == ""
+    assert first_violation(tmp_path, seed=1) == ""
 
 
 def test_no_feature_gets_better_where_the_target_gets_worse():
-    from features.comparisons.vectors import vectors
+    from features.comparisons.vectors import feature_vectors
 
     draw = np.random.default_rng(4)
     for better in ("lower", "higher"):
         for noise, history in ((0.003, 0), (0.1, 0), (0.02, 12)):
-            case = unchanged(draw, noise, 7, better=better, configurations=2, history=history)
-            chain = vectors(sides_of([case.worse(share) for share in np.linspace(0, 1, 30)]))
+            case = draw_unchanged(draw, noise, 7, better=better, configurations=2, history=history)
+            chain = feature_vectors(sides_of([case.worsen_targets(share) for share in np.linspace(0, 1, 30)]))
             steps = np.diff(chain, axis=0) * [DIRECTIONS[name] for name in FEATURES]
             wrong = [FEATURES[at] for at in np.unique(np.argwhere(steps < -1e-9)[:, 1])]
             assert wrong == []
@@ -105,15 +118,15 @@ def runs(seed, spread, worse=0.0, number=600):
 
 @pytest.mark.parametrize("spread", [0.0, 0.01, 0.03, 0.05])
 def test_runs_of_one_build_raise_one_false_alarm_in_a_hundred(spread):
-    model = ReadyModel.of(trained("logistic"))
-    alarms = (model.judged(runs(11, spread)) >= model.card.threshold).mean()
+    model = ReadyModel.from_trained(trained("logistic"))
+    alarms = (model.predict_uncleaned(runs(11, spread)) >= model.card.threshold).mean()
     # a share of 1 % in 600 draws stays below 2 % in 99 of 100 cases
     assert alarms <= 0.02
 
 
 def test_most_real_slow_downs_of_ten_per_cent_are_caught_where_runs_scatter_by_three():
-    model = ReadyModel.of(trained("logistic"))
-    assert (model.judged(runs(12, 0.03, worse=0.1)) >= model.card.threshold).mean() >= 0.6
+    model = ReadyModel.from_trained(trained("logistic"))
+    assert (model.predict_uncleaned(runs(12, 0.03, worse=0.1)) >= model.card.threshold).mean() >= 0.6
 
 
 def test_what_was_a_step_before_the_baseline_is_no_regression_again():
@@ -122,6 +135,6 @@ def test_what_was_a_step_before_the_baseline_is_no_regression_again():
     new = [115 * (1 + 0.003 * draw.standard_normal(5)) for _ in range(2)]
     case = Case("", "lower", ((new[0], new[1], past),))
     again = replace(case, configurations=((past[0], new[1], past),))
-    probability = ReadyModel.of(trained("logistic")).judged(sides_of([case, again]))
+    probability = ReadyModel.from_trained(trained("logistic")).predict_uncleaned(sides_of([case, again]))
     assert probability[0] < 0.1
     assert probability[1] > 0.95

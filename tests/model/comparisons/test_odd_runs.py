@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.sides import HISTORY_VERSIONS
-from features.comparisons.vectors import PreparedComparisons, vectors
+from features.comparisons.vectors import PreparedComparisons, feature_vectors
 from tests.code.comparisons.sides_by_hand import sides_of
 from tests.model.comparisons.test_obvious import trained
 from training.comparisons.stored import ReadyModel
@@ -40,14 +40,14 @@ def comparison(runs, better, worse=0.0):
 def smallest_failing(model, runs, better):
     """Return the smallest change from which on every larger one fails."""
     sides = sides_of([comparison(runs, better, share) for share in SHARES], better)
-    passed = np.flatnonzero(model.verdicts(PreparedComparisons.of(sides).sides) == "pass")
+    passed = np.flatnonzero(model.verdicts(PreparedComparisons.from_sides(sides).sides) == "pass")
     assume(len(passed) == 0 or passed[-1] + 1 < len(SHARES))
     return SHARES[0 if len(passed) == 0 else passed[-1] + 1]
 
 
 @pytest.fixture(scope="module", params=["logistic", "extra-trees", "xgboost", "knn-distance"])
 def model(request):
-    return ReadyModel.of(trained(request.param))
+    return ReadyModel.from_trained(trained(request.param))
 
 
 @settings(max_examples=25, deadline=None)
@@ -63,11 +63,12 @@ def test_an_odd_earlier_run_hardly_moves_the_smallest_change_that_fails(model, c
 def test_features_with_an_odd_earlier_run_are_those_without_it(case, worse):
     runs, with_odd, better = case
     usual, odd = (
-        PreparedComparisons.of(sides_of([comparison(one, better, worse)], better)) for one in (runs, with_odd)
+        PreparedComparisons.from_sides(sides_of([comparison(one, better, worse)], better))
+        for one in (runs, with_odd)
     )
-    np.testing.assert_array_equal(vectors(odd.sides), vectors(usual.sides))
+    np.testing.assert_array_equal(feature_vectors(odd.sides), feature_vectors(usual.sides))
     assert odd.worst_change == usual.worst_change
-    assert odd.wild.side.tolist() == [*usual.wild.side, "history"]
+    assert odd.outliers.side.tolist() == [*usual.outliers.side, "history"]
 
 
 @pytest.mark.parametrize("factor", [3.0, 0.1])
@@ -76,7 +77,7 @@ def test_an_odd_run_of_a_long_baseline_is_left_out_as_well(factor):
     runs = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(9)]
     target, odd = [runs.pop() * 1.03], runs[2] * factor
     usual, found = (
-        vectors(PreparedComparisons.of(sides_of([[(baseline, target)]], "lower")).sides)
+        feature_vectors(PreparedComparisons.from_sides(sides_of([[(baseline, target)]], "lower")).sides)
         for baseline in (runs, [*runs[:3], odd, *runs[3:]])
     )
     np.testing.assert_array_equal(found, usual)
@@ -86,9 +87,9 @@ def test_what_happens_more_often_stays_in_history():
     generator = np.random.default_rng(4)
     runs = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(21)]
     slow = [one * 3 if place in {4, 11} else one for place, one in enumerate(runs)]
-    asked = PreparedComparisons.of(sides_of([comparison(slow, "lower")], "lower"))
+    asked = PreparedComparisons.from_sides(sides_of([comparison(slow, "lower")], "lower"))
     assert asked.sides.history.lengths.tolist() == [4 * 19]
-    assert asked.wild.value.tolist() == []
+    assert asked.outliers.value.tolist() == []
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
@@ -98,4 +99,9 @@ def test_a_new_level_of_the_baseline_is_no_odd_run(better):
     level = 150 if better == "higher" else 60
     new = [level * (1 + 0.004 * generator.standard_normal(4)) for _ in range(3)]
     for runs in ([*past, *new], [*past, *new[:2]]):
-        assert PreparedComparisons.of(sides_of([comparison(runs, better)], better)).wild.value.tolist() == []
+        assert (
+            PreparedComparisons.from_sides(
+                sides_of([comparison(runs, better)], better)
+            ).outliers.value.tolist()
+            == []
+        )

@@ -12,10 +12,10 @@ from data.comparisons.pair import MatchedOperations
 from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.vectors import PreparedComparisons
-from serving.comparisons.compare.rows import QUIET, rows_of
-from serving.comparisons.compare.weighing import weigh
+from serving.comparisons.compare.rows import QUIET, compared_rows
+from serving.comparisons.compare.weighing import judge_runs
 from serving.comparisons.explain.sentences import Facts
-from serving.comparisons.judge import judged
+from serving.comparisons.judge import judge_sides
 from serving.models import ModelRef, Served
 from tests.comparison_rows import compared, result
 from tests.model.comparisons.test_obvious import trained
@@ -31,7 +31,7 @@ AGAINST = {"pass": "for a regression: ", "fail": "against a regression: ", "unsu
 
 @pytest.fixture(scope="module")
 def served():
-    model = ReadyModel.of(trained("extra-trees"))
+    model = ReadyModel.from_trained(trained("extra-trees"))
     card = replace(model.card, cuts=DecisionThresholds(high=0.68, low=0.29), floor=FLOOR)
     return Served(replace(model, card=card), ModelRef("m", "1", "models:/m/1"))
 
@@ -51,7 +51,7 @@ def pairs(draw):
             rows += [result(f"o{number}", order, value, unit="ms") for value in samples]
         spans = (earlier, earlier), (earlier + 1, earlier + 1)
         comparisons.append(compared(f"c{number}", f"o{number}", *spans))
-    return ComparisonTables.of_rows(rows, comparisons)
+    return ComparisonTables.from_rows(rows, comparisons)
 
 
 def split(answer, words):
@@ -89,13 +89,13 @@ def agree(verdict, answer):
 @given(tables=pairs())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables):
-    named = NamedSides.of(tables)
-    asked = PreparedComparisons.of(named.sides, served.model.card.run_spread)
-    for row, verdict in enumerate(judged(named, served).verdicts):
+    named = NamedSides.from_tables(tables)
+    asked = PreparedComparisons.from_sides(named.sides, served.model.card.run_spread)
+    for row, verdict in enumerate(judge_sides(named, served).verdicts):
         if verdict.verdict == "invalid":
             continue
         agree(verdict, verdict.verdict)
-        facts = Facts.of(asked, row)
+        facts = Facts.from_comparison(asked, row)
         if facts.change > max(facts.noise_baseline, facts.noise_target):
             assert verdict.verdict == "pass"
 
@@ -103,9 +103,9 @@ def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables
 @given(tables=pairs())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_no_row_of_compare_contradicts_its_outcome(served, tables):
-    weighed = weigh(tables, served, 0.03)
+    weighed = judge_runs(tables, served, 0.03)
     many = len(tables.comparisons)
-    for row in rows_of(weighed, tables, [""] * many, [None] * many, MatchedOperations()):
+    for row in compared_rows(weighed, tables, [""] * many, [None] * many, MatchedOperations()):
         verdict = row.verdict
         if row.outcome == "invalid":
             continue
@@ -114,11 +114,11 @@ def test_no_row_of_compare_contradicts_its_outcome(served, tables):
             assert abs(verdict.moved.change) < FLOOR
             assert row.hidden <= 0.05
         if row.outcome in QUIET or row.outcome == "improvement":
-            assert not ("floor" in row.why and "faster" in row.change)
+            assert not ("floor" in row.reason and "faster" in row.change_text)
         if verdict.verdict == "unsure" and row.judged != "unsure":
             remark = f"unsure, where the model alone says {row.judged} ({verdict.probability:.3f}): "
-            assert row.why.startswith(remark)
-            assert "differ by up to" in row.why or "the whole run" in row.why
+            assert row.reason.startswith(remark)
+            assert "differ by up to" in row.reason or "the whole run" in row.reason
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -129,9 +129,9 @@ def test_a_noisy_pair_that_got_worse_is_never_called_unchanged(served, seed):
         for order, mean in enumerate((445, 1.08 * 445))
         for value in np.abs(rng.normal(mean, 155, 10)) + 1
     ]
-    tables = ComparisonTables.of_rows(rows, [compared()])
-    (row,) = rows_of(weigh(tables, served, 0.03), tables, [""], [None], MatchedOperations())
+    tables = ComparisonTables.from_rows(rows, [compared()])
+    (row,) = compared_rows(judge_runs(tables, served, 0.03), tables, [""], [None], MatchedOperations())
     assert row.outcome in {"within_noise", "unsure", "improvement"}
     if row.outcome == "within_noise":
         assert row.shown_probability == "" or row.verdict.probability > 0
-        assert row.verdict.moved.change > row.hidden or "from the scatter of these samples" in row.why
+        assert row.verdict.moved.change > row.hidden or "from the scatter of these samples" in row.reason

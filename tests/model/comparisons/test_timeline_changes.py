@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
-from data.comparisons.timelines.selection import chosen, measured
+from data.comparisons.timelines.selection import choose_runs, gather_measurements
 from data.tables.problems import Problems
-from features.comparisons.lasting_changes import WANTED, Shift, instability, shifts
+from features.comparisons.lasting_changes import WANTED, Shift, detectable_change, find_lasting_changes
 
 MANY = 150
 DOCS = Path(__file__).parents[3] / "docs"
@@ -45,12 +45,12 @@ def series(noise, versions, many=MANY, spread=0.01):
 
 
 def told(medians, sign=1.0):
-    return shifts(medians, np.full(len(medians), sign))[0]
+    return find_lasting_changes(medians, np.full(len(medians), sign))[0]
 
 
 def noise_of(medians, spread=0.01):
     """Return the estimated noise as a share of the true one."""
-    return shifts(medians, np.ones(len(medians)))[1] / spread
+    return find_lasting_changes(medians, np.ones(len(medians)))[1] / spread
 
 
 @pytest.mark.parametrize("noise", [white, drifting, heavy, offset])
@@ -116,11 +116,11 @@ def claims():
 
 def test_the_sample_shows_the_losses_that_its_page_claims():
     runs = read_folder(DOCS / "samples/results", Measure()).runs
-    (rule,) = rules.read(DOCS / "samples/rules.xml")
-    found = measured(chosen(runs, rule)[0], Problems())
-    rows = [(one, row) for one in found.operations for row in range(*one.rows.indices(len(found.five)))]
-    changes, noise = shifts(found.five[..., 2], np.array([one.sign for one, _ in rows]))
-    hidden = instability(found.five, found.counts.astype(float), noise)
+    (rule,) = rules.read_rule_sets(DOCS / "samples/rules.xml")
+    found = gather_measurements(choose_runs(runs, rule)[0], Problems())
+    rows = [(one, row) for one in found.operations for row in range(*one.row_slice.indices(len(found.five)))]
+    changes, noise = find_lasting_changes(found.five[..., 2], np.array([one.sign for one, _ in rows]))
+    hidden = detectable_change(found.five, found.sample_counts.astype(float), noise)
     assert len(claims()) == 2
     for one, row in rows:
         share, creeps = claims().get(one.operation, (0.0, False))
@@ -168,7 +168,7 @@ def test_an_operation_is_unstable_when_5_percent_drown_in_its_noise():
     spreads = np.array([0.01, 0.015, 0.022, 0.04])
     medians = 100 * (1 + spreads[:, None] * draws.standard_normal((4, 400)))
     five = np.repeat(medians[..., None], 5, axis=2)
-    found = instability(five, np.ones((4, 400)), noise_of(medians, 1.0))
+    found = detectable_change(five, np.ones((4, 400)), noise_of(medians, 1.0))
     assert found == pytest.approx(1.96 * np.sqrt(2) * spreads, rel=0.2)
     assert (found > WANTED).tolist() == [False, False, True, True]
 
@@ -176,6 +176,6 @@ def test_an_operation_is_unstable_when_5_percent_drown_in_its_noise():
 def test_repetitions_alone_tell_of_few_versions():
     five = np.tile([90.0, 95.0, 100.0, 105.0, 110.0], (1, 2, 1))
     error = 1.2533 * 0.1 / 1.349 / np.sqrt(5)
-    assert instability(five, np.zeros((1, 2)), noise_of(five[..., 2], 1.0)) == pytest.approx(
+    assert detectable_change(five, np.zeros((1, 2)), noise_of(five[..., 2], 1.0)) == pytest.approx(
         1.96 * np.sqrt(2) * error
     )

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from features.comparisons.vectors import PreparedComparisons, vectors
+from features.comparisons.vectors import PreparedComparisons, feature_vectors
 from tests.code.comparisons.sides_by_hand import sides_of
-from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
+from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability
 
 DRAWS = 20
 
@@ -44,16 +44,18 @@ def failed(request):
     """Return which comparisons a model fails: each of the catalogue, quickly fitted, and the champion."""
     if request.param == "champion":
         model = request.getfixturevalue("champion")
-        return lambda asked: model.probability(model.asked(vectors(asked.sides))) >= model.card.threshold
+        return lambda asked: (
+            model.probability(model.asked(feature_vectors(asked.sides))) >= model.card.threshold
+        )
     generator = np.random.default_rng(1)
     worse = np.where(np.arange(160) % 4 == 0, generator.uniform(0.03, 0.3, 160), 0.0)
     known = [
         drawn(generator, 1, share, noise)[0] for share, noise in zip(worse, [0.005, 0.02] * 80, strict=True)
     ]
-    x, y = vectors(sides(known, "lower")), (worse > 0).astype(np.int64)
+    x, y = feature_vectors(sides(known, "lower")), (worse > 0).astype(np.int64)
     entry = CATALOGUE[request.param]
-    fitted = pipeline(entry, entry.start, y, 1).fit(x, y)
-    return lambda asked: fail_probability(fitted, vectors(asked.sides)) >= 0.5
+    fitted = build_pipeline(entry, entry.start, y, 1).fit(x, y)
+    return lambda asked: fail_probability(fitted, feature_vectors(asked.sides)) >= 0.5
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
@@ -61,9 +63,12 @@ def failed(request):
 @pytest.mark.parametrize("factor", [10.0, 2.0, 0.1])
 def test_one_wild_sample_of_ten_decides_nothing(failed, better, side, factor):
     pairs = drawn(np.random.default_rng(7), DRAWS, better=better)
-    wild = failed(PreparedComparisons.of(sides(with_wild(pairs, side, factor), better)))
-    assert wild.tolist() == failed(PreparedComparisons.of(sides(without_first(pairs, side), better))).tolist()
-    assert wild.sum() <= failed(PreparedComparisons.of(sides(pairs, better))).sum() + DRAWS // 10
+    wild = failed(PreparedComparisons.from_sides(sides(with_wild(pairs, side, factor), better)))
+    assert (
+        wild.tolist()
+        == failed(PreparedComparisons.from_sides(sides(without_first(pairs, side), better))).tolist()
+    )
+    assert wild.sum() <= failed(PreparedComparisons.from_sides(sides(pairs, better))).sum() + DRAWS // 10
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
@@ -71,4 +76,4 @@ def test_one_wild_sample_of_ten_decides_nothing(failed, better, side, factor):
 @pytest.mark.parametrize("factor", [10.0, 0.1])
 def test_a_real_regression_with_one_wild_sample_still_fails(failed, better, side, factor):
     pairs = drawn(np.random.default_rng(8), DRAWS, worse=0.2, better=better)
-    assert failed(PreparedComparisons.of(sides(with_wild(pairs, side, factor), better))).all()
+    assert failed(PreparedComparisons.from_sides(sides(with_wild(pairs, side, factor), better))).all()

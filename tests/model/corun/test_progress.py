@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from serving.corun.online_answer import answer
+from serving.corun.online_answer import predict_online
 from tests.model.corun.phases import Phased
-from training.corun.progress import ImpactBelief, Returned
+from training.corun.progress import ImpactPosterior, PhaseReturns
 
 RUNS = 200
 
@@ -29,7 +29,7 @@ def judged(runs, seconds, *, whole, counted=("instructions", "cycles", "task-clo
         columns = ["t_seconds", *counted]
         alone = program.sampled(rng, until=np.inf if whole else seconds)[columns]
         together = program.sampled(rng, program.slower, seconds)[columns]
-        found = answer(alone, together, None, None)
+        found = predict_online(alone, together, None, None)
         truth = program.impact
         held = found.low <= truth <= found.high
         rows.append((abs(found.impact / truth - 1), held, np.log(found.high / found.low)))
@@ -57,7 +57,7 @@ def test_after_10_of_60_seconds_four_of_five_are_within_5_percent_and_intervals_
 def test_phases_that_come_back_are_counted(phases, times):
     natures = np.array([[float(ord(phase))] for phase in phases])
     natures += np.random.default_rng(3).normal(0, 0.01, natures.shape)
-    assert Returned.of(natures).times == times
+    assert PhaseReturns.from_natures(natures).times == times
 
 
 def test_the_interval_narrows_with_what_was_seen():
@@ -69,7 +69,7 @@ def test_two_whole_runs_are_held_against_each_other_to_their_ends():
     rng = np.random.default_rng(5)
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower)
-    found = answer(alone, together, None, None)
+    found = predict_online(alone, together, None, None)
     assert found.impact == pytest.approx(program.impact, rel=0.002)
     assert found.high / found.low < 1.03
 
@@ -79,7 +79,7 @@ def test_whole_runs_of_threads_that_spin_are_still_of_the_same_task():
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower)
     together["instructions"] *= 1.03
-    assert answer(alone, together, None, None).impact == pytest.approx(program.impact, rel=0.002)
+    assert predict_online(alone, together, None, None).impact == pytest.approx(program.impact, rel=0.002)
 
 
 def test_the_less_is_counted_the_wider_the_interval():
@@ -92,8 +92,8 @@ def test_swapped_runs_are_asked_about():
     rng = np.random.default_rng(6)
     program = Phased.of(rng)
     alone, together = program.sampled(rng, until=10.0), program.sampled(rng, program.slower * 1.1, 10.0)
-    assert answer(alone, together, None, None).notes == []
-    assert answer(together, alone, None, None).notes == [
+    assert predict_online(alone, together, None, None).notes == []
+    assert predict_online(together, alone, None, None).notes == [
         "faster together than alone: are solo and corun swapped?"
     ]
 
@@ -103,15 +103,15 @@ def test_drivers_divide_what_was_seen_into_factors():
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower, 20.0)
     together["task-clock"] *= 0.8
-    found = answer(alone, together, None, None)
+    found = predict_online(alone, together, None, None)
     (told,) = found.opinions
-    factors = [1 + one.contribution for one in found.drivers]
-    assert [one.feature for one in found.drivers] == ["task-clock", "cpu-cycles", "instructions"]
+    factors = [1 + one.contribution for one in found.attributions]
+    assert [one.feature for one in found.attributions] == ["task-clock", "cpu-cycles", "instructions"]
     assert factors[0] == pytest.approx(1.25, rel=0.01)
     assert np.prod(factors) == pytest.approx(told.so_far, rel=0.01)
 
 
 def test_a_model_that_is_far_off_sways_no_progress():
-    believed = ImpactBelief(np.ones(1), np.array([0.5]), np.array([0.02]))
-    assert believed.with_opinion(0.0, 0.05).quantile(0.5) == pytest.approx(0.5, abs=0.01)
-    assert 0.4 < believed.with_opinion(0.45, 0.02).quantile(0.5) < 0.49
+    believed = ImpactPosterior(np.ones(1), np.array([0.5]), np.array([0.02]))
+    assert believed.with_prediction(0.0, 0.05).quantile(0.5) == pytest.approx(0.5, abs=0.01)
+    assert 0.4 < believed.with_prediction(0.45, 0.02).quantile(0.5) < 0.49

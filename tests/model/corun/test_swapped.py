@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from data.corun.tables import CorunTables
-from features.corun.rates import Solo, instances
-from serving.corun.online_answer import ASKED
-from training.corun.online import SampledRuns, fitted, paired
+from features.corun.rates import Solo, training_instances
+from serving.corun.online_answer import SWAPPED_LOG_ODDS
+from training.corun.online import SampledRuns, fit_online_models, pair_runs
 from training.corun.splits import at_random, by_task
 
 SHIPPED = Path(__file__).parents[3] / "data/raw/corun"
@@ -21,8 +21,8 @@ PERF = ("context-switches", "cpu-migrations", "major-faults", "minor-faults", "p
 def shipped():
     """The first 2 s of all runs, and which belong together."""
     tables = CorunTables.read(SHIPPED)
-    sampled = SampledRuns.of(tables.samples, 2.0)
-    return sampled, paired(sampled.runs, instances(tables, Solo.of(tables)))
+    sampled = SampledRuns.from_samples(tables.samples, 2.0)
+    return sampled, pair_runs(sampled.runs, training_instances(tables, Solo.from_tables(tables)))
 
 
 def asked(shipped, divide, events):
@@ -32,10 +32,10 @@ def asked(shipped, divide, events):
     found: list[list[bool]] = []
     for train, test in divide(pairs, 5, 1):
         learned, unseen = pairs.iloc[train], pairs.iloc[test]
-        (model,) = fitted(sampled, learned, [LinearRegression()])
-        done = model.completed(sampled.start)
+        (model,) = fit_online_models(sampled, learned, [LinearRegression()])
+        done = model.completion_rates(sampled.start)
         found += [
-            [model.changes.swapped(sign * ratios, known) > ASKED for sign in (1, -1)]
+            [model.changes.swap_log_odds(sign * ratios, known) > SWAPPED_LOG_ODDS for sign in (1, -1)]
             for ratios in done[unseen["corun"]] - done[unseen["solo"]]
         ]
     return np.array(found).mean(axis=0)

@@ -9,9 +9,9 @@ from scipy.stats import binom
 from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import Measured
 from tests.fingerprint_machines import application, machines
-from training.fingerprints.differences import adjusted, difference, exchanged
-from training.fingerprints.prediction import predict
-from training.fingerprints.profiles import profile
+from training.fingerprints.differences import adjusted_p_values, exchange_performances, profile_difference
+from training.fingerprints.prediction import predict_performance
+from training.fingerprints.profiles import infer_profile
 
 LEVEL = 0.05
 PAIRS = 120
@@ -22,8 +22,8 @@ FEW, MANY = 12, 30
 
 
 def alarm(one, other, seed):
-    scores = exchanged(one, other, EXCHANGES, seed)
-    return adjusted(scores.b - scores.a).min() <= LEVEL
+    scores = exchange_performances(one, other, EXCHANGES, seed)
+    return adjusted_p_values(scores.b - scores.a).min() <= LEVEL
 
 
 def pair(seed, leans, half=FEW, cpus=None, paired=False, noise=0.4):
@@ -52,7 +52,7 @@ def test_near_copies_of_a_few_cpu_models_do_not_count_as_so_many_machines(how):
         first = np.isin(np.arange(36) if how == "machines" else np.arange(36) % 9, drawn[: len(drawn) // 2])
         every = application(rates, {"cache": 1}, seed, noise=0.3)
         again = application(rates, {"cache": 1}, seed + 1000, noise=0.3)
-        sides = (every, again) if how == "both" else (every.rows(first), every.rows(~first))
+        sides = (every, again) if how == "both" else (every.select_rows(first), every.select_rows(~first))
         alarms += alarm(*sides, seed)
     assert alarms <= ALARMS
 
@@ -60,41 +60,41 @@ def test_near_copies_of_a_few_cpu_models_do_not_count_as_so_many_machines(how):
 def test_where_no_exchange_can_be_significant_the_difference_says_so():
     every = application(machines(32, cpus=8, copies=True), {"cache": 1})
     first = np.isin(every.cpus, ["cpu0", "cpu1", "cpu2", "cpu3"])
-    knobs = Profiling(resamples=EXCHANGES)
-    one, other = (profile(every.rows(side), knobs, 0) for side in (first, ~first))
+    knobs = Profiling(n_bootstrap=EXCHANGES)
+    one, other = (infer_profile(every.select_rows(side), knobs, 0) for side in (first, ~first))
     reason = "8 machines or CPU models to exchange give no p-value below 0.029; expected 0.025 or less"
-    assert reason in difference(one, other, knobs, 0).reasons
+    assert reason in profile_difference(one, other, knobs, 0).reasons
 
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_profiles_that_differ_are_mostly_found_to_differ_where_they_do(paired):
     apart = [pair(seed, [{"cache": 1}, {"vm": 1}], MANY, None, paired, noise=0.1) for seed in range(30)]
     assert sum(alarm(*sides, seed) for seed, sides in enumerate(apart)) >= 27
-    one, other = (profile(side, Profiling(resamples=EXCHANGES), 0) for side in apart[0])
-    found = difference(one, other, Profiling(resamples=EXCHANGES), 0)
+    one, other = (infer_profile(side, Profiling(n_bootstrap=EXCHANGES), 0) for side in apart[0])
+    found = profile_difference(one, other, Profiling(n_bootstrap=EXCHANGES), 0)
     assert set(found.features["stressor"].head(2)) == {"cache", "vm"}
     assert found.significant
 
 
 def test_a_difference_of_two_profiles_is_the_test_of_what_they_learned_from():
     one, other = pair(3, [{"cache": 1}, {"vm": 1}])
-    knobs = Profiling(resamples=EXCHANGES)
-    found = difference(profile(one, knobs, 0), profile(other, knobs, 0), knobs, 5)
-    scores = exchanged(one.by_machine(), other.by_machine(), EXCHANGES, 5)
+    knobs = Profiling(n_bootstrap=EXCHANGES)
+    found = profile_difference(infer_profile(one, knobs, 0), infer_profile(other, knobs, 0), knobs, 5)
+    scores = exchange_performances(one.by_machine(), other.by_machine(), EXCHANGES, 5)
     by_column = found.features.set_index("stressor")["p_value"][list(one.columns)]
-    assert by_column.to_numpy() == pytest.approx(adjusted(scores.b - scores.a))
+    assert by_column.to_numpy() == pytest.approx(adjusted_p_values(scores.b - scores.a))
 
 
 def test_intervals_hold_as_often_as_said_on_cpu_models_never_seen():
     rates = machines(200, cpus=200)
     every = application(rates, {"cache": 1, "vm": 0.5}, noise=0.1)
-    known, unknown = every.rows(np.arange(200) < 60), every.rows(np.arange(200) >= 60)
-    found = predict(known, unknown.machines, unknown.x, 0.8, 0)
+    known, unknown = every.select_rows(np.arange(200) < 60), every.select_rows(np.arange(200) >= 60)
+    found = predict_performance(known, unknown.machines, unknown.x, 0.8, 0)
     held = [one.low <= true <= one.high for one, true in zip(found, unknown.y, strict=True)]
     assert binom.ppf(0.0005, len(held), 0.7) <= sum(held) <= binom.ppf(0.9995, len(held), 0.9)
 
 
-KNOBS = Profiling(resamples=99)
+KNOBS = Profiling(n_bootstrap=99)
 STRESSORS = ("cache", "cpu", "malloc", "memcpy", "mmap", "msync", "nop", "qsort", "stream", "vm", "zero")
 MADE = 8
 
@@ -112,7 +112,7 @@ def following(cause, noise, seed):
 
 
 def trusted(made):
-    return [profile(one, KNOBS, seed).trust for seed, one in enumerate(made)]
+    return [infer_profile(one, KNOBS, seed).trust for seed, one in enumerate(made)]
 
 
 @pytest.mark.parametrize(("cause", "noise"), [("stream", 0.02), ("msync", 0.02), ("cpu", 0.05)])
@@ -155,8 +155,10 @@ def test_what_leans_on_nothing_or_on_everything_is_trusted_as_rarely_as_said(mad
 
 
 def test_an_application_whose_first_stressors_cannot_be_told_apart_is_refused(shared_data):
-    from benchmarks.profiles import table
+    from benchmarks.profiles import read_table
 
-    found = profile(table("quiho", shared_data).measured("hpccg"), Profiling(), 20261121).trust
+    found = infer_profile(
+        read_table("quiho", shared_data).measurements_of("hpccg"), Profiling(), 20261121
+    ).trust
     assert not found.enough
     assert any("comes first by" in reason and "would tell" in reason for reason in found.reasons)

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from data.matrices.chunks import part
+from data.matrices.chunks import split_into_chunks
 from data.matrices.tables import MatrixTables
-from data.matrices.validity import decide
+from data.matrices.validity import decide_validity
 from data.parallel import Compute
 from tests.matrix_pairs import pairs
 from training.matrices.chunks import LargeRecipe
@@ -21,8 +21,10 @@ CELL = Cell("logistic", LARGE)
 
 
 def at_once(tables):
-    examples = MatrixExamples.of(tables, decide(tables, MISSING), "digest")
-    return EngineRecipe(CELL, TRIALS, SEED, examples.flagged, MISSING, "digest").train(examples.tables)
+    examples = MatrixExamples.from_tables(tables, decide_validity(tables, MISSING), "digest")
+    return EngineRecipe(CELL, TRIALS, SEED, examples.has_invalid_flags, MISSING, "digest").train(
+        examples.tables
+    )
 
 
 def in_chunks(tables, directory, runs, cell=CELL):
@@ -36,21 +38,21 @@ def test_an_engine_that_learned_from_chunks_says_what_one_says_that_learned_from
     tables = pairs(groups=groups, cases=7, invalid=0.04)
     one, other = at_once(tables), in_chunks(tables, tmp_path, runs)
     for name in ("middles", "units", "drift", "spread"):
-        known, again = getattr(one.engine.known, name), getattr(other.engine.known, name)
+        known, again = getattr(one.engine.scales, name), getattr(other.engine.scales, name)
         np.testing.assert_allclose(again, known, rtol=1e-12)
     assert (other.card.metrics, other.card.groups, other.card.own) == (
         one.card.metrics, one.card.groups, one.card.own
     )  # fmt: skip
     unseen = pairs(groups=groups, cases=7, seed=2)
-    told, again = one.engine.judged(unseen), other.engine.judged(unseen)
+    told, again = one.engine.judge_pairs(unseen), other.engine.judge_pairs(unseen)
     assert again["abnormal"].tolist() == told["abnormal"].tolist()
     np.testing.assert_allclose(again["probability"], told["probability"], atol=1e-9)
     assert told["abnormal"].sum() > 10
-    invalid = one.validity.judged(unseen)["invalid"], other.validity.judged(unseen)["invalid"]
+    invalid = one.validity.judge_runs(unseen)["invalid"], other.validity.judge_runs(unseen)["invalid"]
     assert (invalid[0] == invalid[1]).mean() > 0.99
     other.write(tmp_path / "model")
     stored = TrainedEngine.read(tmp_path / "model")
-    assert stored.engine.judged(unseen)["probability"].tolist() == again["probability"].tolist()
+    assert stored.engine.judge_pairs(unseen)["probability"].tolist() == again["probability"].tolist()
 
 
 def test_chunks_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tmp_path):
@@ -60,7 +62,7 @@ def test_chunks_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tm
     source.mkdir()
     for number, some in enumerate(np.array_split(np.arange(len(runs)), 4)):
         runs.iloc[some].to_parquet(source / f"{number}.parquet", index=False)
-    found = part(source, tmp_path / "work", 80)
+    found = split_into_chunks(source, tmp_path / "work", 80)
     chunks = [MatrixTables.SPECS["runs"].read(file) for file in found.files]
     assert max(map(len, chunks)) <= 80
     assert found.rows == len(runs) == sum(map(len, chunks))

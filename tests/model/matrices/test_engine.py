@@ -5,12 +5,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from data.matrices.formats import dbsherlock, petshop
-from data.matrices.validity import decide
+from data.matrices.validity import decide_validity
 from training.matrices.engine.engine import FULL, Engine
 from training.matrices.engine.stored import EngineRecipe
-from training.matrices.evaluation import opponents
-from training.matrices.fitting import MatrixExamples, dealt
-from training.matrices.judging import judge
+from training.matrices.evaluation import reference_methods
+from training.matrices.fitting import MatrixExamples, deal_to_folds
+from training.matrices.judging import judge_tables
 from training.matrices.schemes import Cell
 
 SEED = 1
@@ -23,15 +23,15 @@ def runs(shared_data):
     directory = shared_data / "dbsherlock"
     if not directory.is_dir():
         pytest.skip(f"DBSherlock's runs are not there ({directory})")
-    tables = dbsherlock.read(directory)
+    tables = dbsherlock.read_tables(directory)
     last = tables.runs["workload"].str.endswith(" 10").to_numpy(bool)
-    learned = tables.of_runs(~last)
-    examples = MatrixExamples.of(learned, decide(learned, 0.5), "digest")
-    recipe = EngineRecipe(Cell("logistic", FULL), 4, SEED, examples.flagged, 0.5, "digest")
+    learned = tables.select_runs(~last)
+    examples = MatrixExamples.from_tables(learned, decide_validity(learned, 0.5), "digest")
+    recipe = EngineRecipe(Cell("logistic", FULL), 4, SEED, examples.has_invalid_flags, 0.5, "digest")
     # threads of linear algebra wait for each other on a busy machine
     with threadpool_limits(1):
         trained = recipe.train(examples.tables)
-    return trained, tables.of_runs(last)
+    return trained, tables.select_runs(last)
 
 
 @pytest.mark.slow
@@ -39,7 +39,7 @@ def test_faulty_stretches_of_unseen_runs_fail_and_normal_ones_pass(runs):
     trained, unseen = runs
     target = unseen.runs[unseen.runs["side"] == "target"]
     abnormal = target.groupby("pair_id")["abnormal"].any()
-    verdicts = judge(trained, unseen, drivers=0).verdicts
+    verdicts = judge_tables(trained, unseen, n_attributions=0).verdicts
     assert abnormal.sum() > 10
     for status, wanted in ((True, "fail"), (False, "pass")):
         told = [one.verdict for one in verdicts if abnormal[one.pair_id] == status]
@@ -50,10 +50,10 @@ def test_faulty_stretches_of_unseen_runs_fail_and_normal_ones_pass(runs):
 def test_a_saturated_processor_is_named_by_its_metrics(runs):
     trained, unseen = runs
     chosen = unseen.runs["workload"].str.contains("CPU Saturation").to_numpy(bool)
-    failed = [one for one in judge(trained, unseen.of_runs(chosen)).verdicts if one.verdict == "fail"]
+    failed = [one for one in judge_tables(trained, unseen.of_runs(chosen)).verdicts if one.verdict == "fail"]
     assert failed
     for verdict in failed:
-        assert any("cpu" in driver.metric.lower() for driver in verdict.drivers), verdict.pair_id
+        assert any("cpu" in driver.metric.lower() for driver in verdict.attributions), verdict.pair_id
 
 
 def balanced_accuracy(told, abnormal):
@@ -67,18 +67,18 @@ def test_on_whole_runs_never_seen_an_engine_beats_what_does_not_learn(source, sh
     if not directory.is_dir():
         pytest.skip(f"this data is not there ({directory})")
     tables = source.read(directory)
-    examples = MatrixExamples.of(tables, decide(tables, 0.5), "digest")
+    examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
     abnormal = examples.pairs.set_index("pair_id")["abnormal"]
-    fold_of = dealt(examples.pairs, FOLDS, SEED)
+    fold_of = deal_to_folds(examples.pairs, FOLDS, SEED)
     judged = []
     for fold in range(FOLDS):
         asked = fold_of.index[fold_of == fold]
         with threadpool_limits(1):
-            engine = Engine(FULL, "logistic", TRIALS, SEED).fit(examples.without(asked))
-            judged.append(engine.judged(examples.testing(asked)))
+            engine = Engine(FULL, "logistic", TRIALS, SEED).fit(examples.runs_without(asked))
+            judged.append(engine.judge_pairs(examples.runs_to_judge(asked)))
     told = pd.concat(judged).set_index("pair_id")["abnormal"].reindex(abnormal.index)
     ours = balanced_accuracy(told, abnormal)
-    others = opponents(examples.testing(fold_of.index), abnormal)
+    others = reference_methods(examples.runs_to_judge(fold_of.index), abnormal)
     assert len(others) == 4
     for one in others:
         theirs = balanced_accuracy(one.score >= one.threshold, abnormal)

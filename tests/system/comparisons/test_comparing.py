@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from data.comparisons.pair import Missing
 from data.errors import InputError
-from serving.cli import run
+from serving.cli import run_command
 from serving.comparisons.compare.acknowledging import Acknowledgements, Revision, read_acknowledged
-from serving.comparisons.compare.rows import annotated
+from serving.comparisons.compare.rows import github_annotations
 from tests.system.comparisons.run_files import LEVELS, named_run, run_file
 
 
@@ -32,7 +32,7 @@ def compared(tmp_path, model_directory, monkeypatch, capfd):
         if "--" in before:
             place = before.index("--")
             before, after = before[:place], before[place:]
-        code = run(["compare", *before, *options, *after])
+        code = run_command(["compare", *before, *options, *after])
         told = capfd.readouterr()
         return code, json.loads(told.out) if form == "json" and code < 2 else told.out, told.err
 
@@ -46,7 +46,7 @@ def outcomes(answer):
 def test_a_fail_within_between_run_variation_is_unsure_with_its_probability(compared, tmp_path):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
     _, held, _ = compared(before, after)
-    code, bare, _ = compared(before, after, "--runs-differ", "none", "--fail-on-regression")
+    code, bare, _ = compared(before, after, "--between-run-variation", "none", "--fail-on-regression")
     assert (code, outcomes(bare)["a"], outcomes(held)["a"]) == (1, "regression", "unsure")
     one, other = (answer["verdicts"][0] for answer in (held, bare))
     assert one["probability"] == other["probability"]
@@ -202,7 +202,7 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2999"))
     before = run_file(tmp_path / "b.json")
     small, large = (run_file(tmp_path / f"{by}.json", {"a": by, "e": 1.5}, seed=1) for by in (1.08, 1.3))
-    options = ("--fail-on-regression", "--runs-differ", "none")
+    options = ("--fail-on-regression", "--between-run-variation", "none")
     code, answer, _ = compared(before, small, *options)
     assert (code, outcomes(answer)["a"], outcomes(answer)["e"]) == (0, "acknowledged", "acknowledged")
     assert answer["verdicts"][0]["acknowledged"]["by"] == "anna"
@@ -246,7 +246,7 @@ def test_revisions_are_found_by_name_and_by_git(tmp_path):
         commits.append(git("rev-parse", "HEAD"))
     first, second, third = commits
     named = Revision((f"run-12-g{second}",), tmp_path)
-    assert [named.holds(one) for one in (first, second, second[:9], third, "--all")] == [
+    assert [named.contains_change(one) for one in (first, second, second[:9], third, "--all")] == [
         True,
         True,
         True,
@@ -256,8 +256,8 @@ def test_revisions_are_found_by_name_and_by_git(tmp_path):
     accepted = f"accepted:\n- {{operation: a, since: {second}, by: x, why: y}}"
     since = says(accepted, tmp_path, baseline=(second,), target=(third,))
     operations = [("bench", "a"), ("bench", "b")]
-    assert since.stale(operations, Revision((first,), tmp_path)) == {operations[0]}
-    assert not since.stale(operations, Revision((third,), tmp_path))
+    assert since.stale_operations(operations, Revision((first,), tmp_path)) == {operations[0]}
+    assert not since.stale_operations(operations, Revision((third,), tmp_path))
 
 
 def test_history_before_an_accepted_change_is_left_out(compared, tmp_path):
@@ -323,7 +323,7 @@ QUICK, SLOW = "sleep 0.02", "sleep 0.04"
 @pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
 def test_two_hyperfine_commands_of_one_file_are_both_sides(compared, tmp_path):
     bench = hyperfine(tmp_path / "bench.json", QUICK, SLOW)
-    _, answer, _ = compared(bench, "--runs-differ", "none")
+    _, answer, _ = compared(bench, "--between-run-variation", "none")
     (verdict,) = answer["verdicts"]
     assert (verdict["operation"], verdict["target_operation"]) == (QUICK, SLOW)
     # how sure a small model is of six runs on a busy machine is another matter
@@ -346,7 +346,7 @@ def test_two_hyperfine_files_are_compared_by_the_suggested_match(compared, tmp_p
     assert f"hyperfine/{SLOW}/unknown" in told
     option = shlex.split(told.partition("compare two of them with ")[2])
     assert option == ["--match", f"{QUICK}={SLOW}"]
-    _, answer, _ = compared(base, new, *option, "--runs-differ", "none")
+    _, answer, _ = compared(base, new, *option, "--between-run-variation", "none")
     assert [one["target_operation"] for one in answer["verdicts"]] == [SLOW]
 
 
@@ -366,7 +366,16 @@ def test_matched_operations_are_confirmed_under_both_names(compared, tmp_path):
         f"{sys.executable} {script} {path} {{output}} {to}"
         for path, to in zip((base, new), seen, strict=True)
     ]
-    options = ("--match", "old=new", "--runs-differ", "3", "--confirm", "1", "--confirm-base", commands[0])
+    options = (
+        "--match",
+        "old=new",
+        "--between-run-variation",
+        "3",
+        "--confirm",
+        "1",
+        "--confirm-base",
+        commands[0],
+    )
     _, answer, _ = compared(base, new, *options, "--", *commands[1].split())
     assert outcomes(answer).keys() == {"old", "same"}
     assert "old" in seen[0].read_text().splitlines()
@@ -434,6 +443,6 @@ def test_a_single_side_is_refused_with_what_is_expected(compared, tmp_path):
 
 def test_annotations_beyond_the_limit_are_counted():
     missing = tuple(Missing("baseline", "m", "b", f"x,{number}\n") for number in range(25))
-    lines = list(annotated(SimpleNamespace(ordered=(), missing=missing)))
+    lines = list(github_annotations(SimpleNamespace(ordered=(), missing=missing)))
     assert (len(lines), lines[0]) == (10, "::warning title=vanished::b/x,0%0A/m\n")
     assert lines[-1] == "::warning title=perfjudge::and 16 more\n"

@@ -7,10 +7,10 @@ from contextlib import closing
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.labels.consensus import consensus
-from data.comparisons.labels.label_store import GivenLabel, LabelStore
+from data.comparisons.labels.consensus import consensus_status
+from data.comparisons.labels.label_store import LabelStore, NewLabel
 from data.comparisons.tables import ComparisonTables
-from serving.cli import run
+from serving.cli import run_command
 
 REPORT = "22222222-2222-4222-8222-222222222222/NASParallel"
 BT, MG = f"{REPORT}/bt_C_x", f"{REPORT}/mg_C_x"
@@ -35,18 +35,20 @@ def here(tmp_path, monkeypatch, figure):
 def give(*labels):
     store = LabelStore("sqlite:///kept.db")
     for number, (comparison_id, status, person) in enumerate(labels):
-        store.add(GivenLabel(comparison_id, status, person, f"here-{number}"))
+        store.add_label(NewLabel(comparison_id, status, person, f"here-{number}"))
     store.close()
 
 
 def labels_of(source):
     """Return who says what, as the pipeline reads it."""
-    labels = formats.read(formats.sniff(source), [source]).tables.labels.fillna({"annotator": ""})
+    labels = formats.read_tables(formats.recognise_format(source), [source]).tables.labels.fillna(
+        {"annotator": ""}
+    )
     return sorted(labels[["comparison_id", "annotator", "status"]].itertuples(index=False, name=None))
 
 
 def imported(capsys, *arguments):
-    assert run(["labels", "import", *map(str, arguments), "--json"]) == 0
+    assert run_command(["labels", "import", *map(str, arguments), "--json"]) == 0
     return tuple(json.loads(capsys.readouterr().out).values())
 
 
@@ -57,7 +59,7 @@ def test_imported_labels_are_kept_once_with_author_and_time(here, capsys):
     expected = [(BT, "ben", "pass"), (MG, "anna", "pass"), (MG, "ben", "pass")]
     (here / "out").mkdir()
     for form, output in (("csv", "mine"), ("xml", "out/report.xml"), ("tables", "tables")):
-        assert run(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
+        assert run_command(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
         assert capsys.readouterr().out == f"3 labels -> {output}\n"
     for source in (here / "mine", here / "out/report.xml", here / "tables"):
         assert labels_of(source) == expected
@@ -65,7 +67,7 @@ def test_imported_labels_are_kept_once_with_author_and_time(here, capsys):
     for source in ("out/report.xml", "tables", "mine"):
         assert imported(capsys, source) == (0, 3, 0)
     with closing(LabelStore("sqlite:///kept.db")) as store:
-        assert [one.labelled_by for one in store.history(MG)] == ["ben", "anna", "anna"]
+        assert [one.labelled_by for one in store.label_history(MG)] == ["ben", "anna", "anna"]
     when = ComparisonTables.read(here / "tables").labels.set_index(["comparison_id", "annotator"])[
         "labelled_at"
     ]
@@ -80,26 +82,28 @@ def test_cannot_tell_is_exported_in_every_format(here, capsys):
     expected = [(BT, "ben", "cannot_tell"), (MG, "anna", "fail"), (MG, "ben", "cannot_tell")]
     (here / "out").mkdir()
     for form, output in (("csv", "mine"), ("xml", "out/report.xml"), ("tables", "tables")):
-        assert run(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
+        assert run_command(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
         assert capsys.readouterr().out == f"3 labels -> {output}\n"
         source = here / output
         assert labels_of(source) == expected
-        found = formats.read(formats.sniff(source), [source]).tables.labels
-        assert consensus(found, "majority").to_dict() == {MG: "fail"}
+        found = formats.read_tables(formats.recognise_format(source), [source]).tables.labels
+        assert consensus_status(found, "majority").to_dict() == {MG: "fail"}
 
 
 def test_a_withdrawn_label_is_in_no_export(here, capsys):
     imported(capsys, "mine")
     give((MG, None, "anna"))
-    assert run(["labels", "export", "--format", "tables", "-o", "tables", "--comparisons", "mine"]) == 0
+    assert (
+        run_command(["labels", "export", "--format", "tables", "-o", "tables", "--comparisons", "mine"]) == 0
+    )
     assert labels_of(here / "tables") == [(MG, "ben", "pass")]
-    assert run(["labels", "export", "-o", "mine"]) == 0
+    assert run_command(["labels", "export", "-o", "mine"]) == 0
     assert labels_of(here / "mine") == [(MG, "ben", "pass")]
 
 
 def test_a_file_with_unknown_labels_is_not_overwritten(here, capsys):
     give((BT, "pass", "carl"))
-    assert run(["labels", "export", "-o", "mine/labels.csv"]) == 2
+    assert run_command(["labels", "export", "-o", "mine/labels.csv"]) == 2
     assert (
         "2 of its labels are not in the store; first: perfjudge labels import mine" in capsys.readouterr().err
     )
@@ -113,18 +117,20 @@ def test_labels_without_an_author_need_a_name(here, capsys):
     (here / "mine/report.xml").write_text(named)
     assert imported(capsys, "mine") == (0, 0, 1)
     assert imported(capsys, "mine", "--by", "anna") == (1, 0, 0)
-    assert run(["labels", "export", "--format", "xml", "-o", "out.xml", "--comparisons", "mine"]) == 0
+    assert run_command(["labels", "export", "--format", "xml", "-o", "out.xml", "--comparisons", "mine"]) == 0
     assert labels_of(here / "out.xml") == [(MG, "", "fail"), (MG, "anna", "fail")]
 
 
 def test_a_wrong_row_is_named_and_nothing_added(here, capsys):
     (here / "mine/labels.csv").write_text(CSV.replace(",fail,", ",slow,"))
-    assert run(["labels", "import", "mine/labels.csv"]) == 2
+    assert run_command(["labels", "import", "mine/labels.csv"]) == 2
     assert (
         capsys.readouterr().err
         == 'perfjudge: mine/labels.csv:2: status="slow" is not one of pass, fail, cannot_tell\n'
     )
     assert not (here / "kept.db").exists()
-    assert run(["labels", "export", "-o", "x", "--labels", "postgresql://me:geheim@127.0.0.1:1/x"]) == 2
+    assert (
+        run_command(["labels", "export", "-o", "x", "--labels", "postgresql://me:geheim@127.0.0.1:1/x"]) == 2
+    )
     told = capsys.readouterr().err
     assert (told.count("\n"), "geheim" in told) == (1, False)

@@ -16,20 +16,20 @@ from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from data.comparisons.labels import label_store
-from data.comparisons.labels.database import LABELS, NAME, VERSION, Place
+from data.comparisons.labels.database import LABELS, NAME, VERSION, StoreAddress
 from data.comparisons.labels.label_store import (
-    AwayError,
-    GivenLabel,
+    IncompatibleStoreError,
     KeyTakenError,
     LabelStore,
-    NewerError,
-    TooManyError,
-    move_in,
-    moved_out,
+    NewLabel,
+    TooManyLabelsError,
+    UnreachableError,
+    export_label_table,
+    import_label_table,
 )
 from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
-from data.tables.specs import typed
+from data.tables.specs import with_dtypes
 
 NUMBERS = count()
 MIGRATIONS = str(Path(label_store.__file__).with_name("migrations"))
@@ -51,7 +51,7 @@ def store(url):
 
 
 def given(comparison_id="a", status="fail", by="anna", key=None, **further):
-    return GivenLabel(comparison_id, status, by, key or f"k{next(NUMBERS)}", **further)
+    return NewLabel(comparison_id, status, by, key or f"k{next(NUMBERS)}", **further)
 
 
 def said(store, comparison_id="a"):
@@ -69,7 +69,8 @@ def test_the_last_label_of_each_person_counts(store):
     assert said(store) == [("anna", "fail"), ("ben", "fail"), ("anna", "pass"), ("ben", None)]
     assert current(store) == [["a", "anna", "pass"], ["<script>/../ü", "anna", "pass"]]
     assert (
-        store.current().dtypes.astype(str).to_dict() == typed(None, LABEL_DTYPES).dtypes.astype(str).to_dict()
+        store.current().dtypes.astype(str).to_dict()
+        == with_dtypes(None, LABEL_DTYPES).dtypes.astype(str).to_dict()
     )
     assert said(store, "b") == []
 
@@ -127,13 +128,13 @@ def test_too_many_new_labels_of_one_person_are_refused(store):
     assert [one.fresh for one in store.add_all(first, most=3)] == [True] * 3
     mixed = store.add_all([*first, given(), given(by="ben")], most=3)
     assert [getattr(one, "fresh", None) for one in mixed] == [False, False, False, None, True]
-    assert isinstance(mixed[3], TooManyError)
+    assert isinstance(mixed[3], TooManyLabelsError)
     assert (store.recent("anna", 60), store.recent("anna", 0), store.recent("carl", 60)) == (3, 0, 0)
 
 
 def test_the_database_refuses_to_change_or_remove_labels(url, store):
     store.add(given())
-    engine = Place.of(url).engine()
+    engine = StoreAddress.from_address(url).new_engine()
     # SQLite has no TRUNCATE
     further = [] if url.startswith("sqlite") else [f"TRUNCATE {NAME}"]
     for change in (f"UPDATE {NAME} SET status = 'pass'", f"DELETE FROM {NAME}", *further):
@@ -146,7 +147,7 @@ def test_the_database_refuses_to_change_or_remove_labels(url, store):
 def first_open(url, ready, number):
     ready.wait()
     store = LabelStore.open(url)
-    store.add(given(f"c{number}", key=f"k{number}"))
+    store.add_label(given(f"c{number}", key=f"k{number}"))
 
 
 def test_processes_that_open_at_once_make_the_database_once(url):
@@ -161,13 +162,13 @@ def test_processes_that_open_at_once_make_the_database_once(url):
         process.join(60)
     assert [process.exitcode for process in processes] == [0] * 8
     store = LabelStore.open(url)
-    assert len(store.current()) == 8
+    assert len(store.current_labels()) == 8
     store.close()
 
 
 def test_the_migrations_make_the_declared_table(url, store):
     assert ScriptDirectory(MIGRATIONS, version_locations=[MIGRATIONS]).get_current_head() == label_store.HEAD
-    engine = Place.of(url).engine()
+    engine = StoreAddress.from_address(url).new_engine()
     found = {column["name"]: column["nullable"] for column in inspect(engine).get_columns(NAME)}
     engine.dispose()
     assert found == {column.name: column.nullable for column in LABELS.columns}
@@ -182,12 +183,12 @@ def test_migrations_of_others_in_the_process_are_left_alone(tmp_path):
 
 @pytest.mark.parametrize(("version", "age"), [(3, "a newer"), (1, "an older")])
 def test_a_database_of_another_version_is_refused(url, store, version, age):
-    engine = Place.of(url).engine()
+    engine = StoreAddress.from_address(url).new_engine()
     with engine.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION} SET version_num = '{version}'"))
     engine.dispose()
     with pytest.raises(
-        NewerError, match=rf"^\S+: was written by {age} perfjudge \(tables of version {version};"
+        IncompatibleStoreError, match=rf"^\S+: was written by {age} perfjudge \(tables of version {version};"
     ):
         LabelStore.open(url)
 
@@ -198,9 +199,9 @@ def test_the_database_refuses_an_unknown_status(url, store):
     assert [one.number for one in store.history("a")] == [1, 2, 3, 4]
     assert [status for _, status in said(store)] == ["pass", "fail", None, "cannot_tell"]
     assert current(store) == [["a", "anna", "cannot_tell"]]
-    with pytest.raises(AwayError, match="status"):
+    with pytest.raises(UnreachableError, match="status"):
         store.add(given(status="maybe"))
-    engine = Place.of(url).engine()
+    engine = StoreAddress.from_address(url).new_engine()
     indexes = {tuple(one["column_names"]) for one in inspect(engine).get_indexes(NAME) if not one["unique"]}
     assert indexes == {("comparison_id",), ("labelled_by", "labelled_at")}
     engine.dispose()
@@ -208,7 +209,7 @@ def test_the_database_refuses_an_unknown_status(url, store):
 
 def table(*rows):
     columns = ["comparison_id", "status", "annotator", "labelled_at", "labelled_by"]
-    return typed(
+    return with_dtypes(
         pd.DataFrame([dict(zip(columns, (*row, row[2]), strict=True)) for row in rows]), LABEL_DTYPES
     )
 
@@ -216,26 +217,26 @@ def table(*rows):
 def test_labels_from_a_table_are_added_once(store):
     then = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
     labels = table(("a", "fail", "anna", then), ("a", "pass", "anna", None), ("b", "pass", None, then))
-    assert [vars(move_in(labels, store)) for _ in range(2)] == [
+    assert [vars(import_label_table(labels, store)) for _ in range(2)] == [
         {"added": 2, "known": 0, "nobodys": 1},
         {"added": 0, "known": 2, "nobodys": 1},
     ]
     # without a time it is older than any
     assert current(store) == [["a", "anna", "fail"]]
-    assert moved_out(store)["labelled_at"].tolist() == [pd.Timestamp(then)]
+    assert export_label_table(store)["labelled_at"].tolist() == [pd.Timestamp(then)]
     with pytest.raises(InputError, match=r'label of "c": labelled_at="2999-.* is in the future'):
-        move_in(table(("c", "fail", "anna", datetime(2999, 1, 1, tzinfo=UTC))), store)
-    assert vars(move_in(labels, store, "carl")) == {"added": 1, "known": 2, "nobodys": 0}
+        import_label_table(table(("c", "fail", "anna", datetime(2999, 1, 1, tzinfo=UTC))), store)
+    assert vars(import_label_table(labels, store, "carl")) == {"added": 1, "known": 2, "nobodys": 0}
     assert current(store) == [["a", "anna", "fail"], ["b", "carl", "pass"]]
 
 
 def test_a_withdrawn_label_does_not_come_back_with_the_data(store):
     then = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
     labels = table(("a", "fail", "anna", then), ("a", "fail", "ben", then), ("b", "pass", None, then))
-    move_in(labels, store)
+    import_label_table(labels, store)
     store.add(given("a", None, "anna"))
     store.add(given("a", "pass", "ben"))
-    out = moved_out(store, labels)
+    out = export_label_table(store, labels)
     assert out[["comparison_id", "status"]].to_numpy().tolist() == [["b", "pass"], ["a", "pass"]]
     assert out["annotator"].fillna("nobody").tolist() == ["nobody", "ben"]
 
@@ -254,16 +255,16 @@ def test_a_wrong_address_is_refused_and_not_quoted(address):
 )
 def test_an_unreachable_store_is_named_without_its_password(address, tmp_path):
     store = LabelStore(address.format(tmp_path))
-    with pytest.raises(AwayError, match="cannot be reached") as away:
-        store.add(given())
-    assert "geheim" not in f"{away.value}{store.place}"
-    assert store.away
+    with pytest.raises(UnreachableError, match="cannot be reached") as away:
+        store.add_label(given())
+    assert "geheim" not in f"{away.value}{store.address}"
+    assert store.is_unreachable
 
 
 def test_sqlite_waits_for_the_disk_and_lets_others_read(tmp_path):
     url = f"sqlite:///{tmp_path}/labels.db"
     LabelStore.open(url).close()
-    engine = Place.of(url).engine()
+    engine = StoreAddress.from_address(url).new_engine()
     with engine.connect() as connection:
         # 2: FULL
         asked = [
@@ -275,10 +276,14 @@ def test_sqlite_waits_for_the_disk_and_lets_others_read(tmp_path):
 
 def test_nothing_is_written_before_the_first_label(tmp_path):
     store = LabelStore(f"sqlite:///{tmp_path}/labels.db")
-    store.look()
-    assert (store.history("a"), len(store.current()), store.recent("anna", 60)) == ([], 0, 0)
+    store.check_reachable()
+    assert (store.label_history("a"), len(store.current_labels()), store.count_recent_labels("anna", 60)) == (
+        [],
+        0,
+        0,
+    )
     assert list(tmp_path.iterdir()) == []
-    store.add(given())
-    later = store.add(given(labelled_at=datetime.now(UTC) - timedelta(days=1), status="pass"))
-    assert store.history("a")[0] == later
+    store.add_label(given())
+    later = store.add_label(given(labelled_at=datetime.now(UTC) - timedelta(days=1), status="pass"))
+    assert store.label_history("a")[0] == later
     store.close()

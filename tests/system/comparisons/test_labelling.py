@@ -19,8 +19,8 @@ from data.comparisons.labels.database import LABELS
 from data.comparisons.labels.label_store import LabelStore
 from data.comparisons.tables import ComparisonTables
 from serving.comparisons.labelling.offered import key_of
-from serving.comparisons.labels.command import ToLabel
-from serving.comparisons.model import load
+from serving.comparisons.labels.command import LabelCandidates
+from serving.comparisons.model import load_judge
 from tests.system.browsing import faults
 from tests.system.comparisons.labelling_by_hand import introduced, label_by_keyboard, press
 from tests.system.conftest import Listening
@@ -62,7 +62,7 @@ def tables():
                         "target_to": order,
                     }
                 )
-    return ComparisonTables.of_rows(results, comparisons, None)
+    return ComparisonTables.from_rows(results, comparisons, None)
 
 
 NAMES = {key_of(name): name for name in tables().comparisons["comparison_id"]}
@@ -102,10 +102,10 @@ class Labelled:
     def expected(self):
         """What is to be labelled first by the labels that there are."""
         store = LabelStore(self.address)
-        given, read = store.current(), ComparisonTables.read(self.source)
+        given, read = store.current_labels(), ComparisonTables.read(self.source)
         store.close()
-        known = ToLabel.of(read, load(str(self.model)))
-        return known.labelled(pd.concat([read.labels, given]), "majority").identifiers()
+        known = LabelCandidates.from_tables(read, load_judge(str(self.model)))
+        return known.with_labels(pd.concat([read.labels, given]), "majority").ordered_identifiers()
 
     def emptied(self):
         """Forget all labels, which takes some force."""

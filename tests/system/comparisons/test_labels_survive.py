@@ -13,7 +13,7 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import select
 
-from data.comparisons.labels.database import LABELS, Place
+from data.comparisons.labels.database import LABELS, StoreAddress
 from data.comparisons.tables import ComparisonTables
 from tests.imports import ROOT
 from tests.ports import free_port
@@ -124,7 +124,7 @@ def test_no_acknowledged_label_is_lost_or_kept_twice(kind, request, tmp_path, mo
         acknowledged = asyncio.run(labelled(killed.port, [(0.3, killed.again), *accidents]))
     finally:
         killed.server.stop()
-    engine = Place.of(url).engine()
+    engine = StoreAddress.from_address(url).new_engine()
     with engine.connect() as connection:
         kept = [tuple(row) for row in connection.execute(select(LABELS.c.key, LABELS.c.number))]
     engine.dispose()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from serving.comparisons.model import load
+from serving.comparisons.model import load_judge
 from tests.families import feature_table, small_family
 from training.comparisons.evaluate import evaluate
 from training.comparisons.promote import promote
@@ -18,9 +18,9 @@ from training.comparisons.train import train
 from training.comparisons.tune import tune
 from training.estimators import compiled_pipeline
 from training.registry import champions, contest
-from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, mlflow, version_of
-from training.registry.origins import NoVersionError, origin
-from training.registry.promotion_history import settled
+from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, import_mlflow, version_of
+from training.registry.origins import NoVersionError, trace_version
+from training.registry.promotion_history import sync_if_moved
 
 NAME = "regression-comparison"
 #: The best of the small family.
@@ -56,7 +56,7 @@ def worse(tmp_path_factory):
     table = feature_table()
     blind = table.assign(medians_min=np.nan, medians_med=np.nan)
     family = run_pipeline(small_family(tmp_path_factory.mktemp("worse"), table=blind))
-    table.to_parquet(family.features, index=False)
+    table.to_parquet(family.features_file, index=False)
     return family
 
 
@@ -64,7 +64,7 @@ def test_the_metrics_do_not_depend_on_the_number_of_processes(trained, tmp_path)
     again = run_pipeline(small_family(tmp_path, jobs=2))
     tables = ("oof.parquet", "curves.parquet", "precision_recall.csv", "reliability.csv", "confusion.csv")
     for name in ("metrics.json", "summary.json", *(f"evaluated/{table}" for table in tables)):
-        assert (again.places.reports / name).read_bytes() == (trained.places.reports / name).read_bytes()
+        assert (again.paths.reports / name).read_bytes() == (trained.places.reports / name).read_bytes()
 
 
 @pytest.mark.slow
@@ -72,21 +72,21 @@ def test_the_first_model_is_champion_and_refills_a_lost_store(trained, store, ca
     with pytest.raises(
         InputError, match=r'no champion of "regression-comparison" in .*; make one with: dvc repro'
     ):
-        load()
+        load_judge()
     promote(trained)
     assert "v1" in capsys.readouterr().out
-    champion = load()
+    champion = load_judge()
     assert (champion.ref.name, champion.ref.version, champion.ref.uri) == (NAME, "1", f"models:/{NAME}/1")
     table = pd.read_parquet(trained.features)
     verdicts = (
-        champion.model.probability(table[list(champion.model.card.features)].to_numpy())
+        champion.model.predict_probability(table[list(champion.model.card.features)].to_numpy())
         >= champion.model.card.threshold
     )
     assert (verdicts == (table["status"] == "fail")).mean() > 0.9
-    assert load(f"models:/{NAME}@champion").ref == load(f"models:/{NAME}/1").ref == champion.ref
+    assert load_judge(f"models:/{NAME}@champion").ref == load_judge(f"models:/{NAME}/1").ref == champion.ref
     for absent in (f"models:/{NAME}/2", f"models:/{NAME}@{CHALLENGER}", "models:/nobody@champion"):
         with pytest.raises(InputError, match=f"no model {absent}"):
-            load(absent)
+            load_judge(absent)
 
     promote(trained)
     assert f"{NAME} v1 ({champion.model.card.model}) stands: it is the first one" in capsys.readouterr().out
@@ -94,7 +94,7 @@ def test_the_first_model_is_champion_and_refills_a_lost_store(trained, store, ca
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store.parent / 'fresh' / 'mlflow.db'}")
     promote(trained)
     assert "is champion: it is the first one" in capsys.readouterr().out
-    assert load().ref.version == "1"
+    assert load_judge().ref.version == "1"
 
 
 #: Of a model of the small family: a grouped and a stratified split of two folds each, and three trials.
@@ -171,16 +171,16 @@ def test_a_run_names_its_data_set_and_commit(models, trained):
 
 def test_a_version_leads_back_to_run_data_commit_and_parameters(models, trained):
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-    found, metrics = origin(NAME, "1"), json.loads(trained.places.metrics.read_text())
+    found, metrics = trace_version(NAME, "1"), json.loads(trained.places.metrics.read_text())
     assert (found.run, found.model, found.standing) == (models[0].info.run_id, MODEL, "champion")
     assert found.digest == version_of(NAME, CHAMPION).tags[DIGEST]
     assert (found.data.digest, found.data.path) == (metrics["data"]["digest"], metrics["data"]["path"])
     assert found.code.commit == commit.stdout.strip()
     assert found.params["seed"] == "7"
     assert found.metrics["balanced_accuracy"] > 0.9
-    assert (found.reign.way, found.reign.because) == ("contest", "it is the first one")
+    assert (found.reign.way, found.reign.reason) == ("contest", "it is the first one")
     with pytest.raises(NoVersionError, match='of the model "regression-comparison" does not exist'):
-        origin(NAME, "2")
+        trace_version(NAME, "2")
 
 
 def test_pruned_trials_keep_their_reported_values(models):
@@ -251,7 +251,7 @@ def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse
     with_renamed_type(version_of(NAME, CHAMPION).directory / "model.skops")
     promote(trained)
     assert f"v2 ({MODEL}) is champion: v1 cannot be read any more" in told(capsys)
-    assert load().model.card.model == MODEL
+    assert load_judge().model.card.model == MODEL
     former = champions.client().get_run(first)
     assert former.data.tags["standing"] == "former champion"
     assert f"No longer champion since [{NAME} v2]" in described(former)
@@ -259,7 +259,7 @@ def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse
     with_renamed_type(version_of(NAME, CHAMPION).directory / "model.skops")
     promote(worse)
     assert "is champion: v2 cannot be read any more" in told(capsys)
-    assert load().ref.version == version_of(NAME, CHAMPION).version == "3"
+    assert load_judge().ref.version == version_of(NAME, CHAMPION).version == "3"
     model = version_of(NAME, CHAMPION).tags["model"]
     assert champions.client().get_model_version(NAME, "3").description.startswith(f"{model}: ")
 
@@ -279,7 +279,7 @@ def test_a_model_trained_again_is_read_once(trained, store, capsys, monkeypatch)
         assert version_of(NAME, CHAMPION).tags["readable"] != before
         # what was written a moment ago is not remembered
         time.sleep(0.1)
-        settled(NAME)
+        sync_if_moved(NAME)
         monkeypatch.setattr(champions, "client", None)
         promote(trained)
     finally:
@@ -312,21 +312,21 @@ def test_files_changed_after_promotion_are_not_loaded(trained, store):
     card = next(version_of(NAME, CHAMPION).directory.rglob("card.json"))
     card.write_text(card.read_text().replace('"threshold": 0.', '"threshold": 0.9'))
     with pytest.raises(InputError, match=f"files of models:/{NAME}/1 have changed since it was registered"):
-        load()
+        load_judge()
     promote(trained)
-    assert load().ref.version == "2"
+    assert load_judge().ref.version == "2"
 
 
 def test_an_unreachable_server_is_named(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(InputError, match=r"MLflow at http://127.0.0.1:9 does not answer as expected"):
-        load()
+        load_judge()
 
 
 def test_a_file_that_is_no_store_is_named(store):
     store.write_text("not a database, but long enough to be read as the header of one" * 20)
     with pytest.raises(InputError, match="is not a store of MLflow"):
-        load()
+        load_judge()
 
 
 class KilledError(Exception):
@@ -340,7 +340,7 @@ def test_a_killed_promotion_is_finished_by_the_next_one(moment, trained, store, 
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(mlflow().MlflowClient, moment, killed)
+        patch.setattr(import_mlflow().MlflowClient, moment, killed)
         with pytest.raises(KilledError):
             promote(trained)
     assert version_of(NAME, CHAMPION) is None

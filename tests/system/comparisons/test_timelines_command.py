@@ -10,11 +10,11 @@ from benchmarks.timelines import RULES, DrawnResults
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
-from data.comparisons.timelines.selection import chosen
+from data.comparisons.timelines.selection import choose_runs
 from data.tables.problems import Problems
-from serving.cli import run
-from serving.comparisons.timelines.assembled import assembled
-from serving.comparisons.timelines.generate import judges
+from serving.cli import run_command
+from serving.comparisons.timelines.assembled import assemble_report
+from serving.comparisons.timelines.generate import choose_judge
 
 #: Operation 0 loses a tenth at version 15, operation 1 creeps.
 DRAWN = DrawnResults(versions=30, operations=4, threads=(2, 8))
@@ -30,15 +30,15 @@ def root(tmp_path_factory):
 
 
 def made(capsys, *arguments):
-    status = run(["timelines", *map(str, arguments), "--json"])
+    status = run_command(["timelines", *map(str, arguments), "--json"])
     told = capsys.readouterr()
     return status, json.loads(told.out) if told.out else told.err
 
 
 def report(root, model):
     read = read_folder(root / "results", Measure(better="higher"))
-    (one,) = chosen(read.runs, rules.read(root / "rules.xml")[0])
-    return assembled(one, root / "results", "results", judges(model, None), problems=Problems())
+    (one,) = choose_runs(read.runs, rules.read_rule_sets(root / "rules.xml")[0])
+    return assemble_report(one, root / "results", "results", choose_judge(model, None), problems=Problems())
 
 
 def test_a_drop_fails_from_where_it_began(root, model_directory):
@@ -57,8 +57,10 @@ def test_a_drop_fails_from_where_it_began(root, model_directory):
 def test_a_server_gives_the_verdicts_of_its_model(root, model_directory, listening):
     here = report(root, str(model_directory))
     read = read_folder(root / "results", Measure(better="higher"))
-    (one,) = chosen(read.runs, rules.read(root / "rules.xml")[0])
-    there = assembled(one, root / "results", "results", judges(None, listening.url), problems=Problems())
+    (one,) = choose_runs(read.runs, rules.read_rule_sets(root / "rules.xml")[0])
+    there = assemble_report(
+        one, root / "results", "results", choose_judge(None, listening.url), problems=Problems()
+    )
     for mine, its in zip(here.operations, there.operations, strict=True):
         assert mine.against_baseline.tolist() == its.against_baseline.tolist()
         assert mine.against_before.tolist() == its.against_before.tolist()
@@ -87,9 +89,9 @@ def test_every_machine_and_rule_set_has_a_listed_page(root, model_directory, tmp
 
 def test_without_a_champion_the_page_has_no_marks(root, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
-    judges.cache_clear()
+    choose_judge.cache_clear()
     status, told = made(capsys, root / "rules.xml", root / "results", "-o", tmp_path / "out")
-    judges.cache_clear()
+    choose_judge.cache_clear()
     assert status == 0
     assert any(note.startswith("versions are not judged: ") for note in told["notes"])
     assert told["reports"][0] | {"fails": 0, "changes": 2, "versions": 30} == told["reports"][0]

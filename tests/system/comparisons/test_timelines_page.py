@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from serving.comparisons.timelines.assembled import Change
-from serving.comparisons.timelines.page import ListedReport, contents, page
+from serving.comparisons.timelines.page import ListedReport, index_page, timeline_page
 from tests.system.browsing import faults, requested
 from tests.timeline_reports import heat, named, renamed, simulated, versions
 
@@ -65,7 +65,7 @@ def file(report, tmp_path_factory):
 
 def written(report, directory):
     path = directory / "timeline.html"
-    path.write_text(page(report), "utf-8")
+    path.write_text(timeline_page(report), "utf-8")
     return path
 
 
@@ -341,7 +341,7 @@ def test_the_list_of_timelines_fits_and_links_to_them(browser, tmp_path):
         ListedReport("x.html", EVIL, "", 3, 2, 1, 1, 1),
     ]
     path = tmp_path / "index.html"
-    path.write_text(contents(listed), "utf-8")
+    path.write_text(index_page(listed), "utf-8")
     assert faults(browser, path, widths=WIDTHS) == []
     links = [one.get_attribute("href") for one in browser.find_elements(By.CSS_SELECTOR, "tbody a")]
     assert [link.rpartition(tmp_path.name)[2] for link in links] == ["/x.html", "/a%20b/quiet%3F.html"]

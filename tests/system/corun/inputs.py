@@ -87,7 +87,7 @@ def tables(tasks=8, seed=1, noise=0.004, machine=MACHINE):
                 {**about, "corunner_1": other, "corun_seconds": solo_seconds[task] * impact, **counts}
             )
             samples += [{**about, "corunners": other, "phase": "corun", **row} for row in rows]
-    return CorunTables.of_rows(alone, together, samples, [{"machine": machine, "processors": 2.0}])
+    return CorunTables.from_rows(alone, together, samples, [{"machine": machine, "processors": 2.0}])
 
 
 def perf_csv(task, impact=1.0, seconds=2.0, tasks=8, without=(), uncounted=(), skip=()):

@@ -96,7 +96,7 @@ def test_drivers_add_up_to_the_impact_of_each_co_runner(static):
 
 def test_solo_runs_make_further_tasks_known_with_wider_intervals(static, tmp_path):
     own = {"task": "mine", "machine": MACHINE, "repetition": 1, "solo_seconds": 3.7}
-    CorunTables.of_rows([own | {event: 3.7 * rate for event, rate in rates("task-7").items()}], []).write(
+    CorunTables.from_rows([own | {event: 3.7 * rate for event, rate in rates("task-7").items()}], []).write(
         tmp_path
     )
     mine = predicted(static, "--task", "mine", "--with", "task-5", "--tasks", tmp_path)

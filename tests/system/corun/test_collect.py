@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from data.corun import formats as corun_formats
-from data.corun.run import CorunTask, Counters, together
+from data.corun.run import CorunTask, Counters, run_together
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.measure.kernel_counts import descendants
+from data.measure.kernel_counts import with_descendants
 from tests.system.measuring import collected, interrupt, kept, needs_corun_programs, own_groups, running
 
 SUITE = {
@@ -83,10 +83,10 @@ def test_a_failing_task_is_named_and_its_co_runner_ended():
         )
     )
     cpus = sorted(os.sched_getaffinity(0))
-    before = set(descendants(os.getpid()))  # workers of other tests may still be there
+    before = set(with_descendants(os.getpid()))  # workers of other tests may still be there
     with pytest.raises(InputError) as error:
-        together([failing, endless], cpus, Counters(["task-clock"], 0.1, ungrouped="not wanted"))
+        run_together([failing, endless], cpus, Counters(["task-clock"], 0.1, ungrouped="not wanted"))
     assert str(error.value) == 'task "own": exit code 3 (no luck)'
-    assert set(descendants(os.getpid())) <= before
+    assert set(with_descendants(os.getpid())) <= before
     # what the co-runner had started
     assert running(seconds) == []

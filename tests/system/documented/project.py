@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from benchmarks.kills import keep
+from benchmarks.kills import keep_rows
 from tests import short_pipeline
 from tests.imports import ROOMS, ROOT
 from tests.ports import free_port
@@ -131,10 +131,10 @@ def _cut(raw):
     )
     kept = pairs.index[pairs["abnormal"] | ~pairs.duplicated()]
     ids = runs["run_id"][runs["pair_id"].isin(kept)]
-    keep(raw / "matrices", ["matrices", "causes"], lambda table: table["run_id"].isin(ids))
-    keep(raw / "corun", ["tasks"], lambda table: table["task"].isin(TASKS))
+    keep_rows(raw / "matrices", ["matrices", "causes"], lambda table: table["run_id"].isin(ids))
+    keep_rows(raw / "corun", ["tasks"], lambda table: table["task"].isin(TASKS))
     for name, column in (("pairs", "corunner_1"), ("samples", "corunners")):
-        keep(
+        keep_rows(
             raw / "corun",
             [name],
             lambda table, column=column: table["task"].isin(TASKS) & table[column].isin(["", *TASKS]),

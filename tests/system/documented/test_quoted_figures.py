@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.pages.documents import REASONS, blocks, documents, figures, filled, unsourced
+from benchmarks.pages.documents import (
+    REASONS,
+    document_paths,
+    fill_figures,
+    find_figures,
+    split_blocks,
+    unsourced_blocks,
+)
 from data.errors import InputError
 from tests.imports import ROOT
 
-DOCUMENTS = documents(ROOT)
+DOCUMENTS = document_paths(ROOT)
 TEXTS = {str(path): (ROOT / path).read_text() for path in DOCUMENTS}
 PAGE = """# Speed of a server
 
@@ -38,21 +45,21 @@ def root(tmp_path_factory):
 
 @pytest.mark.parametrize("path", TEXTS)
 def test_figures_of_a_document_are_those_of_their_sources(path):
-    written = filled(TEXTS[path], ROOT, path)
+    written = fill_figures(TEXTS[path], ROOT, path)
     assert written == TEXTS[path], "python -m benchmarks.pages --documents writes them anew"
 
 
 @pytest.mark.parametrize("path", TEXTS)
 def test_every_figure_of_a_document_has_a_source(path):
-    assert [f"{path}:{line}" for line in unsourced(TEXTS[path])] == []
+    assert [f"{path}:{line}" for line in unsourced_blocks(TEXTS[path])] == []
 
 
 def quoted_digits():
     """Yield document and position of every digit that has a source."""
     for path, text in TEXTS.items():
-        for block in blocks(text):
+        for block in split_blocks(text):
             if block.kind == "figures":
-                for figure in figures(text[block.begin : block.end]):
+                for figure in find_figures(text[block.begin : block.end]):
                     begin = block.begin + figure.begin
                     yield from ((path, begin + place) for place in range(len(figure.text)))
         for table in re.finditer(r"<!-- table: .*?<!-- /table -->", text, re.DOTALL):
@@ -69,7 +76,7 @@ def test_no_digit_of_a_sourced_figure_can_be_another_one(where, digit):
     text = TEXTS[path]
     altered = text[:place] + digit + text[place + 1 :]
     try:
-        found = filled(altered, ROOT, path)
+        found = fill_figures(altered, ROOT, path)
     except InputError:
         return
     assert found == text
@@ -92,12 +99,12 @@ NUMBERS = st.one_of(
     st.sampled_from(["It takes {} in all.", "- a list\n- with {}", "| a | {} |", "    it printed {}"]),
 )
 def test_a_figure_without_a_mark_is_reported(number, form):
-    assert [*unsourced(f"# Title\n\n{form.format(number)}\n")] != []
+    assert [*unsourced_blocks(f"# Title\n\n{form.format(number)}\n")] != []
 
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_reason_stands_in_for_a_source(reason):
-    assert [*unsourced(f"<!-- not measured: {reason} -->\n\nAt most 5 % of it.\n")] == []
+    assert [*unsourced_blocks(f"<!-- not measured: {reason} -->\n\nAt most 5 % of it.\n")] == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +116,7 @@ def test_a_reason_stands_in_for_a_source(reason):
     ],
 )
 def test_a_mark_that_does_not_fit_is_reported(text):
-    assert len([*unsourced(text)]) == 1
+    assert len([*unsourced_blocks(text)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -118,12 +125,12 @@ def test_a_mark_that_does_not_fit_is_reported(text):
         "figure 4.1, tables 2 and 4.5",
         "`0.5 %` and [all](1.5.md)",
         "Apache-2.0, seed 20261121, RFC 9457",
-        "    uv run perfjudge judge --floor 0.5\n\n    {\"value\": 0.5}",
+        "    uv run perfjudge judge --min-effect-size 0.5\n\n    {\"value\": 0.5}",
         "```yaml\nshare: 0.5\n```",
     ],
 )  # fmt: skip
 def test_code_and_names_quote_nothing(text):
-    assert [*unsourced(text)] == []
+    assert [*unsourced_blocks(text)] == []
 
 
 @pytest.mark.parametrize(
@@ -142,7 +149,7 @@ def test_code_and_names_quote_nothing(text):
 )
 def test_a_figure_is_rounded_to_the_digits_of_its_text(root, mark, before, after):
     text = "<!-- figures: {} -->\n\nIt has {}.\n"
-    assert filled(text.format(mark, before), root) == text.format(mark, after)
+    assert fill_figures(text.format(mark, before), root) == text.format(mark, after)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +166,9 @@ def test_a_figure_is_rounded_to_the_digits_of_its_text(root, mark, before, after
 )
 def test_a_source_that_is_not_there_is_named(root, mark, quoted, why):
     with pytest.raises(InputError, match=re.escape(why)):
-        filled(f"<!-- figures: {mark} -->\n\nIt has {quoted}.\n", root, "docs/a.md")
+        fill_figures(f"<!-- figures: {mark} -->\n\nIt has {quoted}.\n", root, "docs/a.md")
 
 
 def test_a_table_that_nobody_writes_is_named(root):
     with pytest.raises(InputError, match="'speed' is no table"):
-        filled("<!-- table: speed -->\n\n1\n\n<!-- /table -->\n", root)
+        fill_figures("<!-- table: speed -->\n\n1\n\n<!-- /table -->\n", root)

@@ -19,7 +19,7 @@ What differs from run to run is replaced by a placeholder (`normalise`):
   (`normalise.VARYING_KEYS`).
 
 Not recorded: the error where no result matches a rule of timelines; `experiments diff` of two states;
-`collect`, `corun watch` and `corun measure` beyond wrong uses; values of ``/metrics`` (only names and
+`collect_suite`, `corun watch` and `corun measure` beyond wrong uses; values of ``/metrics`` (only names and
 descriptions), bytes of models and databases, drawings and scripts of pages without their text, tables of
 more than 20,000 cells beyond figures of each column.
 """

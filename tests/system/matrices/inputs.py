@@ -60,7 +60,7 @@ def project(root):
         {"run_id": name, "cause": ("leak", "polling")[place % 2], "cause_size": 0.4}
         for place, name in enumerate(names[abnormal & (runs["side"] == "target")])
     ]
-    MatrixTables.of_rows(runs, causes, learned.metrics).write(root / "in")
+    MatrixTables.from_rows(runs, causes, learned.metrics).write(root / "in")
     section = {
         "ingest": {"path": "in"},
         "evaluate": {"trials": 1, "models": ["logistic"], "folds": 2, "curve_folds": 2},

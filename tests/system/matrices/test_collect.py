@@ -11,11 +11,11 @@ from data.errors import InputError
 from data.matrices import collect as matrix_collector
 from data.matrices import formats as matrix_formats
 from data.matrices import suite as matrix_suite
-from data.matrices.collect import plan
+from data.matrices.collect import plan_runs
 from data.matrices.programs import Work
 from data.matrices.run import Bench, Order
 from data.matrices.tables import MatrixTables
-from data.matrices.validity import decide
+from data.matrices.validity import decide_validity
 from data.measure.session import Screen
 from tests.system.measuring import collected, commands, interrupt, kept, own_groups
 
@@ -60,8 +60,8 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_matrices(tmp_
     assert "perf cannot count no-such-event" in told
     done = kept(out) - COSTS
     assert f"kept {done} runs; start again to resume" in told
-    suite = matrix_suite.load(path)
-    whole = len(plan(suite, suite.causes, suite.invalid_kinds))
+    suite = matrix_suite.load_suite(path)
+    whole = len(plan_runs(suite, suite.causes, suite.invalid_kinds))
     assert 2 <= done < whole
     assert len(MatrixTables.read(out).runs) == done
     assert own_groups(interrupted) == []
@@ -75,11 +75,11 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_matrices(tmp_
     causes = tables.causes.set_index("run_id")
     assert len(runs) == whole
     assert runs.groupby(["pair_id", "side"])["valid"].sum().tolist() == [2] * 4
-    assert (runs["abnormal"].fillna(value=False).to_numpy().sum(), len(tables.summary)) == (2, 17)
-    assert len(tables.raw) > 60
+    assert (runs["abnormal"].fillna(value=False).to_numpy().sum(), len(tables.summary_metrics)) == (2, 17)
+    assert len(tables.raw_metrics) > 60
     assert (tables.metrics["unit"] != "").all()
     # the rules find just those that were made invalid
-    decided = decide(tables, 0.5).runs.set_index("run_id")
+    decided = decide_validity(tables, 0.5).runs.set_index("run_id")
     left_out = decided.loc[~decided["kept"], "reason"].to_dict()
     assert set(left_out) == set(causes.index[causes["invalid_kind"] != ""]), left_out
     # the defect is in the counts of the kernel
@@ -128,7 +128,7 @@ def test_a_defect_shows_where_it_should(sort, defect, metric, least):
     [("wakeups", "process.voluntary_switches", 0.1), ("idle-processes", "process.level_Threads", 8)],
 )
 def test_a_defect_from_the_start_shows_where_it_should(sort, defect, metric, least):
-    spoiled, plain = (sort(words=200.0, defect=name, standing=1.0) for name in (defect, ""))
+    spoiled, plain = (sort(words=200.0, defect=name, defect_size=1.0) for name in (defect, ""))
     assert spoiled.metrics[metric] - plain.metrics[metric] >= least
 
 

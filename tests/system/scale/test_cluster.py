@@ -70,7 +70,7 @@ def test_a_pipeline_on_a_killed_worker_writes_the_same(cluster, tmp_path, monkey
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(trained, family)
         # a search has begun
-        while not found.done() and not [*family.places.studies.rglob("*.log")]:
+        while not found.done() and not [*family.paths.studies.rglob("*.log")]:
             time.sleep(0.02)
         killed.send_signal(signal.SIGKILL)
         there = found.result(120)
@@ -86,7 +86,9 @@ def test_an_engine_learns_the_same_from_chunks_on_workers(cluster, tmp_path):
     for compute in (Compute(2), cluster.compute):
         recipe = LargeRecipe(Cell("logistic", LARGE), 2, 7, 0.5, compute, 90)
         work = tmp_path / str(compute.jobs)
-        told.append(recipe.train(tmp_path / "source", work).engine.judged(unseen)["probability"].tolist())
+        told.append(
+            recipe.train(tmp_path / "source", work).engine.judge_pairs(unseen)["probability"].tolist()
+        )
     assert told[0] == told[1]
 
 

@@ -15,7 +15,7 @@ from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from data.errors import InputError
 from serving.comparisons.endpoints import LOADER
-from serving.comparisons.model import load
+from serving.comparisons.model import load_judge
 from serving.http.models import HotReloadingModel
 from tests.families import interrupted, small_family
 from tests.ports import free_port
@@ -23,7 +23,7 @@ from training.comparisons.evaluate import evaluate
 from training.comparisons.family import FeatureTable
 from training.comparisons.promote import promote
 from training.comparisons.train import train
-from training.comparisons.tune import search, tasks_of, tune
+from training.comparisons.tune import run_search, tasks_of, tune
 from training.registry.champions import CHAMPION, version_of
 
 #: What programs of Amazon's want to know, and moto doesn't.
@@ -90,10 +90,10 @@ def test_a_champion_in_an_mlflow_server_judges_and_outlives_it(tracking, bucket,
     family = small_family(tmp_path, models=("logistic",), trials=1)
     for stage in (tune, train, evaluate, promote):
         stage(family)
-    champion = load()
+    champion = load_judge()
     assert champion.ref.uri == "models:/regression-comparison/1"
-    table = pd.read_parquet(family.features)
-    told = champion.model.probability(table[list(champion.model.card.features)].to_numpy())
+    table = pd.read_parquet(family.features_file)
+    told = champion.model.predict_probability(table[list(champion.model.card.features)].to_numpy())
     assert ((told >= champion.model.card.threshold) == (table["status"] == "fail")).mean() > 0.9
     kept = {one["Key"].rpartition("/")[2] for one in bucket[1].list_objects_v2(Bucket="models")["Contents"]}
     assert "model.skops" in kept
@@ -103,17 +103,17 @@ def test_a_champion_in_an_mlflow_server_judges_and_outlives_it(tracking, bucket,
     assert version_of("regression-comparison", CHAMPION).directory is None
     # the small family has a feature that the endpoint does not compute
     served = HotReloadingModel(replace(LOADER, trial=None))
-    assert served.get().ref.version == "1"
+    assert served.ensure_loaded().ref.version == "1"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     served.check_alias()
-    assert "MLflow at http://127.0.0.1:9 does not answer" in served.trouble
-    assert served.get().ref.version == "1"
+    assert "MLflow at http://127.0.0.1:9 does not answer" in served.load_failure
+    assert served.ensure_loaded().ref.version == "1"
 
 
 def searches(directory, storage, monkeypatch):
     monkeypatch.setenv("PERFJUDGE_OPTUNA", storage)
     family = small_family(directory, trials=9)
-    return family, tasks_of(family, FeatureTable.read(family.features, family.columns()))
+    return family, tasks_of(family, FeatureTable.read(family.features_file, family.columns()))
 
 
 def test_a_search_resumes_from_its_trials_in_postgresql(postgres, tmp_path, monkeypatch):
@@ -121,14 +121,14 @@ def test_a_search_resumes_from_its_trials_in_postgresql(postgres, tmp_path, monk
     _, tasks = searches(tmp_path / "one", address, monkeypatch)
     calls = interrupted(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
-        search(tasks[-1])
+        run_search(tasks[-1])
     before = len(calls)
     # on another machine, whose files are others
     _, again = searches(tmp_path / "two", address, monkeypatch)
-    found = search(again[-1])
+    found = run_search(again[-1])
     monkeypatch.undo()
     alone = small_family(tmp_path / "three", trials=9)
-    whole = search(tasks_of(alone, FeatureTable.read(alone.features, alone.columns()))[-1])
+    whole = run_search(tasks_of(alone, FeatureTable.read(alone.features_file, alone.columns()))[-1])
     assert (found.tuned, found.trials) == (whole.tuned, whole.trials)
     assert 0 < len(calls) - before < len(calls)
     assert not [*tmp_path.rglob("two/.studies/**/*.log")]
@@ -136,11 +136,11 @@ def test_a_search_resumes_from_its_trials_in_postgresql(postgres, tmp_path, monk
 
 def test_trials_that_two_processes_wrote_count_once(postgres, tmp_path, monkeypatch):
     _, tasks = searches(tmp_path, postgres.url("twice"), monkeypatch)
-    whole, log = search(tasks[0]), tasks[0].log
-    with log.opened("maximize") as study:
+    whole, log = run_search(tasks[0]), tasks[0].log
+    with log.open_study("maximize") as study:
         for trial in reversed(study.get_trials()):
             study.add_trial(trial)
-    assert search(tasks[0]) == whole
+    assert run_search(tasks[0]) == whole
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tests.system.conftest import fitted
 from training.registry import champions
-from training.registry.champions import CHAMPION, DIGEST, files_digest, registered
+from training.registry.champions import CHAMPION, DIGEST, files_digest, find_version
 
 NAME = "regression-comparison"
 
@@ -34,7 +34,7 @@ class Registry:
         self.store.set_registered_model_alias(NAME, CHAMPION, version)
 
     def files(self, version):
-        return registered(f"models:/{NAME}/{version}").directory
+        return find_version(f"models:/{NAME}/{version}").directory
 
     def go(self):
         """Take the store away, as a disk that is not there any more."""

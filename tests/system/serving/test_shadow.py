@@ -11,13 +11,13 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from serving.comparisons import SUPPLY
+from serving.comparisons import PLUGIN
 from serving.http.bodies import Answered
+from serving.plugins import Opinion
 from serving.promotion.decisions import promote
 from serving.shadow import figures, request_log
 from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
 from serving.shadow.request_log import RequestLog
-from serving.supply import Opinion
 from tests.commands import perfjudge
 from tests.system.conftest import FIGURE, Listening, comparison
 from tests.system.serving.registry import NAME, Registry
@@ -118,14 +118,14 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
         server.stop()
     until(lambda: Path(f"/proc/{another}").exists(), lambda there: not there)
 
-    because = promote(NAME, "2", "let it pass", "anna").reign.because
+    because = promote(NAME, "2", "let it pass", "anna").reign.reason
     assert because.startswith("let it pass (both say the same of 50.0% of ")
     assert "fail and pass" in because
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("2", "1")
 
 
 def exchange(size=10, status=200):
-    door = next(iter(SUPPLY.doors()))
+    door = next(iter(PLUGIN.endpoints()))
     ref = SimpleNamespace(name=NAME, version="1")
     return SimpleNamespace(
         endpoint=door, answered=Answered(b"x" * size), ref=ref, status=status, media_type="m", body=b""
@@ -150,12 +150,14 @@ def test_disagreements_are_bounded_and_replaced_by_source(tmp_path, monkeypatch)
     monkeypatch.setattr(figures, "KEPT", 3)
     path, held = tmp_path / "shadow.db", OpinionCounts()
     champion = [Opinion(f"c{number}", "b o", "pass", 0.1) for number in range(10)]
-    held.add(champion, [one._replace(verdict="fail") if one.case > "c4" else one for one in champion])
+    held.compare_opinions(
+        champion, [one._replace(verdict="fail") if one.case > "c4" else one for one in champion]
+    )
     one, other = (Contenders(NAME, "1", "2", source) for source in (figures.HTTP, "data.json"))
     for _ in range(2):
-        figures.record(path, one, held)
-        figures.record(path, other, held, replace=True)
-    found = figures.report(path)
+        figures.record_counts(path, one, held)
+        figures.record_counts(path, other, held, replace=True)
+    found = figures.read_report(path)
     assert {each.source: (each.judged, each.agreed) for each in found.figures} == {
         "http": (20, 10), "data.json": (10, 5)
     }  # fmt: skip
@@ -171,7 +173,7 @@ def test_a_source_on_disk_is_judged_by_both(registry, tmp_path):
     told = f"{NAME} v1, and v2 beside it: both say the same of 50.0% of 2 cases of {source}"
     assert done.stdout.startswith(f"{told} (v1 and v2 say: 1 fail and pass)\n")
     assert "slow" in done.stdout
-    (told,) = figures.report(tmp_path / "shadow.db").figures
+    (told,) = figures.read_report(tmp_path / "shadow.db").figures
     assert (told.judged, told.agreed, told.source) == (2, 1, str(source))
     registry.store.delete_registered_model_alias(NAME, CHALLENGER)
     done = perfjudge("shadow", source)

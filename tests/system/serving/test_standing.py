@@ -6,19 +6,19 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from data.errors import InputError
-from serving.comparisons.model import load
+from serving.comparisons.model import load_judge
 from serving.promotion.decisions import promote, rollback
 from tests.commands import perfjudge
 from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
-from training.registry.champions import CHALLENGER, CHAMPION, registered, version_of
+from training.registry.champions import CHALLENGER, CHAMPION, find_version, version_of
 from training.registry.promotion_history import (
     ChampionRecord,
     MovedError,
+    challenger_reason,
+    champion_reason,
     promote_version,
-    reigns,
-    settled,
-    why,
-    why_not,
+    read_promotions,
+    sync_if_moved,
 )
 
 # inside MLflow 3.17, and may go with it
@@ -67,23 +67,23 @@ def standings(store):
 
 
 def test_each_rollback_goes_one_champion_further_back(store):
-    told = promote(NAME, "2", "  quieter on\n noisy suites ", "anna").told
+    told = promote(NAME, "2", "  quieter on\n noisy suites ", "anna").summary
     where = f"{NAME} v2 is champion in place of v1, which is challenger now"
     assert told.startswith(f"{where}: promoted by anna on ")
     assert told.endswith(": quieter on noisy suites")
-    assert (borne(), load().ref.version) == (("2", "1"), "2")
+    assert (borne(), load_judge().ref.version) == (("2", "1"), "2")
     promote(NAME, "v3", "even quieter", "bert")
     assert standings(store) == {1: "former champion", 2: "challenger", 3: "champion"}
 
-    assert rollback(NAME, "misses pauses", "anna").told.startswith(f"{NAME} v2 is champion in place of v3")
-    assert (borne(), load().ref.version) == (("2", "3"), "2")
-    assert why(version_of(NAME, CHAMPION)).endswith(": misses pauses")
-    assert why_not(version_of(NAME, CHALLENGER)) == "anna preferred v2: misses pauses"
+    assert rollback(NAME, "misses pauses", "anna").summary.startswith(f"{NAME} v2 is champion in place of v3")
+    assert (borne(), load_judge().ref.version) == (("2", "3"), "2")
+    assert champion_reason(version_of(NAME, CHAMPION)).endswith(": misses pauses")
+    assert challenger_reason(version_of(NAME, CHALLENGER)) == "anna preferred v2: misses pauses"
     rollback(NAME, "so does this one")
     assert borne() == ("1", "2")
     with pytest.raises(InputError, match=f"{NAME} had no champion before v1"):
         rollback(NAME, "once more")
-    assert [one.version for one in reigns(NAME)] == ["1", "2", "3", "2", "1"]
+    assert [one.version for one in read_promotions(NAME)] == ["1", "2", "3", "2", "1"]
     assert standings(store) == {1: "champion", 2: "challenger", 3: "former champion"}
 
 
@@ -94,7 +94,7 @@ def test_each_rollback_goes_one_champion_further_back(store):
         ((NAME, "9", "none"), f"v9 of {NAME} does not exist; its champion is v1"),
         ((NAME, "best", "none"), 'version "best" of regression-comparison is not a number'),
         (("regresion-comparison", "2", "none"), 'model "regresion-comparison" is unknown; did you mean "reg'),
-        ((NAME, "2", " "), "--because: 0 letters; expected the reasons for v2 in 1 to 2000 letters"),
+        ((NAME, "2", " "), "--reason: 0 letters; expected the reasons for v2 in 1 to 2000 letters"),
         ((NAME, "4", "half a card"), "card.json"),
         ((NAME, "5", "of tomorrow"), "'medians_tomorrow' is no longer computed"),
     ],
@@ -107,7 +107,7 @@ def test_an_unusable_version_is_not_promoted(store, arguments, told):
 
 
 def test_only_one_of_several_decisions_at_once_is_made(store):
-    settled(NAME)
+    sync_if_moved(NAME)
 
     def decide(version):
         try:
@@ -123,15 +123,15 @@ def test_only_one_of_several_decisions_at_once_is_made(store):
     assert all(
         f"v{champion} is champion of {NAME} meanwhile (promoted by anna" in one for one in outcomes if one
     )
-    assert [one.version for one in reigns(NAME)] == ["1", champion]
+    assert [one.version for one in read_promotions(NAME)] == ["1", champion]
 
 
 def test_an_alias_moved_by_hand_can_be_taken_back(store):
     promote(NAME, "2", "better", "anna")
     store.set_registered_model_alias(NAME, CHAMPION, "3")
-    settled(NAME)
+    sync_if_moved(NAME)
     assert standings(store) == {1: "challenger", 2: "former champion", 3: "champion"}
-    assert reigns(NAME)[-1].told.startswith("moved by somebody on ")
+    assert read_promotions(NAME)[-1].summary_line.startswith("moved by somebody on ")
     rollback(NAME, "nobody said why")
     assert borne() == ("2", "3")
 
@@ -141,12 +141,12 @@ def test_the_command_line_promotes_and_rolls_back(store):
         done = perfjudge(*words)
         return done.returncode, done.stdout, done.stderr
 
-    status, said, _ = run("promote", NAME, "2", "--because", "better", "--by", "anna", "--json")
+    status, said, _ = run("promote", NAME, "2", "--reason", "better", "--by", "anna", "--json")
     assert (status, json.loads(said)["reign"]["because"]) == (0, "better")
-    status, said, _ = run("rollback", NAME, "--because", "worse after all")
+    status, said, _ = run("rollback", NAME, "--reason", "worse after all")
     assert (status, f"{NAME} v1 is champion in place of v2" in said) == (0, True)
-    assert run("rollback", NAME, "--because", "more") == (
+    assert run("rollback", NAME, "--reason", "more") == (
         2, "", f"perfjudge: {NAME} had no champion before v1\n"
     )  # fmt: skip
-    assert registered(f"models:/{NAME}/1").tags["champion_way"] == "rollback"
+    assert find_version(f"models:/{NAME}/1").tags["champion_way"] == "rollback"
     assert borne() == ("1", "2")

@@ -8,7 +8,7 @@ from mlflow.entities import Dataset, DatasetInput
 
 from serving import cli
 from serving.comparisons.endpoints import answer_json, answer_xml
-from serving.comparisons.model import load
+from serving.comparisons.model import load_judge
 from tests.system.conftest import FIGURE, comparison
 from tests.system.serving.registry import NAME, Registry
 from training.registry import origins
@@ -40,7 +40,7 @@ def source(registry, tmp_path):
 
 
 def traced(capsys, *words):
-    status = cli.run(["trace", *map(str, words)])
+    status = cli.run_command(["trace", *map(str, words)])
     told = capsys.readouterr()
     return status, told.out + told.err
 
@@ -48,7 +48,7 @@ def traced(capsys, *words):
 @pytest.mark.parametrize("shown", ["json", "xml", "junit", "markdown", "table"])
 def test_an_answer_of_any_format_is_repeated(source, tmp_path, capsys, shown):
     answer = tmp_path / "answer"
-    assert cli.run(["judge", str(source), "--format", shown, "-o", str(answer)]) == 0
+    assert cli.run_command(["judge", str(source), "--format", shown, "-o", str(answer)]) == 0
     status, told = traced(capsys, answer, "--input", source)
     assert (status, told.splitlines()[0]) == (0, f"{NAME} v1 (logistic), champion")
     assert "values are the same" in told
@@ -60,19 +60,19 @@ def test_an_answer_of_any_format_is_repeated(source, tmp_path, capsys, shown):
 
 def test_answers_over_http_are_repeated_with_their_floor(registry, source, tmp_path, capsys):
     answer, figure = tmp_path / "answer", tmp_path / "figure.xml"
-    answer.write_bytes(answer_json(source.read_bytes(), load(floor=0.3)).content)
+    answer.write_bytes(answer_json(source.read_bytes(), load_judge(min_effect_size=0.3)).content)
     assert json.loads(answer.read_text())["verdicts"][1]["decided_by"] == "floor"
     status, told = traced(capsys, answer, "--input", source)
     assert (status, "values are the same" in told) == (0, True)
     figure.write_text(FIGURE)
-    answer.write_bytes(answer_xml(FIGURE.encode(), load()).content)
+    answer.write_bytes(answer_xml(FIGURE.encode(), load_judge()).content)
     status, told = traced(capsys, answer, "--input", figure, "--json")
     assert (status, json.loads(told)["again"]["differences"]) == (0, [])
 
 
 def test_a_changed_number_or_file_is_named(source, tmp_path, capsys):
     answer = tmp_path / "answer.json"
-    assert cli.run(["judge", str(source), "--json", "-o", str(answer)]) == 0
+    assert cli.run_command(["judge", str(source), "--json", "-o", str(answer)]) == 0
     content = json.loads(answer.read_text())
     was, content["verdicts"][1]["probability"] = content["verdicts"][1]["probability"], 0.5
     answer.write_text(json.dumps(content))

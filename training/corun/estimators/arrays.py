@@ -21,8 +21,8 @@ from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from training.corun.estimators.contention import PARTS, ContentionRegressor
-from training.corun.estimators.fitting import Learned
-from training.corun.estimators.pressure import Named, PressureRegressor, placed
+from training.corun.estimators.fitting import FittedImpact
+from training.corun.estimators.pressure import Named, PressureRegressor, locate_words
 from training.corun.estimators.smooth import SmoothRegressor
 from training.estimators import compiled_pipeline
 from training.estimators.compiled_pipeline import (
@@ -31,9 +31,9 @@ from training.estimators.compiled_pipeline import (
     Single,
     Tree,
     Whole,
-    belongs,
+    belongs_to_model,
     by_name,
-    chained,
+    join_trees,
     write_arrays,
 )
 
@@ -104,37 +104,39 @@ class ImpactArrays(Forest):
 
     def __post_init__(self) -> None:
         """Raise ValueError if a walk through the trees would leave the arrays or not end."""
-        self.check(2 * len(self.fill))
+        self.check_nodes(2 * len(self.fill))
 
     @classmethod
-    def of(cls, model: ContentionRegressor) -> ImpactArrays:
+    def from_model(cls, model: ContentionRegressor) -> ImpactArrays:
         """Convert the trees of a fitted model; its `blend` adds the other parts."""
         *boosted, grown = model.members_
         share = 1 / len(model.members_)
         impute, forest = grown.named_steps["impute"], grown.named_steps["forest"]
         trees, gaps, base = [], [], 0.0
         for member in boosted:
-            member_trees, member_gaps, start = _boosted(member, share)
+            member_trees, member_gaps, start = _boosted_trees(member, share)
             trees += member_trees
             gaps += member_gaps
             base += start * share
         share /= len(forest.estimators_)
         for tree in (estimator.tree_ for estimator in forest.estimators_):
-            trees.append(Tree.of(tree, tree.value[:, 0, 0] * share, len(impute.statistics_)))
+            trees.append(Tree.from_sklearn(tree, tree.value[:, 0, 0] * share, len(impute.statistics_)))
             gaps.append(np.zeros(tree.node_count, bool))
-        return cls(**chained(trees), fill=impute.statistics_, base=np.array(base), gap=np.concatenate(gaps))
+        return cls(
+            **join_trees(trees), fill=impute.statistics_, base=np.array(base), gap=np.concatenate(gaps)
+        )
 
-    def logs(self, x: Floats) -> Floats:
+    def tree_log_impacts(self, x: Floats) -> Floats:
         """Return log impacts by the trees, shape (n_rows,)."""
-        return self.base + self.summed(self.looked_at(x))
+        return self.base + self.sum_leaf_values(self.tree_inputs(x))
 
-    def looked_at(self, x: Floats) -> Single:
+    def tree_inputs(self, x: Floats) -> Single:
         """Return the input of the trees: rows unchanged, then with gaps filled."""
         return np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
 
-    def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
+    def below_threshold(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
         """Return which values are not above the threshold; a gap goes where its node sends it."""
-        return super().below(values, nodes) | (np.isnan(values) & self.gap.take(nodes))
+        return super().below_threshold(values, nodes) | (np.isnan(values) & self.gap.take(nodes))
 
 
 class QuickContention(ContentionRegressor):
@@ -142,50 +144,50 @@ class QuickContention(ContentionRegressor):
 
     arrays_: ImpactArrays
 
-    def logs(self, x: Floats) -> Floats:
+    def tree_log_impacts(self, x: Floats) -> Floats:
         """Return log impacts by the trees, shape (n_rows,)."""
-        return self.arrays_.logs(x)
+        return self.arrays_.tree_log_impacts(x)
 
 
-def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
+def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) -> None:
     """Write the arrays of a fitted model, with the SHA-256 of its model file `stored`."""
-    content = by_name(ImpactArrays.of(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
+    content = by_name(ImpactArrays.from_model(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
     # a part without a share was not fitted
-    if model.mixes:
+    if model.is_blended:
         content |= {name: getattr(model.pressures_, name) for name in _OF_PRESSURES}
-    if model.smoothed:
+    if model.uses_smooth:
         content |= {f"smooth_{name}": getattr(model.smooth_, name) for name in _OF_SMOOTH}
     write_arrays(path, VERSION, stored, content)
 
 
-def read(path: Path, stored: Path) -> QuickContention | None:
+def read_impact_arrays(path: Path, stored: Path) -> QuickContention | None:
     """Read a file of `write_impact_arrays`, without pickle.
 
     Returns None if the file does not exist, has another version or does not belong to the file `stored`. An
     InputError says that `stored` does not exist, or names the array that is wrong.
     """
-    if not path.is_file() or not belongs(path, VERSION, stored):
+    if not path.is_file() or not belongs_to_model(path, VERSION, stored):
         return None
-    found = arrays.read(
+    stored_arrays = arrays.read_arrays(
         path, {**_TREES, **_OF_PAIRS, **_OF_PRESSURES, **_SMOOTH}, optional=(*_OF_PRESSURES, *_SMOOTH)
     )
     quick = QuickContention()
     quick.pressures_, quick.smooth_ = PressureRegressor(), SmoothRegressor()
     for part, specs in ((quick, _OF_PAIRS), (quick.pressures_, _OF_PRESSURES), (quick.smooth_, _SMOOTH)):
-        for name in found.keys() & specs.keys():
-            setattr(part, name.removeprefix("smooth_"), found[name])
-    if quick.mixes:
-        arrays.read(path, _OF_PRESSURES)
-    if quick.smoothed:
-        arrays.read(path, _SMOOTH)
+        for name in stored_arrays.keys() & specs.keys():
+            setattr(part, name.removeprefix("smooth_"), stored_arrays[name])
+    if quick.is_blended:
+        arrays.read_arrays(path, _OF_PRESSURES)
+    if quick.uses_smooth:
+        arrays.read_arrays(path, _SMOOTH)
     try:
-        quick.arrays_ = ImpactArrays(**{name: found[name] for name in _TREES})
+        quick.arrays_ = ImpactArrays(**{name: stored_arrays[name] for name in _TREES})
     except ValueError as exc:
         raise InputError(str(exc), file=path) from exc
     return quick
 
 
-def _boosted(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.bool_]], float]:
+def _boosted_trees(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.bool_]], float]:
     """Return XGBoost's trees, flags of the nodes that send gaps below, and the base score."""
     content = json.loads(bytes(member.get_booster().save_raw("json")))["learner"]
     # a number, or a list with one number
@@ -212,7 +214,7 @@ ORDERS = 6
 
 
 @dataclass(frozen=True)
-class Way:
+class CorunContrast:
     """The average co-run `usual` and the co-run to explain, `row`: both of shape (n_features,), with NaN.
 
     `owners`, shape (n_features,), is the number of each feature's factor, from 0 to `n_factors`, exclusive;
@@ -222,7 +224,7 @@ class Way:
     row: Floats
     usual: Floats
     owners: Whole
-    things: int
+    n_factors: int
     named: Named
 
 
@@ -245,71 +247,75 @@ class LogShares:
     usual: float
     impact: float
     shares: Floats
-    own: CorunEvidence = CorunEvidence()
-    others: CorunEvidence = CorunEvidence()
+    of_task: CorunEvidence = CorunEvidence()
+    of_corunners: CorunEvidence = CorunEvidence()
 
     @property
-    def points(self) -> float:
+    def points_per_log_share(self) -> float:
         """Points of impact per unit of log share, so that points add up as shares do."""
         way = self.impact - self.usual
         return float(np.expm1(way) / way * np.exp(self.usual)) if way else float(np.exp(self.usual))
 
 
-def split(learned: Learned, way: Way) -> LogShares:
+def split_log_impact(learned: FittedImpact, way: CorunContrast) -> LogShares:
     """Split a predicted log impact: exactly for a `ContentionRegressor`, else by random orders."""
     if isinstance(learned.model, ContentionRegressor):
-        return _of_contention(learned.model, way)
-    return _of_any(learned, way)
+        return _split_contention(learned.model, way)
+    return _split_any_model(learned, way)
 
 
-def of_trees(trees: ImpactArrays, way: Way) -> LogShares:
+def split_by_trees(trees: ImpactArrays, way: CorunContrast) -> LogShares:
     """Split the log impact by the trees into exact Shapley values."""
-    total, owners = np.zeros(way.things), np.tile(way.owners, 2)
-    here, there = trees.looked_at(np.stack([way.row, way.usual]))
+    total, owners = np.zeros(way.n_factors), np.tile(way.owners, 2)
+    row_inputs, usual_inputs = trees.tree_inputs(np.stack([way.row, way.usual]))
     children, nodes = trees.children.reshape(-1), trees.roots
     # 1: the leaf is reached with the value of this co-run, -1: with the usual one, 0: with both
-    led = np.zeros((len(nodes), way.things), np.int8)
+    led = np.zeros((len(nodes), way.n_factors), np.int8)
     while len(nodes):
         ends = trees.feature.take(nodes) == LEAF
-        total += _of_leaves(trees.value.take(nodes[ends]), led[ends])
+        total += _leaf_shares(trees.value.take(nodes[ends]), led[ends])
         nodes, led = nodes[~ends], led[~ends]
         features = trees.feature.take(nodes)
         who, rows = owners.take(features), np.arange(len(nodes))
-        now, then = (trees.below(values.take(features), nodes) for values in (here, there))
+        now, then = (
+            trees.below_threshold(values.take(features), nodes) for values in (row_inputs, usual_inputs)
+        )
         side = led[rows, who]
         forks = ((now != then) & (side == 0)).nonzero()[0]
         onward = children.take(2 * nodes + np.where(side < 0, then, now))
-        again, turned = children.take(2 * nodes[forks] + then[forks]), led[forks]
+        forked_nodes, turned = children.take(2 * nodes[forks] + then[forks]), led[forks]
         led[forks, who[forks]], turned[np.arange(len(forks)), who[forks]] = 1, -1
-        nodes, led = np.concatenate([onward, again]), np.concatenate([led, turned])
-    impact, usual = trees.logs(np.stack([way.row, way.usual])).tolist()
+        nodes, led = np.concatenate([onward, forked_nodes]), np.concatenate([led, turned])
+    impact, usual = trees.tree_log_impacts(np.stack([way.row, way.usual])).tolist()
     return LogShares(usual, impact, total)
 
 
-def _of_leaves(values: Floats, led: NDArray[np.int8]) -> Floats:
+def _leaf_shares(values: Floats, led: NDArray[np.int8]) -> Floats:
     """Return the shares of the factors, whose signs in `led` say how each leaf is reached."""
     towards, away = led > 0, led < 0
-    many, few = towards.sum(axis=1), away.sum(axis=1)
+    n_towards, n_away = towards.sum(axis=1), away.sum(axis=1)
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, led.shape[1] + 1)))])
-    both = logs[many + few]
-    gained = values * np.exp(logs[np.maximum(many - 1, 0)] + logs[few] - both)
-    lost = values * np.exp(logs[many] + logs[np.maximum(few - 1, 0)] - both)
+    log_total = logs[n_towards + n_away]
+    gained = values * np.exp(logs[np.maximum(n_towards - 1, 0)] + logs[n_away] - log_total)
+    lost = values * np.exp(logs[n_towards] + logs[np.maximum(n_away - 1, 0)] - log_total)
     return np.asarray(gained @ towards - lost @ away)
 
 
-def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
+def _split_contention(model: ContentionRegressor, way: CorunContrast) -> LogShares:
     """Split by trees, pressures, the pair's other co-runs and the smooth function, each with its share."""
-    trees = of_trees(model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.of(model), way)
-    if not model.mixes:
-        return trees
-    pressed = model.pressures_.told(way.named)
-    usual_pressed, own, others = 0.0, CorunEvidence(), CorunEvidence()
-    place, known = placed(model.pairs_, way.named.pairs)
-    stranger = np.isnan(pressed.sensitivity * pressed.pressure)
-    by_trees, by_pressures, by_pair, by_smooth = model.shares_of(
-        known=bool(known[0]), stranger=bool(stranger)
+    trees = split_by_trees(
+        model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.from_model(model), way
     )
-    if stranger:
+    if not model.is_blended:
+        return trees
+    pressed = model.pressures_.prediction_parts(way.named)
+    usual_pressed, of_task, of_corunners = 0.0, CorunEvidence(), CorunEvidence()
+    place, is_known = locate_words(model.pairs_, way.named.pairs)
+    has_unknown_task = np.isnan(pressed.sensitivity * pressed.pressure)
+    by_trees, by_pressures, by_pair, by_smooth = model.shares_of(
+        by_pair=bool(is_known[0]), has_unknown_task=bool(has_unknown_task)
+    )
+    if has_unknown_task:
         by_trees, by_pressures = by_trees + by_pressures, 0.0
     else:
         sensitivity, usual_sensitivity = pressed.sensitivity, pressed.usual_sensitivity
@@ -317,34 +323,36 @@ def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
         usual_pressed = usual_sensitivity * usual_pressure
         suffered = (sensitivity - usual_sensitivity) * (pressure + usual_pressure) / 2
         caused = (pressure - usual_pressure) * (sensitivity + usual_sensitivity) / 2
-        own = CorunEvidence(sensitivity, usual_sensitivity, suffered + pressed.shift)
-        others = CorunEvidence(pressure, usual_pressure, caused)
+        of_task = CorunEvidence(sensitivity, usual_sensitivity, suffered + pressed.shift)
+        of_corunners = CorunEvidence(pressure, usual_pressure, caused)
     # the evidence on the pair needs both names, so each gets half
     half = by_pair * (model.known_[place[0]] - trees.usual) / 2 if by_pair else 0.0
     shares, of_names, usual_smooth = by_trees * trees.shares, np.zeros(2), 0.0
     if by_smooth:
-        usual_smooth, features, of_names = model.smooth_.shares(way.row, way.usual, way.named)
-        shares += by_smooth * np.bincount(way.owners, features, way.things)
-    own, others = (
+        usual_smooth, features, of_names = model.smooth_.split_log_impact(way.row, way.usual, way.named)
+        shares += by_smooth * np.bincount(way.owners, features, way.n_factors)
+    of_task, of_corunners = (
         replace(side, share=by_pressures * side.share + half + by_smooth * of_name)
-        for side, of_name in zip((own, others), of_names.tolist(), strict=True)
+        for side, of_name in zip((of_task, of_corunners), of_names.tolist(), strict=True)
     )
     base = (by_trees + by_pair) * trees.usual + by_pressures * usual_pressed + by_smooth * usual_smooth
-    return LogShares(base, base + shares.sum() + own.share + others.share, shares, own, others)
+    return LogShares(
+        base, base + shares.sum() + of_task.share + of_corunners.share, shares, of_task, of_corunners
+    )
 
 
-def _of_any(learned: Learned, way: Way) -> LogShares:
+def _split_any_model(learned: FittedImpact, way: CorunContrast) -> LogShares:
     """Average the change that each factor causes in random orders, each also reversed."""
     import pandas as pd
 
     generator = np.random.default_rng(0)
-    drawn = [generator.permutation(way.things) for _ in range(ORDERS)]
-    orders = np.array([order for one in drawn for order in (one, one[::-1])])
+    drawn = [generator.permutation(way.n_factors) for _ in range(ORDERS)]
+    orders = np.array([order for permutation in drawn for order in (permutation, permutation[::-1])])
     ranks = np.argsort(orders, axis=1)
-    come = ranks[:, None, :] < np.arange(way.things + 1)[None, :, None]
+    come = ranks[:, None, :] < np.arange(way.n_factors + 1)[None, :, None]
     mixed = np.where(come[:, :, way.owners], way.row, way.usual).reshape(-1, len(way.row))
     rows = pd.DataFrame(mixed, columns=list(learned.columns))
     logs = np.log(learned.predict(rows)).reshape(len(orders), -1)
-    shares = np.zeros((len(orders), way.things))
+    shares = np.zeros((len(orders), way.n_factors))
     np.put_along_axis(shares, orders, np.diff(logs, axis=1), axis=1)
     return LogShares(float(logs[0, 0]), float(logs[0, -1]), shares.mean(axis=0))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.corun.estimators.pressure import Named, PressureRegressor, Words, members, placed
+from training.corun.estimators.pressure import Named, PressureRegressor, Words, locate_words, pair_members
 from training.corun.estimators.smooth import SmoothRegressor
 
 Floats = NDArray[np.float64]
@@ -29,10 +29,10 @@ _STEPS = 10
 #: wins.
 _SHARES = np.array(
     [
-        (_STEPS - pressed - known - smooth, pressed, known, smooth)
+        (_STEPS - pressed - by_pair - smooth, pressed, by_pair, smooth)
         for pressed in range(_STEPS + 1)
-        for known in range(_STEPS + 1 - pressed)
-        for smooth in range(_STEPS + 1 - pressed - known)
+        for by_pair in range(_STEPS + 1 - pressed)
+        for smooth in range(_STEPS + 1 - pressed - by_pair)
     ]
 ) / float(_STEPS)
 _TREES_ALONE = _SHARES[0]
@@ -42,24 +42,24 @@ _PRESSED, _ELSEWHERE, _SMOOTH = 1, 2, 3
 
 
 @dataclass(frozen=True)
-class _Said:
+class _PartPredictions:
     """Log impacts by trees, by pressures (NaN for unknown tasks), and by the smooth function."""
 
     trees: Floats
     pressed: Floats
     smooth: Floats
 
-    def __getitem__(self, rows: Any) -> _Said:
-        return _Said(self.trees[rows], self.pressed[rows], self.smooth[rows])
+    def __getitem__(self, rows: Any) -> _PartPredictions:
+        return _PartPredictions(self.trees[rows], self.pressed[rows], self.smooth[rows])
 
-    def blended(self, elsewhere: Floats, shares: Floats) -> Floats:
+    def blend_parts(self, elsewhere: Floats, shares: Floats) -> Floats:
         pressed = np.where(np.isnan(self.pressed), self.trees, self.pressed)
         parts = (self.trees, pressed, elsewhere, self.smooth)
         return np.asarray(sum(share * part for share, part in zip(shares, parts, strict=True)))
 
-    def best(self, elsewhere: Floats, logs: Floats, shares: Floats) -> Floats:
+    def best_shares(self, elsewhere: Floats, logs: Floats, shares: Floats) -> Floats:
         """Return the row of `shares` with the least mean relative error."""
-        errors = [np.abs(np.expm1(self.blended(elsewhere, row) - logs)).mean() for row in shares]
+        errors = [np.abs(np.expm1(self.blend_parts(elsewhere, row) - logs)).mean() for row in shares]
         return np.asarray(shares[int(np.argmin(errors))])
 
 
@@ -109,66 +109,70 @@ class ContentionRegressor:
         part.
         """
         logs = np.log(y)
-        self.members_ = [member.fit(x, logs) for member in self._members()]
+        self.members_ = [member.fit(x, logs) for member in self._unfitted_members()]
         self.pairs_, owners, counts = np.unique(named.pairs, return_inverse=True, return_counts=True)
         self.known_ = np.bincount(owners, logs) / counts
         self.shares_new_ = self.shares_known_ = self.shares_strange_ = _TREES_ALONE
         self.pressures_, self.smooth_ = PressureRegressor(), SmoothRegressor(self.seed)
         if self.mixed and len(y) >= _ENOUGH:
-            self._choose((x, logs, named, sides), owners, counts)
-        if self.mixes:
+            self._choose_shares((x, logs, named, sides), owners, counts)
+        if self.is_blended:
             self.pressures_.fit(named, logs)
-        if sides is not None and self.smoothed:
+        if sides is not None and self.uses_smooth:
             self.smooth_.fit(x, logs, named, sides)
         return self
 
     def predict(self, x: Floats, named: Named | None = None) -> Floats:
         """Return impacts, shape (n_rows,); without `named` by the trees alone."""
-        logs = self.logs(x)
-        return np.asarray(np.exp(logs if named is None else self.blend(logs, x, named)))
+        logs = self.tree_log_impacts(x)
+        return np.asarray(np.exp(logs if named is None else self.blend_log_impacts(logs, x, named)))
 
-    def blend(self, logs: Floats, x: Floats, named: Named) -> Floats:
-        """Return log impacts by all parts; `logs` are those by the trees."""
-        if not self.mixes:
+    def blend_log_impacts(self, logs: Floats, x: Floats, named: Named) -> Floats:
+        """Return log impacts by all parts; `tree_log_impacts` are those by the trees."""
+        if not self.is_blended:
             return logs
-        smooth = self.smooth_.predict(x, named) if self.smoothed else logs
-        parts = _Said(logs, self.pressures_.predict(named), smooth)
-        place, known = placed(self.pairs_, named.pairs)
-        of_known = parts.blended(self.known_[place], self.shares_known_)
-        of_strange = parts.blended(logs, self.shares_strange_)
-        of_new = parts.blended(logs, self.shares_new_)
-        return np.asarray(np.select([known, np.isnan(parts.pressed)], [of_known, of_strange], of_new))
+        smooth = self.smooth_.predict(x, named) if self.uses_smooth else logs
+        parts = _PartPredictions(logs, self.pressures_.predict(named), smooth)
+        place, by_pair = locate_words(self.pairs_, named.pairs)
+        of_known = parts.blend_parts(self.known_[place], self.shares_known_)
+        of_strange = parts.blend_parts(logs, self.shares_strange_)
+        of_new = parts.blend_parts(logs, self.shares_new_)
+        return np.asarray(np.select([by_pair, np.isnan(parts.pressed)], [of_known, of_strange], of_new))
 
-    def shares_of(self, *, known: bool, stranger: bool) -> list[float]:
+    def shares_of(self, *, by_pair: bool, has_unknown_task: bool) -> list[float]:
         """Return the shares of trees, pressures, the pair's other co-runs and the smooth function."""
-        of_new = self.shares_strange_ if stranger else self.shares_new_
-        return list(map(float, self.shares_known_ if known else of_new))
+        of_new = self.shares_strange_ if has_unknown_task else self.shares_new_
+        return list(map(float, self.shares_known_ if by_pair else of_new))
 
     @property
-    def smoothed(self) -> bool:
+    def uses_smooth(self) -> bool:
         """Whether the smooth function has a share."""
-        return any(shares[_SMOOTH] for shares in self._shares)
+        return any(shares[_SMOOTH] for shares in self._all_shares)
 
     @property
-    def mixes(self) -> bool:
+    def is_blended(self) -> bool:
         """Whether any part is blended with the trees."""
-        return any(shares[0] < 1 for shares in self._shares)
+        return any(shares[0] < 1 for shares in self._all_shares)
 
     @property
-    def _shares(self) -> tuple[Floats, Floats, Floats]:
+    def _all_shares(self) -> tuple[Floats, Floats, Floats]:
         return self.shares_new_, self.shares_known_, self.shares_strange_
 
-    def logs(self, x: Floats) -> Floats:
+    def tree_log_impacts(self, x: Floats) -> Floats:
         """Return log impacts by the trees, shape (n_rows,); many rows are divided among the processors."""
         from concurrent.futures import ThreadPoolExecutor
 
-        def mean(block: Floats) -> Floats:
-            return np.mean([np.asarray(one.predict(block), np.float64) for one in self.members_], axis=0)
+        def mean_prediction(block: Floats) -> Floats:
+            return np.mean(
+                [np.asarray(member.predict(block), np.float64) for member in self.members_], axis=0
+            )
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            return np.concatenate(list(threads.map(mean, np.array_split(x, max(len(x) // _BLOCK, 1)))))
+            return np.concatenate(
+                list(threads.map(mean_prediction, np.array_split(x, max(len(x) // _BLOCK, 1))))
+            )
 
-    def _members(self) -> list[Any]:
+    def _unfitted_members(self) -> list[Any]:
         from sklearn.ensemble import ExtraTreesRegressor
         from sklearn.impute import SimpleImputer
         from sklearn.pipeline import Pipeline
@@ -199,33 +203,35 @@ class ContentionRegressor:
             Pipeline([("impute", SimpleImputer(keep_empty_features=True)), ("forest", forest)]),
         ]
 
-    def _choose(self, training: _Training, owners: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
+    def _choose_shares(self, training: _Training, owners: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
         """Set the best shares for new pairs, for pairs with two rows or more, and for unknown tasks."""
         logs, named, sides = training[1:]
-        new, strange = _pairs_held(self.pairs_, owners, self.seed), _tasks_held(named, self.seed)
+        new, strange = _hold_out_pairs(self.pairs_, owners, self.seed), _hold_out_tasks(named, self.seed)
         if not new:
             return
         rows, parts = self._held_out(new, *training)
         shares = _SHARES if sides is not None else _SHARES[_SHARES[:, _SMOOTH] == 0]
-        self.shares_new_ = parts.best(parts.trees, logs[rows], shares[shares[:, _ELSEWHERE] == 0])
+        self.shares_new_ = parts.best_shares(parts.trees, logs[rows], shares[shares[:, _ELSEWHERE] == 0])
         self.shares_known_ = self.shares_strange_ = self.shares_new_
-        again, pair = counts[owners[rows]] > 1, owners[rows]
-        if again.sum() >= _ENOUGH:
-            others = (np.bincount(owners, logs)[pair] - logs[rows])[again] / (counts[pair] - 1)[again]
-            self.shares_known_ = parts[again].best(others, logs[rows][again], shares)
+        is_repeated, pair = counts[owners[rows]] > 1, owners[rows]
+        if is_repeated.sum() >= _ENOUGH:
+            others = (np.bincount(owners, logs)[pair] - logs[rows])[is_repeated] / (counts[pair] - 1)[
+                is_repeated
+            ]
+            self.shares_known_ = parts[is_repeated].best_shares(others, logs[rows][is_repeated], shares)
         if strange:
             rows, parts = self._held_out(strange, *training)
             neither = shares[:, [_PRESSED, _ELSEWHERE]].sum(axis=1) == 0
-            self.shares_strange_ = parts.best(parts.trees, logs[rows], shares[neither])
+            self.shares_strange_ = parts.best_shares(parts.trees, logs[rows], shares[neither])
 
     def _held_out(
         self, folds: Folds, x: Floats, logs: Floats, named: Named, sides: NDArray[np.intp] | None
-    ) -> tuple[NDArray[np.intp], _Said]:
+    ) -> tuple[NDArray[np.intp], _PartPredictions]:
         """Return the test rows of `folds`, and predictions of them by parts fitted to the training rows."""
         predictions = []
         for train, test in folds:
             # about as good as all trees together, with half the rounds
-            boosted = self._members()[0].set_params(
+            boosted = self._unfitted_members()[0].set_params(
                 n_estimators=self.trees // 2 or 1, learning_rate=2 * self.rate
             )
             trees = np.asarray(boosted.fit(x[train], logs[train]).predict(x[test]), np.float64)
@@ -235,25 +241,25 @@ class ContentionRegressor:
                 smooth = fitted.predict(x[test], named[test])
             predictions.append((trees, pressures.predict(named[test]), smooth))
         parts = map(np.concatenate, zip(*predictions, strict=True))
-        return np.concatenate([test for _, test in folds]), _Said(*parts)
+        return np.concatenate([test for _, test in folds]), _PartPredictions(*parts)
 
 
-def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> Folds:
+def _hold_out_pairs(pairs: Words, owners: NDArray[np.intp], seed: int) -> Folds:
     """Hold out whole pairs, in both directions; empty where they are too few."""
     from sklearn.model_selection import GroupKFold
 
-    groups = np.array(["\n".join(sorted(members(pair))) for pair in pairs])[owners]
+    groups = np.array(["\n".join(sorted(pair_members(pair))) for pair in pairs])[owners]
     if len(np.unique(groups)) < _FOLDS:
         return []
     return list(GroupKFold(_FOLDS, shuffle=True, random_state=seed).split(groups, groups=groups))
 
 
-def _tasks_held(named: Named, seed: int) -> Folds:
+def _hold_out_tasks(named: Named, seed: int) -> Folds:
     """Hold out rows with some tasks, and fit to rows without them; empty where these are too few."""
-    names_of = [members(str(pair)) for pair in named.pairs]
+    names_of = [pair_members(str(pair)) for pair in named.pairs]
     names = sorted({name for row in names_of for name in row})
     fold = dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % _FOLDS, strict=True))
     of_rows = [{int(fold[name]) for name in row} for row in names_of]
     tests = [np.array([number in folds for folds in of_rows]) for number in range(_FOLDS)]
-    held = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
-    return held if all(len(train) >= _ENOUGH / 2 and len(test) for train, test in held) else []
+    task_folds = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
+    return task_folds if all(len(train) >= _ENOUGH / 2 and len(test) for train, test in task_folds) else []

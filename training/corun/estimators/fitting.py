@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.tables.files import digest_of
 from features.corun.rates import CORUN, KEYS, MOST, OTHERS, OWN, Placed
-from training.corun.estimators.models import CATALOGUE, prepared
-from training.corun.estimators.pressure import BESIDE, Named
+from training.corun.estimators.models import CATALOGUE, prepared_model
+from training.corun.estimators.pressure import PAIR_SEPARATOR, Named
 from training.corun.estimators.smooth import sides_of
 from training.estimators.catalogue import Params
-from training.evaluation.metrics import DIGITS, half_width, spread
+from training.evaluation.metrics import DIGITS, half_width, summarise_folds
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
@@ -44,19 +44,19 @@ class Ranges:
     overall: float
 
     @classmethod
-    def of(cls, tasks: Words, impacts: Floats, share: float) -> Ranges:
+    def from_impacts(cls, tasks: Words, impacts: Floats, share: float) -> Ranges:
         """Compute the means of training rows."""
         names, owners = np.unique(tasks, return_inverse=True)
         means = np.bincount(owners, impacts) / np.bincount(owners)
         return cls(share, dict(zip(names.tolist(), means.tolist(), strict=True)), float(impacts.mean()))
 
-    def widths(self, tasks: Words) -> Floats:
+    def range_widths(self, tasks: Words) -> Floats:
         """Return the width of each task's ranges, shape (n_rows,)."""
         return self.share * np.array([self.means.get(task, self.overall) for task in tasks.tolist()])
 
-    def numbers(self, tasks: Words, impacts: Floats) -> NDArray[np.int64]:
+    def range_numbers(self, tasks: Words, impacts: Floats) -> NDArray[np.int64]:
         """Return the number of the range that contains each impact."""
-        return np.floor(impacts / self.widths(tasks)).astype(np.int64)
+        return np.floor(impacts / self.range_widths(tasks)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,18 @@ class RangeModel:
     ranges: Ranges
 
     @classmethod
-    def fitted(cls, classifier: Any, x: Floats, impacts: Floats, tasks: Words, share: float) -> RangeModel:
+    def fit_classifier(
+        cls, classifier: Any, x: Floats, impacts: Floats, tasks: Words, share: float
+    ) -> RangeModel:
         """Fit `classifier` to the ranges of `impacts`."""
-        ranges = Ranges.of(tasks, impacts, share)
-        classes, places = np.unique(ranges.numbers(tasks, impacts), return_inverse=True)
-        return cls(classifier.fit(x, places), classes, ranges)
+        ranges = Ranges.from_impacts(tasks, impacts, share)
+        classes, class_numbers = np.unique(ranges.range_numbers(tasks, impacts), return_inverse=True)
+        return cls(classifier.fit(x, class_numbers), classes, ranges)
 
     def predict(self, x: Floats, tasks: Words) -> Floats:
         """Return the impact in the middle of the predicted range of each row."""
         numbers = self.classes[np.asarray(self.classifier.predict(x), np.int64)]
-        return (numbers + 0.5) * self.ranges.widths(tasks)
+        return (numbers + 0.5) * self.ranges.range_widths(tasks)
 
 
 @dataclass(frozen=True)
@@ -100,39 +102,41 @@ class ImpactTable:
         return cls(frame.reset_index(drop=True), digest_of(path))
 
     @cached_property
-    def features(self) -> tuple[str, ...]:
+    def varying_features(self) -> tuple[str, ...]:
         """Every feature that varies."""
         columns = self.frame.columns[len(KEYS) :]
         values = self.frame[columns]
         return tuple(columns[(values.max() > values.min()).to_numpy()])
 
     @cached_property
-    def rates(self) -> tuple[str, ...]:
+    def rate_features(self) -> tuple[str, ...]:
         """The features of equation 1."""
         first = self.frame.columns.get_loc(_DERIVED)
         rates = set(self.frame.columns[len(KEYS) : first])
-        return tuple(name for name in self.features if name in rates)
+        return tuple(name for name in self.varying_features if name in rates)
 
     @cached_property
-    def plain(self) -> tuple[str, ...]:
+    def plain_features(self) -> tuple[str, ...]:
         """The features of models other than ours: rates, solo times and the description of the machine."""
-        known = {*self.rates, *_TIMES}
-        return tuple(name for name in self.features if name in known or name.startswith(_MACHINE))
+        plain_names = {*self.rate_features, *_TIMES}
+        return tuple(
+            name for name in self.varying_features if name in plain_names or name.startswith(_MACHINE)
+        )
 
-    def columns(self, model: str) -> tuple[str, ...]:
+    def model_features(self, model: str) -> tuple[str, ...]:
         """Return the features that a model of the catalogue takes."""
-        return self.plain if CATALOGUE[model].prepared else self.features
+        return self.plain_features if CATALOGUE[model].is_prepared else self.varying_features
 
     @property
-    def events(self) -> tuple[str, ...]:
+    def rate_events(self) -> tuple[str, ...]:
         """The events whose rates are features."""
         prefixes = (OWN, OTHERS, MOST)
-        names = (name.removeprefix(p) for name in self.rates for p in prefixes if name.startswith(p))
+        names = (name.removeprefix(p) for name in self.rate_features for p in prefixes if name.startswith(p))
         return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
-class Learned:
+class FittedImpact:
     """A fitted model and the columns that it takes."""
 
     model: Any
@@ -147,7 +151,7 @@ class Learned:
             return np.asarray(self.model.predict(x, named_of(rows)), np.float64)
         return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
-    def right(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:
+    def is_correct(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:
         """Return whether each row is predicted correctly, as seed 002 counts.
 
         A regression is correct within `tolerance` of the measured impact, a classification in the right
@@ -156,7 +160,7 @@ class Learned:
         measured = rows["impact"].to_numpy(np.float64)
         if isinstance(self.model, RangeModel):
             tasks, ranges = rows["task"].to_numpy(np.str_), self.model.ranges
-            return ranges.numbers(tasks, predicted) == ranges.numbers(tasks, measured)
+            return ranges.range_numbers(tasks, predicted) == ranges.range_numbers(tasks, measured)
         return np.abs(predicted / measured - 1) < tolerance
 
 
@@ -175,24 +179,24 @@ class ImpactRecipe:
     seed: int
     rates: tuple[str, ...] = ()
 
-    def fit(self, rows: pd.DataFrame) -> Learned:
+    def fit(self, rows: pd.DataFrame) -> FittedImpact:
         """Fit to rows of the table of features."""
-        own = {name: value for name, value in self.params.items() if name != "rates"}
+        model_params = {name: value for name, value in self.params.items() if name != "rates"}
         gone = set() if self.params.get("rates", True) else set(self.rates)
         columns = tuple(name for name in self.columns if name not in gone)
-        unfitted = prepared(CATALOGUE[self.model], own, self.seed)
+        unfitted = prepared_model(CATALOGUE[self.model], model_params, self.seed)
         x, y = rows[list(columns)].to_numpy(np.float64), rows["impact"].to_numpy(np.float64)
         if CATALOGUE[self.model].kind == "classification":
             tasks = rows["task"].to_numpy(np.str_)
-            return Learned(RangeModel.fitted(unfitted, x, y, tasks, self.share), columns)
-        if not CATALOGUE[self.model].prepared:
-            return Learned(unfitted.fit(x, y, named_of(rows), sides_of(columns)), columns)
-        return Learned(unfitted.fit(x, np.log(y)), columns)
+            return FittedImpact(RangeModel.fit_classifier(unfitted, x, y, tasks, self.share), columns)
+        if not CATALOGUE[self.model].is_prepared:
+            return FittedImpact(unfitted.fit(x, y, named_of(rows), sides_of(columns)), columns)
+        return FittedImpact(unfitted.fit(x, np.log(y)), columns)
 
 
 def named_of(rows: pd.DataFrame) -> Named:
     """Return the pair and the machine of each row."""
-    pairs = (rows["task"] + BESIDE + rows["corunners"]).to_numpy(np.str_)
+    pairs = (rows["task"] + PAIR_SEPARATOR + rows["corunners"]).to_numpy(np.str_)
     return Named(pairs, rows["machine"].to_numpy(np.str_))
 
 
@@ -200,7 +204,7 @@ def named_of(rows: pd.DataFrame) -> Named:
 _REPEATS = 2
 
 
-def scores(rows: pd.DataFrame) -> dict[str, float]:
+def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
     """Score rows of oof.parquet.
 
     ``within_tolerance``: the share predicted correctly (`FittedImpact.is_correct`); ``mape, median_error,
@@ -222,15 +226,18 @@ def scores(rows: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def accuracy(errors: Any, tolerance: float) -> dict[str, float]:
+def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
     """Return the share of relative errors below the tolerance, and their mean."""
     return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
-def summary(rows: pd.DataFrame) -> dict[str, Any]:
+def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
     """Summarise one model in one design: per score ``mean`` and ``std`` over the folds and ``pooled``."""
-    folds = [scores(own) for _, own in rows.groupby("fold", sort=True)]
-    spreads = {name: spread([one[name] for one in folds], pooled) for name, pooled in scores(rows).items()}
+    folds = [score_predictions(fold_rows) for _, fold_rows in rows.groupby("fold", sort=True)]
+    spreads = {
+        name: summarise_folds([fold_scores[name] for fold_scores in folds], pooled)
+        for name, pooled in score_predictions(rows).items()
+    }
     return {"kind": str(rows["kind"].iloc[0]), **spreads}
 
 
@@ -245,14 +252,16 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
     The width of a fold's intervals comes from the residuals of the other folds.
     """
     parts = []
-    for fold, own in rows.groupby("fold", sort=True):
+    for fold, fold_rows in rows.groupby("fold", sort=True):
         others = rows[rows["fold"] != fold]
-        factor = np.exp(log_width(others if len(others) else own, confidence))
-        parts.append(own.assign(low=own["predicted"] / factor, high=own["predicted"] * factor))
+        factor = np.exp(log_width(others if len(others) else fold_rows, confidence))
+        parts.append(
+            fold_rows.assign(low=fold_rows["predicted"] / factor, high=fold_rows["predicted"] * factor)
+        )
     return pd.concat(parts, ignore_index=True)
 
 
-def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
+def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
     """Return how well repeated measurements agree, which limits every accuracy.
 
     `solo` has solo seconds by machine and task; `tolerance` is also the width of ranges, as a share of a
@@ -263,22 +272,24 @@ def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dic
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()
     median = alone.median().reindex(pd.MultiIndex.from_frame(pairs[["machine", "task"]])).to_numpy()
-    runs = Placed.of(pairs).named.assign(impact=pairs["corun_seconds"].to_numpy() / median)
+    runs = Placed.from_pairs(pairs).as_columns.assign(impact=pairs["corun_seconds"].to_numpy() / median)
     repeated = [
-        own.assign(others=[own["impact"].drop(place).median() for place in own.index])
-        for _, own in runs.groupby(["machine", "task", "corunners"], sort=True)
-        if len(own) >= _REPEATS
+        repetitions.assign(others=[repetitions["impact"].drop(place).median() for place in repetitions.index])
+        for _, repetitions in runs.groupby(["machine", "task", "corunners"], sort=True)
+        if len(repetitions) >= _REPEATS
     ]
-    again = pd.concat(repeated, ignore_index=True) if repeated else runs.iloc[:0].assign(others=0.0)
-    scores: dict[str, Any] = {"repeated": len(again[CORUN].drop_duplicates())}
+    compared_runs = pd.concat(repeated, ignore_index=True) if repeated else runs.iloc[:0].assign(others=0.0)
+    scores: dict[str, Any] = {"repeated": len(compared_runs[CORUN].drop_duplicates())}
     scores |= dict.fromkeys(("within_tolerance", "mape", "p90_error", "same_range", "solo_spread"))
-    if len(again):
-        impact, others = (again[name].to_numpy(np.float64) for name in ("impact", "others"))
-        error = (again["impact"] / again["others"] - 1).abs()
-        ranges = Ranges.of(runs["task"].to_numpy(np.str_), runs["impact"].to_numpy(np.float64), tolerance)
-        tasks = again["task"].to_numpy(np.str_)
-        same = ranges.numbers(tasks, impact) == ranges.numbers(tasks, others)
-        scores |= accuracy(error, tolerance)
+    if len(compared_runs):
+        impact, others = (compared_runs[name].to_numpy(np.float64) for name in ("impact", "others"))
+        error = (compared_runs["impact"] / compared_runs["others"] - 1).abs()
+        ranges = Ranges.from_impacts(
+            runs["task"].to_numpy(np.str_), runs["impact"].to_numpy(np.float64), tolerance
+        )
+        tasks = compared_runs["task"].to_numpy(np.str_)
+        same = ranges.range_numbers(tasks, impact) == ranges.range_numbers(tasks, others)
+        scores |= accuracy_scores(error, tolerance)
         scores |= {"p90_error": float(error.quantile(0.9)), "same_range": float(same.mean())}
     if len(spread):
         scores["solo_spread"] = float(spread.median())
@@ -287,7 +298,7 @@ def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dic
     }
 
 
-def ranked(summaries: dict[str, Any]) -> list[str]:
+def rank_models(summaries: dict[str, Any]) -> list[str]:
     """Sort regressions by pooled mean error, the smallest first, then by name; leave out classifications."""
     models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}
     return sorted(models, key=lambda name: (models[name]["mape"]["pooled"], name))

@@ -14,9 +14,9 @@ from training.estimators.catalogue import (
     Real,
     Space,
     Whole,
-    boosted,
-    forest,
-    logistic,
+    boosting_params,
+    build_logistic,
+    forest_params,
     random_forest,
     support_vectors,
 )
@@ -36,16 +36,16 @@ class ImpactModel(Model):
     kind: Kind = "regression"
 
     @property
-    def prepared(self) -> bool:
+    def is_prepared(self) -> bool:
         """Whether the features are prepared as in table 1; our model takes them unchanged."""
         return "preparation" in self.space
 
-    def first(self, rates: int) -> dict[str, Any]:
+    def first_params(self, rates: int) -> dict[str, Any]:
         """Return the parameters to try first, given the number of features that are event rates."""
         return self.start | ({"rates": rates <= MANY_RATES} if "rates" in self.start else {})
 
 
-def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
+def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
     """Return the unfitted model with the preparation that `params` names."""
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
@@ -53,7 +53,7 @@ def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
     from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
     built = model.build(params, seed, None)
-    if not model.prepared:
+    if not model.is_prepared:
         return built
     # equal width: seed 002 discretises the values, not their ranks
     bins = KBinsDiscretizer(BINS, encode="ordinal", strategy="uniform", subsample=None)
@@ -68,40 +68,40 @@ def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
     return Pipeline([("impute", impute), ("vary", vary), *steps[params["preparation"]], ("predict", built)])
 
 
-def _linear(params: Params, seed: int, _: ClassWeights | None) -> Any:
+def _linear_model(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from sklearn.linear_model import Ridge
 
     # Cholesky instead of the default choice by size, so that a rerun is equal to the last bit
     return Ridge(alpha=params["alpha"], solver="cholesky", random_state=seed)
 
 
-def _bayes(params: Params, _seed: int, _: ClassWeights | None) -> Any:
+def _bayes_model(params: Params, _seed: int, _: ClassWeights | None) -> Any:
     from sklearn.naive_bayes import GaussianNB
 
     return GaussianNB(var_smoothing=params["smoothing"])
 
 
-def _svr(params: Params, _seed: int, _: ClassWeights | None) -> Any:
+def _svr_model(params: Params, _seed: int, _: ClassWeights | None) -> Any:
     from sklearn.svm import SVR
 
     # gamma depends on the preparation, so that the three of table 1 can be compared
     return SVR(C=params["c"], gamma="scale", epsilon=params["epsilon"], cache_size=500)
 
 
-def _forest(params: Params, seed: int, _: ClassWeights | None) -> Any:
+def _forest_model(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from sklearn.ensemble import RandomForestRegressor
 
-    return RandomForestRegressor(**forest(params, seed))
+    return RandomForestRegressor(**forest_params(params, seed))
 
 
-def _xgboost(params: Params, seed: int, _: ClassWeights | None, *, kind: Kind = "regression") -> Any:
+def _xgboost_model(params: Params, seed: int, _: ClassWeights | None, *, kind: Kind = "regression") -> Any:
     from xgboost import XGBClassifier, XGBRegressor
 
     model = XGBRegressor if kind == "regression" else XGBClassifier
-    return model(**boosted(params, seed), learning_rate=params["rate"], subsample=0.8, max_bin=64)
+    return model(**boosting_params(params, seed), learning_rate=params["rate"], subsample=0.8, max_bin=64)
 
 
-def _contention(params: Params, seed: int, _: ClassWeights | None) -> Any:
+def _contention_model(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from training.corun.estimators.contention import ContentionRegressor
 
     return ContentionRegressor(**params, seed=seed)
@@ -122,16 +122,16 @@ CATALOGUE: dict[str, ImpactModel] = {
     model.name: model
     for model in (
         ImpactModel(
-            "linear", "Linear regression", {"alpha": 1.0, "preparation": "d&n"}, _linear,
+            "linear", "Linear regression", {"alpha": 1.0, "preparation": "d&n"}, _linear_model,
             _with_preparation({"alpha": Real(1e-6, 1e3, log=True)}),
         ),
         ImpactModel(
-            "svm", "SVM", {"c": 3.0, "epsilon": 0.01, "preparation": "d&n"}, _svr,
+            "svm", "SVM", {"c": 3.0, "epsilon": 0.01, "preparation": "d&n"}, _svr_model,
             _with_preparation({"c": Real(1e-1, 1e2, log=True), "epsilon": Real(1e-3, 1e-1, log=True)}),
         ),
-        ImpactModel("random-forest", "Random forest", _FOREST, _forest, _GROWN, in_search=_FEW),
+        ImpactModel("random-forest", "Random forest", _FOREST, _forest_model, _GROWN, in_search=_FEW),
         ImpactModel(
-            "xgboost", "XGBoost", {"trees": 300, **_BOOSTED}, _xgboost,
+            "xgboost", "XGBoost", {"trees": 300, **_BOOSTED}, _xgboost_model,
             _with_preparation({
                 "trees": Whole(100, 400),
                 "depth": Whole(2, 7),
@@ -143,7 +143,7 @@ CATALOGUE: dict[str, ImpactModel] = {
         ImpactModel(
             "contention", "Contention",
             {"trees": 300, "forest": 50, "depth": 6, "rate": 0.06, "leaf": 1, "columns": 0.4, "rates": True},
-            _contention,
+            _contention_model,
             {
                 "trees": 300,
                 "forest": 50,
@@ -158,10 +158,10 @@ CATALOGUE: dict[str, ImpactModel] = {
         ),
         ImpactModel(
             "logistic-ranges", "Logistic regression", {"c": 1.0, "preparation": "d&n"},
-            partial(logistic, max_iter=3000, tol=1e-2), _C, kind="classification",
+            partial(build_logistic, max_iter=3000, tol=1e-2), _C, kind="classification",
         ),
         ImpactModel(
-            "bayes-ranges", "Naive Bayes", {"smoothing": 1e-3, "preparation": "d&n"}, _bayes,
+            "bayes-ranges", "Naive Bayes", {"smoothing": 1e-3, "preparation": "d&n"}, _bayes_model,
             _with_preparation({"smoothing": Real(1e-9, 1e-1, log=True)}), kind="classification",
         ),
         ImpactModel(
@@ -174,7 +174,7 @@ CATALOGUE: dict[str, ImpactModel] = {
         ),
         ImpactModel(
             "xgboost-ranges", "XGBoost", _BOOSTED_RANGES,
-            partial(_xgboost, kind="classification"),
+            partial(_xgboost_model, kind="classification"),
             # a round of boosting grows a tree per range: few rounds, large steps
             _with_preparation({
                 "trees": Whole(5, 20),

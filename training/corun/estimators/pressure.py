@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
 
 #: Separator of the task and its co-runners in the name of a pair.
-BESIDE = "\n"
+PAIR_SEPARATOR = "\n"
 _ROUNDS = 50
 #: Errors of log impact below this have equal weight.
 _NEAR = 0.004
@@ -40,7 +40,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class _Together:
+class _CorunnersOfRows:
     """The co-runners of each row.
 
     `row` and `corunner` list every co-runner of every row; `corunner_cells` and `rows_of_cells` list every
@@ -49,26 +49,26 @@ class _Together:
 
     row: NDArray[np.intp]
     corunner: NDArray[np.intp]
-    both: NDArray[np.intp]
-    of_both: NDArray[np.intp]
+    corunner_cells: NDArray[np.intp]
+    rows_of_cells: NDArray[np.intp]
     number: int
 
     @classmethod
-    def of(cls, beside: list[list[str]], known: Words) -> _Together:
-        row = np.repeat(np.arange(len(beside)), [len(names) for names in beside])
-        corunner = np.searchsorted(known, [name for names in beside for name in names])
-        each = pd.DataFrame({"row": row, "corunner": corunner})
-        pairs = each.merge(each, on="row")
-        both = pairs["corunner_x"].to_numpy() * len(known) + pairs["corunner_y"].to_numpy()
-        return cls(row, corunner, both, pairs["row"].to_numpy(), len(known))
+    def from_names(cls, corunner_lists: list[list[str]], corunner_names: Words) -> _CorunnersOfRows:
+        row = np.repeat(np.arange(len(corunner_lists)), [len(names) for names in corunner_lists])
+        corunner = np.searchsorted(corunner_names, [name for names in corunner_lists for name in names])
+        memberships = pd.DataFrame({"row": row, "corunner": corunner})
+        pairs = memberships.merge(memberships, on="row")
+        cells = pairs["corunner_x"].to_numpy() * len(corunner_names) + pairs["corunner_y"].to_numpy()
+        return cls(row, corunner, cells, pairs["row"].to_numpy(), len(corunner_names))
 
-    def pressed(self, pressure: Floats) -> Floats:
+    def total_pressure(self, pressure: Floats) -> Floats:
         """Return the total pressure on each row."""
         return np.asarray(np.bincount(self.row, pressure[self.corunner]))
 
-    def pressure(self, sensitive: Floats, logs: Floats, weights: Floats, usual: float) -> Floats:
+    def solve_pressures(self, sensitive: Floats, logs: Floats, weights: Floats, usual: float) -> Floats:
         """Return the pressure of each co-runner, about `usual` where its rows are uninformative."""
-        below = np.bincount(self.both, (weights * sensitive**2)[self.of_both], self.number**2)
+        below = np.bincount(self.corunner_cells, (weights * sensitive**2)[self.rows_of_cells], self.number**2)
         below = below.reshape(self.number, self.number)
         prior = _PRIOR * below.diagonal().mean() + np.finfo(float).tiny
         above = np.bincount(self.corunner, (weights * sensitive * logs)[self.row]) + prior * usual
@@ -112,26 +112,26 @@ class PressureRegressor:
 
         Sets ``sensitivity_`` (n_tasks,), ``pressure_`` (n_corunners,) and ``shift_`` (n_machines, n_tasks).
         """
-        tasks, beside = _parted(named.pairs)
+        tasks, corunners = _split_pairs(named.pairs)
         self.tasks_, task = np.unique(tasks, return_inverse=True)
-        self.corunners_ = np.unique(np.concatenate([np.array(names, np.str_) for names in beside]))
-        together = _Together.of(beside, self.corunners_)
+        self.corunners_ = np.unique(np.concatenate([np.array(names, np.str_) for names in corunners]))
+        together = _CorunnersOfRows.from_names(corunners, self.corunners_)
         sensitivity = np.ones(len(self.tasks_))
         pressure = np.full(len(self.corunners_), max(float(np.mean(logs)), _NEAR))
         for _ in range(_ROUNDS):
-            pressed = together.pressed(pressure)
-            weights = _weights(logs - sensitivity[task] * pressed)
+            pressed = together.total_pressure(pressure)
+            weights = _error_weights(logs - sensitivity[task] * pressed)
             above = np.bincount(task, weights * pressed * logs, minlength=len(sensitivity))
             below = np.bincount(task, weights * pressed**2, minlength=len(sensitivity))
             # about 1 where the rows of a task are uninformative
             prior = _PRIOR * below.mean() + np.finfo(float).tiny
             sensitivity = (above + prior) / (below + prior)
             sensitive = sensitivity[task]
-            weights = _weights(logs - sensitive * pressed)
-            pressure = together.pressure(sensitive, logs, weights, float(np.mean(pressure)))
+            weights = _error_weights(logs - sensitive * pressed)
+            pressure = together.solve_pressures(sensitive, logs, weights, float(np.mean(pressure)))
         self.sensitivity_, self.pressure_ = sensitivity, pressure
         self.machines_, machine = np.unique(named.machines, return_inverse=True)
-        left = logs - sensitivity[task] * together.pressed(pressure)
+        left = logs - sensitivity[task] * together.total_pressure(pressure)
         cells = pd.Series(left).groupby([machine, task]).agg(["median", "size"])
         self.shift_ = np.zeros((len(self.machines_), len(self.tasks_)))
         shifts = cells["median"] * cells["size"] / (cells["size"] + _HALF)
@@ -144,48 +144,48 @@ class PressureRegressor:
         machine, machines = pd.factorize(np.asarray(named.machines, object))
         if not len(pairs):
             return np.zeros(0)
-        tasks, beside = _parted(pairs)
-        task, known = placed(self.tasks_, tasks)
+        tasks, corunners = _split_pairs(pairs)
+        task, is_known = locate_words(self.tasks_, tasks)
         pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
-        pressed = np.array([sum(pressures.get(name, np.nan) for name in row) for row in beside])
-        product = np.where(known, self.sensitivity_[task] * pressed, np.nan)
-        place, here = placed(self.machines_, machines.astype(np.str_))
+        pressed = np.array([sum(pressures.get(name, np.nan) for name in row) for row in corunners])
+        product = np.where(is_known, self.sensitivity_[task] * pressed, np.nan)
+        place, here = locate_words(self.machines_, machines.astype(np.str_))
         shift = np.where(here[machine], self.shift_[place[machine], task[pair]], 0.0)
         return np.asarray(product[pair] + shift)
 
-    def told(self, named: Named) -> PressureParts:
+    def prediction_parts(self, named: Named) -> PressureParts:
         """Return the parts of the prediction for one co-run, the only row of `named`."""
-        task, *beside = members(str(named.pairs[0]))
+        task, *corunners = pair_members(str(named.pairs[0]))
         sensitivities = dict(zip(self.tasks_.tolist(), self.sensitivity_.tolist(), strict=True))
         pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
         sensitivity = sensitivities.get(task, np.nan)
-        pressure = sum(pressures.get(name, np.nan) for name in beside)
+        pressure = sum(pressures.get(name, np.nan) for name in corunners)
         return PressureParts(
             sensitivity,
             pressure,
             float(self.predict(named)[0]) - sensitivity * pressure,
             float(np.median(self.sensitivity_)),
-            len(beside) * float(np.median(self.pressure_)),
+            len(corunners) * float(np.median(self.pressure_)),
         )
 
 
-def members(pair: str) -> list[str]:
+def pair_members(pair: str) -> list[str]:
     """Return the task of a pair, then its co-runners."""
-    task, _, beside = pair.partition(BESIDE)
-    return [task, *beside.split(AND)]
+    task, _, corunners = pair.partition(PAIR_SEPARATOR)
+    return [task, *corunners.split(AND)]
 
 
-def placed(names: Words, asked: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def locate_words(names: Words, words: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the index of each of `words` in the sorted `names`, and whether it is among them."""
-    place = np.minimum(np.searchsorted(names, asked), len(names) - 1)
-    return place, names[place] == asked
+    place = np.minimum(np.searchsorted(names, words), len(names) - 1)
+    return place, names[place] == words
 
 
-def _parted(pairs: Any) -> tuple[Words, list[list[str]]]:
+def _split_pairs(pairs: Any) -> tuple[Words, list[list[str]]]:
     """Split the names of pairs into tasks and lists of co-runners."""
-    parts = [members(str(pair)) for pair in pairs]
+    parts = [pair_members(str(pair)) for pair in pairs]
     return np.array([part[0] for part in parts], np.str_), [part[1:] for part in parts]
 
 
-def _weights(errors: Floats) -> Floats:
+def _error_weights(errors: Floats) -> Floats:
     return np.asarray(1 / np.maximum(np.abs(errors), _NEAR))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.corun.rates import MOST, OTHERS, OWN
-from training.corun.estimators.pressure import BESIDE, Named, Words, placed
+from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, Words, locate_words
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
@@ -40,18 +40,20 @@ _STEPS = 32
 
 
 @dataclass(frozen=True)
-class Spots:
+class SideCoordinates:
     """Coordinates of rows per side (task, co-runners, machine), shape (n_rows, n_directions).
 
     `ids` has the number of each row's task, co-runners and machine, shape (n_rows,); negative where training
     has not seen them.
     """
 
-    at: tuple[Floats, ...]
-    who: tuple[Whole, ...]
+    coordinates: tuple[Floats, ...]
+    ids: tuple[Whole, ...]
 
-    def __getitem__(self, rows: Whole | slice) -> Spots:
-        return Spots(tuple(one[rows] for one in self.at), tuple(one[rows] for one in self.who))
+    def __getitem__(self, rows: Whole | slice) -> SideCoordinates:
+        return SideCoordinates(
+            tuple(values[rows] for values in self.coordinates), tuple(values[rows] for values in self.ids)
+        )
 
 
 def sides_of(columns: Sequence[str]) -> Whole:
@@ -83,30 +85,32 @@ class SmoothRegressor:
         """Fit to log impacts; `x`, shape (n_rows, n_features), may have NaN; `sides` as of `sides_of`."""
         empty = np.isnan(x).all(axis=0)
         self.middle_ = np.nanmedian(np.where(empty, 0.0, x), axis=0)
-        self.rates_ = self._filled(x).max(axis=0) > _RATE
-        turned = self._turned(x)
+        self.rates_ = self._fill_gaps(x).max(axis=0) > _RATE
+        turned = self._transform_inputs(x)
         self.centre_ = turned.mean(axis=0)
         self.mean_, self.spread_ = float(logs.mean()), float(logs.std()) or 1.0
         aims = (logs - self.mean_) / self.spread_
-        turns = [_directions(turned - self.centre_, aims, sides == side) for side in (TASK, BESIDES, MACHINE)]
+        turns = [
+            _find_directions(turned - self.centre_, aims, sides == side) for side in (TASK, BESIDES, MACHINE)
+        ]
         self.task_turn_, self.beside_turn_, self.machine_turn_ = turns
-        self.tasks_, self.besides_, self.machines_ = (np.unique(words) for words in _words(named))
-        standing = self._standing(x, named)
+        self.tasks_, self.besides_, self.machines_ = (np.unique(words) for words in _names_by_side(named))
+        positions = self._locate_rows(x, named)
         compared = np.sort(np.random.default_rng(self.seed).permutation(len(x))[:_COMPARED])
-        kept = standing[compared]
-        self.task_at_, self.beside_at_, self.machine_at_ = kept.at
-        self.task_who_, self.beside_who_, self.machine_who_ = kept.who
-        self.weights_ = self._weights(standing, aims)
+        stored_rows = positions[compared]
+        self.task_at_, self.beside_at_, self.machine_at_ = stored_rows.coordinates
+        self.task_who_, self.beside_who_, self.machine_who_ = stored_rows.ids
+        self.weights_ = self._fit_weights(positions, aims)
         return self
 
     def predict(self, x: Floats, named: Named) -> Floats:
         """Return log impacts, shape (n_rows,)."""
-        standing = self._standing(x, named)
+        positions = self._locate_rows(x, named)
         blocks = [slice(start, start + _BLOCK) for start in range(0, max(len(x), 1), _BLOCK)]
-        logs = np.concatenate([self._alike(standing[block]) @ self.weights_ for block in blocks])
+        logs = np.concatenate([self._row_similarities(positions[block]) @ self.weights_ for block in blocks])
         return self.mean_ + self.spread_ * logs
 
-    def shares(self, row: Floats, usual: Floats, named: Named) -> tuple[float, Floats, Floats]:
+    def split_log_impact(self, row: Floats, usual: Floats, named: Named) -> tuple[float, Floats, Floats]:
         """Split the log impact of one co-run along the straight line from the average one.
 
         Returns the log impact of the average co-run, the shares of the features, shape (n_features,), and
@@ -116,126 +120,154 @@ class SmoothRegressor:
         """
         steps, weights = np.polynomial.legendre.leggauss(_STEPS)
         steps, weights = (steps + 1) / 2, weights / 2
-        here, there = self._turned(np.stack([row, usual]))
-        nobody = Named(np.array([BESIDE]), named.machines)
+        row_inputs, usual_inputs = self._transform_inputs(np.stack([row, usual]))
+        nobody = Named(np.array([PAIR_SEPARATOR]), named.machines)
         base = float(self.predict(usual[None], nobody)[0])
-        way = here - there
-        found = np.zeros(len(row) + 2)
-        kept, one = self._kept, self._standing(row[None], named)
-        known = [(who[0] >= 0) & (stored == who[0]) for stored, who in zip(kept.who, one.who, strict=True)]
+        way = row_inputs - usual_inputs
+        shares = np.zeros(len(row) + 2)
+        stored_rows, explained = self._stored_rows, self._locate_rows(row[None], named)
+        is_same = [
+            (who[0] >= 0) & (stored == who[0])
+            for stored, who in zip(stored_rows.ids, explained.ids, strict=True)
+        ]
         for step, weight in zip(steps, weights, strict=True):
-            at = there + step * way - self.centre_
-            spots = [at @ turn for turn in self._turns]
-            each = [
-                _steps_of(spot, kept.at[side], own, share, step if side < MACHINE else 1.0)
-                for side, (spot, own, share) in enumerate(zip(spots, known, _OF_ITS_OWN, strict=True))
+            at = usual_inputs + step * way - self.centre_
+            positions = [at @ turn for turn in self._side_directions]
+            similarities = [
+                _similarity_slopes(
+                    position, stored_rows.coordinates[side], same, share, step if side < MACHINE else 1.0
+                )
+                for side, (position, same, share) in enumerate(
+                    zip(positions, is_same, _OF_ITS_OWN, strict=True)
+                )
             ]
-            (task, d_task, i_task), (beside, d_beside, i_beside), (machine, _, _) = each
-            by_task, by_beside = (machine * (1 + other) * self.weights_ for other in (beside, task))
+            (task, d_task, i_task), (corunner, d_beside, i_beside), (machine, _, _) = similarities
+            by_task, by_beside = (machine * (1 + other) * self.weights_ for other in (corunner, task))
             slope = self.task_turn_ @ (by_task @ d_task) + self.beside_turn_ @ (by_beside @ d_beside)
-            found[:-2] += weight * way * slope
-            found[-2:] += weight * np.array([by_task @ i_task, by_beside @ i_beside])
-        found *= self.spread_
-        left = float(self.predict(row[None], named)[0]) - base - found.sum()
-        size = np.abs(found)
-        found += left * (size / size.sum() if size.any() else np.full(len(found), 1 / len(found)))
-        return base, found[:-2], found[-2:]
+            shares[:-2] += weight * way * slope
+            shares[-2:] += weight * np.array([by_task @ i_task, by_beside @ i_beside])
+        shares *= self.spread_
+        left = float(self.predict(row[None], named)[0]) - base - shares.sum()
+        size = np.abs(shares)
+        shares += left * (size / size.sum() if size.any() else np.full(len(shares), 1 / len(shares)))
+        return base, shares[:-2], shares[-2:]
 
     @property
-    def _turns(self) -> tuple[Floats, Floats, Floats]:
+    def _side_directions(self) -> tuple[Floats, Floats, Floats]:
         return self.task_turn_, self.beside_turn_, self.machine_turn_
 
     @property
-    def _kept(self) -> Spots:
-        return Spots(
+    def _stored_rows(self) -> SideCoordinates:
+        return SideCoordinates(
             (self.task_at_, self.beside_at_, self.machine_at_),
             (self.task_who_, self.beside_who_, self.machine_who_),
         )
 
-    def _filled(self, x: Floats) -> Floats:
+    def _fill_gaps(self, x: Floats) -> Floats:
         return np.where(np.isnan(x), self.middle_, x)
 
-    def _turned(self, x: Floats) -> Floats:
-        filled = self._filled(x)
+    def _transform_inputs(self, x: Floats) -> Floats:
+        filled = self._fill_gaps(x)
         return np.where(self.rates_, np.log1p(np.maximum(filled, 0)), filled)
 
-    def _standing(self, x: Floats, named: Named) -> Spots:
-        turned = self._turned(x) - self.centre_
-        known = (self.tasks_, self.besides_, self.machines_)
-        numbers = [placed(names, words) for names, words in zip(known, _words(named), strict=True)]
-        return Spots(
-            tuple(turned @ turn for turn in self._turns),
+    def _locate_rows(self, x: Floats, named: Named) -> SideCoordinates:
+        turned = self._transform_inputs(x) - self.centre_
+        known_names = (self.tasks_, self.besides_, self.machines_)
+        numbers = [
+            locate_words(names, words)
+            for names, words in zip(known_names, _names_by_side(named), strict=True)
+        ]
+        return SideCoordinates(
+            tuple(turned @ turn for turn in self._side_directions),
             tuple(np.where(seen, number, -1) for number, seen in numbers),
         )
 
-    def _alike(self, rows: Spots) -> Floats:
+    def _row_similarities(self, rows: SideCoordinates) -> Floats:
         """Return the similarity of rows to the stored training rows, shape (n_rows, n_kept)."""
-        kept = self._kept
-        task, beside, machine = (
-            _near(rows.at[side], kept.at[side], rows.who[side], kept.who[side], _OF_ITS_OWN[side])
+        stored_rows = self._stored_rows
+        task, corunner, machine = (
+            _side_similarity(
+                rows.coordinates[side],
+                stored_rows.coordinates[side],
+                rows.ids[side],
+                stored_rows.ids[side],
+                _OF_ITS_OWN[side],
+            )
             for side in (TASK, BESIDES, MACHINE)
         )
-        return np.asarray(machine * (task * beside + task + beside + _COMMON))
+        return np.asarray(machine * (task * corunner + task + corunner + _COMMON))
 
-    def _weights(self, standing: Spots, aims: Floats) -> Floats:
+    def _fit_weights(self, positions: SideCoordinates, aims: Floats) -> Floats:
         """Return the weights of the stored rows, fitted to all rows; large errors get less weight."""
-        root = np.linalg.cholesky(self._alike(self._kept) + 1e-6 * np.eye(len(self.task_at_)))
+        root = np.linalg.cholesky(
+            self._row_similarities(self._stored_rows) + 1e-6 * np.eye(len(self.task_at_))
+        )
         blocks = [slice(start, start + _BLOCK) for start in range(0, len(aims), _BLOCK)]
-        looked = np.concatenate([np.linalg.solve(root, self._alike(standing[b]).T).T for b in blocks])
+        looked = np.concatenate(
+            [np.linalg.solve(root, self._row_similarities(positions[b]).T).T for b in blocks]
+        )
         trusted = np.ones(len(aims))
         for _ in range(_ROUNDS):
             inner = np.linalg.inv((looked.T * trusted) @ looked / _NOISE + np.eye(looked.shape[1]))
-            found = inner @ (looked.T @ (trusted * aims)) / _NOISE
-            held = np.einsum("ij,ij->i", looked @ inner, looked) * trusted / _NOISE
+            solution = inner @ (looked.T @ (trusted * aims)) / _NOISE
+            leverage = np.einsum("ij,ij->i", looked @ inner, looked) * trusted / _NOISE
             # leave-one-out errors
-            errors = np.abs(aims - looked @ found) / np.maximum(1 - held, 0.05)
+            errors = np.abs(aims - looked @ solution) / np.maximum(1 - leverage, 0.05)
             spread = float(np.median(errors)) / _HALF
             trusted = np.clip(_FAR * spread / np.maximum(errors, _TINY), 0.02, 1.0)
-        return np.asarray(np.linalg.solve(root.T, found))
+        return np.asarray(np.linalg.solve(root.T, solution))
 
 
-def _words(named: Named) -> tuple[Words, Words, Words]:
-    parted = np.array([str(pair).partition(BESIDE)[::2] for pair in named.pairs], np.str_).reshape(-1, 2)
+def _names_by_side(named: Named) -> tuple[Words, Words, Words]:
+    parted = np.array([str(pair).partition(PAIR_SEPARATOR)[::2] for pair in named.pairs], np.str_).reshape(
+        -1, 2
+    )
     return parted[:, 0], parted[:, 1], named.machines
 
 
-def _directions(centred: Floats, aims: Floats, own: NDArray[np.bool_]) -> Floats:
+def _find_directions(centred: Floats, aims: Floats, on_side: NDArray[np.bool_]) -> Floats:
     """Return how the columns of one side combine into directions, shape (n_features, n_directions)."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     spread = centred.std(axis=0)
-    columns = np.flatnonzero(own & (spread > _TINY))
+    columns = np.flatnonzero(on_side & (spread > _TINY))
     if not len(columns):
-        return np.zeros((len(own), 1))
+        return np.zeros((len(on_side), 1))
     standard = centred[:, columns] / spread[columns]
     alike = np.atleast_2d(np.corrcoef(standard.T))
     label = np.ones(1, np.intp)
     if len(columns) > 1:
-        apart = 1 - np.abs(alike[np.triu_indices(len(columns), 1)])
-        label = fcluster(linkage(np.maximum(apart, 0), "average"), _ALIKE, "distance")
-    turn = np.zeros((len(own), int(label.max())))
+        distances = 1 - np.abs(alike[np.triu_indices(len(columns), 1)])
+        label = fcluster(linkage(np.maximum(distances, 0), "average"), _ALIKE, "distance")
+    turn = np.zeros((len(on_side), int(label.max())))
     for number in range(turn.shape[1]):
         members = np.flatnonzero(label == number + 1)
         turn[columns[members], number] = np.sign(alike[members[0], members]) / spread[columns[members]]
-    found = centred @ turn
-    turn /= found.std(axis=0)
-    tells = np.abs((found / found.std(axis=0) * aims[:, None]).mean(axis=0)) + _TINY
+    coordinates = centred @ turn
+    turn /= coordinates.std(axis=0)
+    tells = np.abs((coordinates / coordinates.std(axis=0) * aims[:, None]).mean(axis=0)) + _TINY
     return np.asarray(turn * (tells / tells.max()) ** 2)
 
 
-def _near(rows: Floats, kept: Floats, who: Whole, whose: Whole, own: float) -> Floats:
+def _side_similarity(
+    rows: Floats, stored: Floats, row_ids: Whole, stored_ids: Whole, identity_share: float
+) -> Floats:
     """Return the similarity of two sets of rows on one side, by their directions and their identity."""
-    far = (rows**2).sum(axis=1)[:, None] + (kept**2).sum(axis=1) - 2 * rows @ kept.T
+    far = (rows**2).sum(axis=1)[:, None] + (stored**2).sum(axis=1) - 2 * rows @ stored.T
     alike = np.mean([np.exp(-np.maximum(far, 0) / (2 * length**2)) for length in _LENGTHS], axis=0)
-    return np.asarray((1 - own) * alike + own * (who[:, None] == whose))
+    return np.asarray((1 - identity_share) * alike + identity_share * (row_ids[:, None] == stored_ids))
 
 
-def _steps_of(
-    spot: Floats, kept: Floats, same: NDArray[np.bool_], own: float, known: float
+def _similarity_slopes(
+    position: Floats, stored: Floats, same: NDArray[np.bool_], identity_share: float, known_share: float
 ) -> tuple[Floats, Floats, Floats]:
     """Return the similarity of a spot to stored ones, its slope in the spot and in being known."""
-    apart = kept - spot
-    far = (apart**2).sum(axis=1)[:, None]
-    each = np.exp(-far / (2 * _LENGTHS**2)) / len(_LENGTHS)
-    slope = (1 - own) * (each / _LENGTHS**2).sum(axis=1)[:, None] * apart
-    return (1 - own) * each.sum(axis=1) + own * known * same, slope, own * same.astype(np.float64)
+    differences = stored - position
+    far = (differences**2).sum(axis=1)[:, None]
+    kernels = np.exp(-far / (2 * _LENGTHS**2)) / len(_LENGTHS)
+    slope = (1 - identity_share) * (kernels / _LENGTHS**2).sum(axis=1)[:, None] * differences
+    return (
+        (1 - identity_share) * kernels.sum(axis=1) + identity_share * known_share * same,
+        slope,
+        identity_share * same.astype(np.float64),
+    )

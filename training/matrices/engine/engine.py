@@ -14,14 +14,20 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import ABOUT, FORMS, Known, Removal, Rows, summarised
+from features.matrices.forms import ABOUT, FORMS, MetricStatistics, Removal, Rows, summarise_groups
 from features.matrices.projection import Projection
 from training.estimators.answering import model_answering, require_finite
 from training.matrices.engine.grouping import ALL, Grouping
-from training.matrices.engine.judges import FALLBACK, Alarms, Cases, Judges
+from training.matrices.engine.judges import FALLBACK, Alarms, Cases, GroupClassifiers
 from training.matrices.engine.models import CATALOGUE, PAIRED
-from training.matrices.engine.search import Chosen, SearchQuestion, in_pairs, search
-from training.matrices.engine.shape import Prepared, Shape, Shaped, asked, with_both_sides
+from training.matrices.engine.search import SearchInput, SearchResult, mean_pair_odds, search_params
+from training.matrices.engine.shape import (
+    PreparedCases,
+    RowSettings,
+    TrainingRows,
+    make_test_rows,
+    with_both_sides,
+)
 from training.matrices.judging import Driver
 
 Flags = NDArray[np.bool_]
@@ -35,7 +41,7 @@ Odds = Callable[[Floats, Whole], Floats]
 #: them tried in each later step.
 TRIED, AGAIN = 32, 16
 #: Largest number of metrics named; their contributions are computed from all their subsets.
-MOST = 10
+MAX_DRIVERS = 10
 #: Number of values judged at a time.
 AT_ONCE = 2_000_000
 #: Decimals to which log-odds are compared; smaller differences are rounding errors.
@@ -50,7 +56,7 @@ class NamedDrivers:
     contribution: Floats
 
 
-def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedDrivers]]:
+def find_drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedDrivers]]:
     """Yield, for consecutive slices of the pairs, the metrics that drive the log-odds: `n` or `MAX_DRIVERS`.
 
     Metrics are selected greedily: each step takes the metric whose removal, after those already selected,
@@ -60,7 +66,7 @@ def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, Na
     log-odds for rows of the form.
     """
     pairs, metrics = removal.sizes.shape
-    n, tried = min(n, MOST, metrics), min(TRIED, metrics)
+    n, tried = min(n, MAX_DRIVERS, metrics), min(TRIED, metrics)
     rows = int(removal.counts.max(initial=1)) * max(tried, 2**n) * removal.rows.x.shape[1]
     step = max(1, AT_ONCE // max(1, rows))
     for first in range(0, pairs, step):
@@ -79,7 +85,7 @@ def _odds_without(removal: Removal, odds_of: Odds, pairs: Whole, removed: Flags)
     """
     count, versions, _ = removed.shape
     pair = np.repeat(pairs, versions)
-    x, version = removal.without(pair, removed.reshape(count * versions, -1))
+    x, version = removal.without_differences(pair, removed.reshape(count * versions, -1))
     odds = odds_of(x, pair[version])
     return np.asarray((np.bincount(version, odds) / np.bincount(version)).reshape(count, versions))
 
@@ -104,8 +110,8 @@ def _shapley_values(odds: Callable[[Flags], Floats], metric: Whole, metrics: int
     count, n = metric.shape
     inside = (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
     removed = np.zeros((count, len(inside), metrics), bool)
-    places = np.broadcast_to(metric[:, None], (count, len(inside), n))
-    np.put_along_axis(removed, places, np.broadcast_to(inside, places.shape), axis=2)
+    metric_rows = np.broadcast_to(metric[:, None], (count, len(inside), n))
+    np.put_along_axis(removed, metric_rows, np.broadcast_to(inside, metric_rows.shape), axis=2)
     orders = np.array([factorial(size) * factorial(n - 1 - size) / factorial(n) for size in range(n)])
     weights = np.where(inside, 1.0, -1.0) * orders[inside.sum(axis=1, keepdims=True) - inside]
     contribution = np.round(-odds(removed) @ weights, 12) + 0.0
@@ -180,10 +186,10 @@ class Engine:
 
         Raises InputError if the remaining runs are all normal or all abnormal, or a name is unknown.
         """
-        return self.learned(self.prepared(self.shape.of(tables)))
+        return self.fit_prepared(self.prepare_cases(self.row_settings.make_rows(tables)))
 
     @property
-    def shape(self) -> Shape:
+    def row_settings(self) -> RowSettings:
         """Settings that decide how tables become rows; engines with equal shapes can share the rows."""
         if self.model not in CATALOGUE:
             raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
@@ -191,22 +197,22 @@ class Engine:
         form = "concatenated" if self.model in PAIRED else scheme.form
         if form not in FORMS:
             raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
-        return Shape(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
+        return RowSettings(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
 
-    def prepared(self, shaped: Shaped) -> Prepared:
+    def prepare_cases(self, shaped: TrainingRows) -> PreparedCases:
         """Return the cases and the projection that this engine learns from."""
         components = self.scheme.components
-        projection = Projection.of(shaped.rows, components)
+        projection = Projection.from_rows(shaped.rows, components)
         plain = self.scheme.tuned and components is not None
-        return Prepared(shaped, projection, Cases.of(shaped.rows, projection, plain=plain))
+        return PreparedCases(shaped, projection, Cases.from_rows(shaped.rows, projection, plain=plain))
 
-    def learned(self, prepared: Prepared) -> FittedEngine:
+    def fit_prepared(self, prepared: PreparedCases) -> FittedEngine:
         """Fit to cases prepared by an engine with the same shape and number of components."""
         scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
-        counted = counts(cases.group[cases.target], cases.y[cases.target])
+        counted = count_by_group(cases.group[cases.target], cases.y[cases.target])
         # automatic groups only estimate noise; abnormal cases are learned from all groups together
-        groups = with_cases(counted) if scheme.grouping == "given" else ()
-        question = SearchQuestion(
+        groups = groups_with_cases(counted) if scheme.grouping == "given" else ()
+        question = SearchInput(
             model,
             cases,
             groups,
@@ -218,14 +224,16 @@ class Engine:
             prepared.shaped.causes,
             self.alarms,
         )
-        chosen, shaped = search(question, self.trials), prepared.shaped
+        chosen, shaped = search_params(question, self.trials), prepared.shaped
         everything = np.ones(len(cases.y), bool)
-        judges = Judges.fit(model, chosen.params, cases, chosen=everything, groups=groups, seed=self.seed)
-        scales = (shaped.form, shaped.known, shaped.grouping, prepared.projection)
+        judges = GroupClassifiers.fit(
+            model, chosen.params, cases, chosen=everything, groups=groups, seed=self.seed
+        )
+        scales = (shaped.form, shaped.scales, shaped.grouping, prepared.projection)
         return FittedEngine(scheme, self.model, *scales, judges, chosen)
 
 
-class ToldPair(NamedTuple):
+class ExplainedPair(NamedTuple):
     """The verdict on a pair, with fields as in `FittedEngine.judge_pairs`, and its drivers, strongest first.
 
     The contributions of a pair's drivers add up to the fall of the log-odds of abnormal without their
@@ -237,7 +245,7 @@ class ToldPair(NamedTuple):
     probability: float
     threshold: float
     abnormal: bool
-    drivers: tuple[Driver, ...] = ()
+    attributions: tuple[Driver, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -247,23 +255,23 @@ class FittedEngine:
     scheme: Scheme
     model: str
     form: str
-    known: Known
+    scales: MetricStatistics
     grouping: Grouping
     projection: Projection
-    judges: Judges
-    found: Chosen
+    judges: GroupClassifiers
+    search_result: SearchResult
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that the engine uses, which tables must have."""
-        return self.known.metrics
+        return self.scales.metrics
 
     @property
     def threshold(self) -> float:
         """A pair is abnormal if its probability is at least this."""
-        return self.found.pairs.threshold
+        return self.search_result.pairs.threshold
 
-    def judged(self, tables: MatrixTables) -> pd.DataFrame:
+    def judge_pairs(self, tables: MatrixTables) -> pd.DataFrame:
         """Judge every pair that has a baseline and a target.
 
         `tables` must have the columns `metrics`, and only valid runs.
@@ -275,139 +283,150 @@ class FittedEngine:
             pairs' first target runs. ``group_used`` is "fallback" where the group is unknown or has no
             classifier, and "all" where no group has one.
         """
-        return self._judged(tables, *self._answered(tables))
+        return self._pair_table(tables, *self._cases_and_odds(tables))
 
-    def vectors(self, tables: MatrixTables) -> pd.DataFrame:
+    def judge_vectors(self, tables: MatrixTables) -> pd.DataFrame:
         """Return a verdict for every vector, the unit that seed 001 counts.
 
         A vector is a row of the form; with the contrasted form, where a pair is one row, it is a target run,
         and has its pair's verdict. Returns ``run_id, pair_id, workload, group, side, probability, threshold,
         abnormal``.
         """
-        return self._vectors(tables, *self._answered(tables))
+        return self._vector_table(tables, *self._cases_and_odds(tables))
 
-    def answers(self, tables: MatrixTables, cases: Cases) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def judge_cases(self, tables: MatrixTables, cases: Cases) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the results of `judge_pairs` and `judge_vectors`.
 
         `cases` come from `PreparedCases.make_test_cases`.
         """
-        odds = self._odds(cases)
-        return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
+        odds = self._case_odds(cases)
+        return self._pair_table(tables, cases, odds), self._vector_table(tables, cases, odds)
 
-    def _judged(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
+    def _pair_table(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
         about = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id").set_index("pair_id")
-        verdicts = pd.DataFrame(self._verdicts(cases, odds), columns=ToldPair._fields)
-        columns = verdicts.drop(columns=["pair_id", "drivers"])
+        verdicts = pd.DataFrame(self._pair_verdicts(cases, odds), columns=ExplainedPair._fields)
+        columns = verdicts.drop(columns=["pair_id", "attributions"])
         return about.loc[verdicts["pair_id"]].reset_index().assign(**columns)
 
-    def _verdicts(self, cases: Cases, odds: Floats) -> list[ToldPair]:
+    def _pair_verdicts(self, cases: Cases, odds: Floats) -> list[ExplainedPair]:
         """Return the verdicts without drivers; pairs in the order of their first target rows."""
         with model_answering(self.model):
-            of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
-            probabilities = self.found.pairs.probability(of_pairs)
+            of_pairs, _ = mean_pair_odds(cases, np.ones(len(odds), bool), odds)
+            probabilities = self.search_result.pairs.probability(of_pairs)
         require_finite(self.model, "probability", probabilities)
-        used, own = dict[str, str](), self.judges.own
+        used, group_classifiers = dict[str, str](), self.judges.of_groups
         for pair, group in zip(cases.pair[cases.target], cases.group[cases.target], strict=True):
-            used.setdefault(pair, ALL if not own else group if group in own else FALLBACK)
+            used.setdefault(
+                pair, ALL if not group_classifiers else group if group in group_classifiers else FALLBACK
+            )
         return [
-            ToldPair(*of_pair, probability, self.threshold, probability >= self.threshold)
+            ExplainedPair(*of_pair, probability, self.threshold, probability >= self.threshold)
             for of_pair, probability in zip(used.items(), probabilities.tolist(), strict=True)
         ]
 
-    def _vectors(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
+    def _vector_table(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
         runs = tables.runs[list(ABOUT)]
         if self.form == "contrasted":
-            of_pairs = pd.Series(self.found.pairs.probability(odds), cases.pair)
+            of_pairs = pd.Series(self.search_result.pairs.probability(odds), cases.pair)
             rows = runs[(runs["side"] == SIDES[1]) & runs["pair_id"].isin(of_pairs.index)]
             threshold, probability = self.threshold, of_pairs.reindex(rows["pair_id"]).to_numpy()
         else:
             rows = runs.set_index("run_id").loc[cases.run].reset_index()
-            threshold, probability = self.found.rows.threshold, self.found.rows.probability(odds)
+            threshold, probability = (
+                self.search_result.rows.threshold,
+                self.search_result.rows.probability(odds),
+            )
         return rows.reset_index(drop=True).assign(
             probability=probability, threshold=threshold, abnormal=probability >= threshold
         )
 
-    def told(self, tables: MatrixTables, n: int) -> Iterator[ToldPair]:
+    def explain_pairs(self, tables: MatrixTables, n: int) -> Iterator[ExplainedPair]:
         """Yield the verdict of every pair, as in `judge_pairs`, with the `n` metrics that drove it."""
-        whole = self.grouping.applied(with_both_sides(tables))
+        whole = self.grouping.assign_groups(with_both_sides(tables))
         with model_answering(self.model):
-            rows = FORMS[self.form](whole, self.known)
-        cases = self._cases(rows)
-        verdicts = {verdict.pair_id: verdict for verdict in self._verdicts(cases, self._odds(cases))}
+            rows = FORMS[self.form](whole, self.scales)
+        cases = self._make_cases(rows)
+        verdicts = {
+            verdict.pair_id: verdict for verdict in self._pair_verdicts(cases, self._case_odds(cases))
+        }
         if not n or not verdicts:
             yield from verdicts.values()
             return
         with model_answering(self.model):
-            removal = Removal.of(self.form, whole, self.known, rows)
-        for here, named in drivers(removal, self.answering(removal), n):
-            of_pairs = self._drivers(removal.pairs[here], named, whole)
+            removal = Removal.from_rows(self.form, whole, self.scales, rows)
+        for here, named in find_drivers(removal, self.log_odds_function(removal), n):
+            of_pairs = self._describe_drivers(removal.pairs[here], named, whole)
             for pair, strongest in zip(removal.pairs[here], of_pairs, strict=True):
-                yield verdicts[pair]._replace(drivers=strongest)
+                yield verdicts[pair]._replace(attributions=strongest)
 
-    def removal(self, tables: MatrixTables) -> Removal:
+    def prepare_removal(self, tables: MatrixTables) -> Removal:
         """Return the rows of pairs that have a baseline and a target, prepared for removing differences."""
-        whole = self.grouping.applied(with_both_sides(tables))
-        return Removal.of(self.form, whole, self.known, FORMS[self.form](whole, self.known))
+        whole = self.grouping.assign_groups(with_both_sides(tables))
+        return Removal.from_rows(self.form, whole, self.scales, FORMS[self.form](whole, self.scales))
 
-    def answering(self, removal: Removal) -> Odds:
-        """Return a function that computes the calibrated log-odds of versions of `removal`'s rows."""
-        group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.found.pairs
+    def log_odds_function(self, removal: Removal) -> Odds:
+        """Return a function that computes the calibrated log-odds of versions of `prepare_removal`'s rows."""
+        group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.search_result.pairs
         # limited to the components that the classifiers use
-        projection = self.projection.leading(self.judges.components)
+        projection = self.projection.first_components(self.judges.components)
 
         def odds_of(x: Floats, pair: Whole) -> Floats:
             with model_answering(self.model):
-                projected = projection.projected(replace(removal.rows, x=x))
-                odds = line.slope * self.judges.odds(projected, group[pair]) + line.shift
+                projected = projection.project_rows(replace(removal.rows, x=x))
+                odds = line.slope * self.judges.row_log_odds(projected, group[pair]) + line.shift
             require_finite(self.model, "log-odds", odds)
             return odds
 
         return odds_of
 
-    def _drivers(
+    def _describe_drivers(
         self, pairs: NDArray[Any], named: NamedDrivers, tables: MatrixTables
     ) -> Iterator[tuple[Driver, ...]]:
         """Yield the drivers of each of `pairs`, with the medians of both sides."""
         require_finite(self.model, "contribution", named.contribution)
-        standing, values = tables.standing, tables.numbers(self.metrics)
+        run_places, values = tables.pair_sides, tables.metric_values(self.metrics)
         units = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
         of_name = {name: number for number, name in enumerate(pairs)}
-        pair = np.array([of_name.get(name, -1) for name in standing.names], np.intp)[standing.pair]
+        pair = np.array([of_name.get(name, -1) for name in run_places.names], np.intp)[run_places.pair]
         rows = np.flatnonzero(pair >= 0)
-        known = np.where(np.isfinite(values[rows]), values[rows], np.nan)
-        medians, _, _ = summarised(standing.target[rows] * len(pairs) + pair[rows], known, 2 * len(pairs))
+        scales = np.where(np.isfinite(values[rows]), values[rows], np.nan)
+        medians, _, _ = summarise_groups(
+            run_places.target[rows] * len(pairs) + pair[rows], scales, 2 * len(pairs)
+        )
         sides = medians.reshape(2, len(pairs), -1)
         for number, metrics in enumerate(named.metric):
             names = [self.metrics[metric] for metric in metrics]
-            both = [[v if isfinite(v) else None for v in side] for side in sides[:, number, metrics].tolist()]
-            fields = zip(names, *both, named.contribution[number].tolist(), strict=True)
+            side_medians = [
+                [v if isfinite(v) else None for v in side] for side in sides[:, number, metrics].tolist()
+            ]
+            fields = zip(names, *side_medians, named.contribution[number].tolist(), strict=True)
             yield tuple(Driver(name, str(units[name]), *numbers) for name, *numbers in fields)
 
     def log_odds(self, tables: MatrixTables) -> Floats:
         """Return the calibrated log-odds of every complete pair, ordered as in `judge_pairs`."""
-        cases, odds = self._answered(tables)
-        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
-        return self.found.pairs.slope * of_pairs + self.found.pairs.shift
+        cases, odds = self._cases_and_odds(tables)
+        of_pairs, _ = mean_pair_odds(cases, np.ones(len(odds), bool), odds)
+        return self.search_result.pairs.slope * of_pairs + self.search_result.pairs.shift
 
-    def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
-        cases = self._cases(asked(self.form, self.known, self.grouping, tables))
-        return cases, self._odds(cases)
+    def _cases_and_odds(self, tables: MatrixTables) -> tuple[Cases, Floats]:
+        cases = self._make_cases(make_test_rows(self.form, self.scales, self.grouping, tables))
+        return cases, self._case_odds(cases)
 
-    def _cases(self, rows: Rows) -> Cases:
+    def _make_cases(self, rows: Rows) -> Cases:
         with model_answering(self.model):
-            return Cases.of(rows, self.projection, plain=self.judges.components is None)
+            return Cases.from_rows(rows, self.projection, plain=self.judges.components is None)
 
-    def _odds(self, cases: Cases) -> Floats:
+    def _case_odds(self, cases: Cases) -> Floats:
         with model_answering(self.model):
             return self.judges.log_odds(cases, np.ones(len(cases.y), bool))
 
 
-def counts(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
+def count_by_group(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
     """Count abnormal and all target rows by group: ``abnormal, rows``."""
     return pd.Series(y).groupby(group).agg(abnormal="sum", rows="size")
 
 
-def with_cases(counted: pd.DataFrame) -> tuple[str, ...]:
+def groups_with_cases(counted: pd.DataFrame) -> tuple[str, ...]:
     """Return the groups with enough abnormal and normal rows; empty where there is only one group."""
     normal = counted["rows"] - counted["abnormal"]
     enough = (counted["abnormal"] >= CASES) & (normal >= CASES)

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import FLOOR, PAIRS, GroupSums, Known, MatrixPairs, Rows, flags, known
+from features.matrices.forms import (
+    FLOOR,
+    PAIRS,
+    GroupSums,
+    MatrixPairs,
+    MetricStatistics,
+    Rows,
+    abnormal_flags,
+    training_statistics,
+)
 from features.matrices.projection import Projection
 
 Floats = NDArray[np.float64]
@@ -38,12 +47,12 @@ class Grouping:
     """How runs are grouped; only automatic groups have `centres`, shape (n_groups, n_dimensions)."""
 
     kind: str
-    known: Known | None = None
+    scales: MetricStatistics | None = None
     projection: Projection | None = None
     centres: Floats | None = None
 
     @classmethod
-    def of(cls, kind: str, tables: MatrixTables, metrics: list[str], seed: int) -> Grouping:
+    def from_tables(cls, kind: str, tables: MatrixTables, metrics: list[str], seed: int) -> Grouping:
         """Learn groups from training tables; raise InputError if `kind` is unknown.
 
         Only automatic groups are learned: test cases are clustered (k-means) by their baselines. The number
@@ -56,51 +65,53 @@ class Grouping:
             raise InputError(f'grouping="{kind}"; expected one of: {", ".join(KINDS)}')
         if kind != "automatic":
             return cls(kind)
-        scales = known(_regrouped(tables, ALL), metrics)
-        normal, pairs = _normal(tables, scales)
+        scales = training_statistics(_with_groups(tables, ALL), metrics)
+        normal, pairs = _baseline_medians(tables, scales)
         workload = tables.runs.drop_duplicates("pair_id").set_index("pair_id")["workload"]
         cases = pd.DataFrame(normal).groupby(workload.reindex(pairs).to_numpy()).mean()
-        rows = _rows(cases.to_numpy(), scales)
-        projection = Projection.of(rows, DIMENSIONS)
+        rows = _rows_of_values(cases.to_numpy(), scales)
+        projection = Projection.from_rows(rows, DIMENSIONS)
         squared, case = _normal_differences(tables, scales, cases.index)
-        projected = projection.projected(rows)
-        most = max(1, min(len(projected) // CASES, len(np.unique(projected, axis=0)) - 1))
+        projected = projection.project_rows(rows)
+        max_groups = max(1, min(len(projected) // CASES, len(np.unique(projected, axis=0)) - 1))
         best = min(
-            (KMeans(n, n_init=STARTS, random_state=seed).fit(projected) for n in COUNTS if n <= most),
+            (KMeans(n, n_init=STARTS, random_state=seed).fit(projected) for n in COUNTS if n <= max_groups),
             key=lambda clusters: _mean_loss(squared, case, clusters.labels_.astype(np.intp)),
         )
         return cls(kind, scales, projection, np.asarray(best.cluster_centers_))
 
-    def applied(self, tables: MatrixTables) -> MatrixTables:
+    def assign_groups(self, tables: MatrixTables) -> MatrixTables:
         """Return a copy of `tables` with these groups in the column ``group``."""
         if self.kind == "given":
             return tables
-        if self.known is None or self.projection is None or self.centres is None:
-            return _regrouped(tables, ALL)
-        normal, pairs = _normal(tables, self.known)
-        apart = self.projection.projected(_rows(normal, self.known))[:, None, :] - self.centres
-        nearest = (apart**2).sum(axis=2).argmin(axis=1)
+        if self.scales is None or self.projection is None or self.centres is None:
+            return _with_groups(tables, ALL)
+        normal, pairs = _baseline_medians(tables, self.scales)
+        offsets = (
+            self.projection.project_rows(_rows_of_values(normal, self.scales))[:, None, :] - self.centres
+        )
+        nearest = (offsets**2).sum(axis=2).argmin(axis=1)
         names = pd.Series([f"automatic {place + 1}" for place in nearest], pairs, dtype="str")
-        return _regrouped(tables, names.reindex(tables.runs["pair_id"]).to_numpy())
+        return _with_groups(tables, names.reindex(tables.runs["pair_id"]).to_numpy())
 
 
-def _regrouped(tables: MatrixTables, group: object) -> MatrixTables:
+def _with_groups(tables: MatrixTables, group: object) -> MatrixTables:
     return MatrixTables(tables.runs.assign(group=group), tables.causes, tables.metrics)
 
 
-def _normal(tables: MatrixTables, scales: Known) -> tuple[Floats, pd.Index]:
+def _baseline_medians(tables: MatrixTables, scales: MetricStatistics) -> tuple[Floats, pd.Index]:
     """Return the scaled median of each pair's baseline (its target, if it has none), and the pairs."""
     runs = tables.runs
     values = runs[list(scales.metrics)].to_numpy(np.float64)
-    scaled = scales.scaled(np.where(np.isfinite(values), values, scales.middles))
-    there = (runs["side"] == SIDES[0]).groupby(runs["pair_id"]).transform("any")
-    chosen = ((runs["side"] == SIDES[0]) | ~there).to_numpy(bool)
+    scaled = scales.scale_values(np.where(np.isfinite(values), values, scales.middles))
+    has_baseline = (runs["side"] == SIDES[0]).groupby(runs["pair_id"]).transform("any")
+    chosen = ((runs["side"] == SIDES[0]) | ~has_baseline).to_numpy(bool)
     middles = pd.DataFrame(scaled[chosen]).groupby(runs["pair_id"].to_numpy()[chosen], sort=False).median()
     return middles.to_numpy(), middles.index
 
 
 def _normal_differences(
-    tables: MatrixTables, scales: Known, cases: pd.Index
+    tables: MatrixTables, scales: MetricStatistics, cases: pd.Index
 ) -> tuple[Floats, NDArray[np.intp]]:
     """Return the squared scaled differences of the medians of normal pairs, and their test cases.
 
@@ -108,12 +119,14 @@ def _normal_differences(
     """
     runs = tables.runs
     targets = runs["pair_id"].where(runs["side"] == SIDES[1])
-    abnormal = pd.Series(flags(runs)).groupby(targets.to_numpy()).max()
-    normal = tables.of_runs(runs["pair_id"].isin(abnormal.index[abnormal == 0]).to_numpy(bool))
+    abnormal = pd.Series(abnormal_flags(runs)).groupby(targets.to_numpy()).max()
+    normal = tables.select_runs(runs["pair_id"].isin(abnormal.index[abnormal == 0]).to_numpy(bool))
     values = normal.runs[list(scales.metrics)].to_numpy(np.float64)
-    matrices = MatrixPairs.of(normal, scales.scaled(np.where(np.isfinite(values), values, np.nan)))
+    matrices = MatrixPairs.from_tables(
+        normal, scales.scale_values(np.where(np.isfinite(values), values, np.nan))
+    )
     case = cases.get_indexer(matrices.about["workload"]).astype(np.intp)
-    return np.nan_to_num(matrices.difference**2), case
+    return np.nan_to_num(matrices.median_difference**2), case
 
 
 def _mean_loss(squared: Floats, case: NDArray[np.intp], group_of_case: NDArray[np.intp]) -> float:
@@ -127,11 +140,11 @@ def _mean_loss(squared: Floats, case: NDArray[np.intp], group_of_case: NDArray[n
     for number in range(PARTS):
         train, test = squared[part != number], squared[part == number]
         groups = int(group_of_case.max()) + 1
-        sums = GroupSums.of(train, np.ones_like(train), group[part != number], groups)
-        expected = sums.means(PAIRS)[group[part == number]] + FLOOR**2
+        sums = GroupSums.from_values(train, np.ones_like(train), group[part != number], groups)
+        expected = sums.shrunk_means(PAIRS)[group[part == number]] + FLOOR**2
         losses.append(np.log(expected) + np.minimum(test / expected, WILD))
     return float(np.concatenate(losses).mean())
 
 
-def _rows(x: Floats, scales: Known) -> Rows:
+def _rows_of_values(x: Floats, scales: MetricStatistics) -> Rows:
     return Rows(x, scales.metrics, pd.DataFrame(index=range(len(x))), np.full(len(x), np.nan))

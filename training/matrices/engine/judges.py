@@ -15,11 +15,11 @@ from data.matrices.tables import SIDES
 from features.matrices.forms import Rows
 from features.matrices.projection import Projection
 from training.estimators.catalogue import Model, Params
-from training.evaluation.thresholds import Promised, Scored, kept
+from training.evaluation.thresholds import GuaranteedRate, ScoredCases, guarantee_rates
 from training.matrices.engine.models import log_odds
 
 Floats = NDArray[np.float64]
-Chosen = NDArray[np.bool_]
+Flags = NDArray[np.bool_]
 Whole = NDArray[np.intp]
 
 
@@ -30,14 +30,14 @@ class Alarms:
     share: float
     confidence: float
 
-    def kept(self, held: pd.DataFrame, seed: int) -> Promised:
+    def learn_guarantee(self, out_of_fold: pd.DataFrame, seed: int) -> GuaranteedRate:
         """Return the guarantee with the threshold on the probability of abnormal that keeps it.
 
         `out_of_fold` has ``workload, told`` (probability of abnormal) and ``y`` (1: abnormal) of pairs.
         """
-        normal, workload = (held["y"] == 0).to_numpy(bool), held["workload"].to_numpy(np.str_)
-        known = Scored(1 - held["told"].to_numpy(np.float64), normal, workload)
-        return kept(known, [self.share], self.confidence, seed)[0].turned()
+        normal, workload = (out_of_fold["y"] == 0).to_numpy(bool), out_of_fold["workload"].to_numpy(np.str_)
+        scored_cases = ScoredCases(1 - out_of_fold["probability"].to_numpy(np.float64), normal, workload)
+        return guarantee_rates(scored_cases, [self.share], self.confidence, seed)[0].for_opposite_class()
 
 
 SAMPLERS = ("none", "under", "over")
@@ -45,7 +45,7 @@ SAMPLERS = ("none", "under", "over")
 FALLBACK = "fallback"
 #: Approximate largest number of rows the fallback learns from where groups have their own classifiers; the
 #: time for trees grows faster than their rows.
-MOST = 50_000
+MAX_FALLBACK_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class Cases:
     pair: NDArray[Any]
     workload: NDArray[Any]
     group: NDArray[Any]
-    target: Chosen
+    target: Flags
     blocks: int
     width: int
 
     @classmethod
-    def of(cls, rows: Rows, projection: Projection, *, plain: bool) -> Cases:
+    def from_rows(cls, rows: Rows, projection: Projection, *, plain: bool) -> Cases:
         """Project `rows`; a missing label becomes 0."""
-        x, about = projection.projected(rows), rows.about
+        x, about = projection.project_rows(rows), rows.about
         return cls(
             x,
-            projection.standardised(rows) if plain else None,
+            projection.standardise_rows(rows) if plain else None,
             np.nan_to_num(rows.y).astype(np.int64),
             run=about["run_id"].to_numpy(object),
             pair=about["pair_id"].to_numpy(object),
@@ -89,108 +89,108 @@ class Cases:
             group=about["group"].to_numpy(object),
             target=(about["side"] == SIDES[1]).to_numpy(bool),
             blocks=rows.blocks,
-            width=(x.shape[1] - rows.beside) // rows.blocks,
+            width=(x.shape[1] - rows.n_other_columns) // rows.blocks,
         )
 
     @property
-    def beside(self) -> int:
+    def n_beside(self) -> int:
         """The number of columns after the components."""
         return self.x.shape[1] - self.blocks * self.width
 
-    def leading(self, components: int | None) -> Floats:
+    def leading_columns(self, components: int | None) -> Floats:
         """Return the first `components` of every block and the columns after them; None: no projection."""
         if components is None and self.plain is not None:
             return self.plain
         if components is None or components >= self.width:
             return self.x
         blocks = np.arange(self.blocks)[:, None] * self.width + np.arange(components)
-        beside = np.arange(self.blocks * self.width, self.x.shape[1])
-        return self.x[:, np.concatenate([blocks.ravel(), beside])]
+        other_columns = np.arange(self.blocks * self.width, self.x.shape[1])
+        return self.x[:, np.concatenate([blocks.ravel(), other_columns])]
 
 
 @dataclass(frozen=True)
-class Judges:
+class GroupClassifiers:
     """Fitted classifiers: `of_groups` by group, and the `fallback` for all rows (None where not needed).
 
     `share` is the weight of a group's own classifier against the fallback, in log-odds; 1: it decides alone.
     """
 
-    own: dict[str, Any]
+    of_groups: dict[str, Any]
     fallback: Any
     share: float
     components: int | None
 
     @classmethod
     def fit(
-        cls, model: Model, params: Params, cases: Cases, *, chosen: Chosen, groups: Collection[str], seed: int
-    ) -> Judges:
+        cls, model: Model, params: Params, cases: Cases, *, chosen: Flags, groups: Collection[str], seed: int
+    ) -> GroupClassifiers:
         """Fit to the `chosen` cases.
 
         `params` are the classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``.
         Those of `groups` whose chosen cases have both labels get their own classifier. No fallback is fitted
         if all cases that are not chosen belong to such groups and ``share`` is 1.
         """
-        x, share = cases.leading(params["components"]), float(params["share"])
-        own = {}
+        x, share = cases.leading_columns(params["components"]), float(params["share"])
+        of_groups = {}
         for group in groups if share else ():
             rows = np.flatnonzero(chosen & (cases.group == group))
             if len(np.unique(cases.y[rows])) > 1:
-                own[group] = fitted(model, params, x[rows], cases.y[rows], seed)
+                of_groups[group] = fit_classifier(model, params, x[rows], cases.y[rows], seed)
         others = cases.group[~chosen]
-        needed = share < 1 or not len(others) or not np.isin(others, list(own)).all()
+        needed = share < 1 or not len(others) or not np.isin(others, list(of_groups)).all()
         rows = np.flatnonzero(chosen)
-        if own:
-            rows = rows[np.random.default_rng(seed).random(len(rows)) * len(rows) < MOST]
-        fallback = fitted(model, params, x[rows], cases.y[rows], seed) if needed else None
-        return cls(own, fallback, share, params["components"])
+        if of_groups:
+            rows = rows[np.random.default_rng(seed).random(len(rows)) * len(rows) < MAX_FALLBACK_ROWS]
+        fallback = fit_classifier(model, params, x[rows], cases.y[rows], seed) if needed else None
+        return cls(of_groups, fallback, share, params["components"])
 
-    def log_odds(self, cases: Cases, chosen: Chosen) -> Floats:
+    def log_odds(self, cases: Cases, chosen: Flags) -> Floats:
         """Return the log-odds of abnormal for the `chosen` cases."""
-        return self.odds(cases.leading(self.components)[chosen], cases.group[chosen])
+        return self.row_log_odds(cases.leading_columns(self.components)[chosen], cases.group[chosen])
 
-    def odds(self, x: Floats, group: NDArray[Any]) -> Floats:
+    def row_log_odds(self, x: Floats, group: NDArray[Any]) -> Floats:
         """Return the log-odds of abnormal; `x` is the classifiers' input, `group` the group of each row."""
         odds = np.zeros(len(x))
         place, names = pd.factorize(group)
-        alone = np.array([self.share == 1 and name in self.own for name in names], bool)
+        alone = np.array([self.share == 1 and name in self.of_groups for name in names], bool)
         rows = ~alone[place]
         if rows.any():
             odds[rows] = log_odds(self.fallback, x[rows])
         for number, name in enumerate(names):
-            if name in self.own:
+            if name in self.of_groups:
                 rows = place == number
-                weighted = self.share * log_odds(self.own[name], x[rows])
+                weighted = self.share * log_odds(self.of_groups[name], x[rows])
                 odds[rows] = weighted + (1 - self.share) * odds[rows]
         return odds
 
 
-def fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
+def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
     """Return one classifier fitted to `x` and `y` after resampling; `params` as in `GroupClassifiers.fit`."""
     from sklearn.exceptions import ConvergenceWarning
 
-    rows = resampled(y, params["sampler"], params.get("rate", 1.0), seed)
+    rows = resample_rows(y, params["sampler"], params.get("rate", 1.0), seed)
     cost = params["cost_ratio"]
     weights = None if cost == 1 or not model.weighted else {0: 1.0, 1: cost}
-    own = {**params, "k": min(params["k"], len(rows))} if "k" in params else params
+    limited_params = {**params, "k": min(params["k"], len(rows))} if "k" in params else params
     with warnings.catch_warnings():
         # weights that have not fully converged predict as well
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.build(own, seed, weights).fit(x[rows], y[rows])
+        return model.build(limited_params, seed, weights).fit(x[rows], y[rows])
 
 
-def resampled(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
+def resample_rows(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
     """Return the indices of the rows to learn from, ascending (seed 001, section 4.4).
 
     "under" drops rows of the more frequent class of `y`, "over" repeats rows of the rarer one, until there
     are `rate` (at most 1) rows of the rarer class per row of the more frequent one. Nothing changes where the
     ratio is already as high.
     """
-    places = np.arange(len(y))
+    rows = np.arange(len(y))
     if sampler == "none":
-        return places
-    rare, frequent = sorted((places[y == 0], places[y == 1]), key=len)
+        return rows
+    rare, frequent = sorted((rows[y == 0], rows[y == 1]), key=len)
     if not len(rare) or len(rare) >= rate * len(frequent):
-        return places
+        return rows
     draw = np.random.default_rng(seed)
     if sampler == "under":
         frequent = draw.choice(frequent, round(len(rare) / rate), replace=False)

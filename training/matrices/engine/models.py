@@ -17,8 +17,8 @@ from training.estimators.catalogue import (
     Params,
     Real,
     Whole,
+    build_logistic,
     decision_tree,
-    logistic,
     support_vectors,
 )
 
@@ -44,31 +44,31 @@ class Nearest:
         self.x_, self.y_, self.squares_ = x, y.astype(np.float64), np.einsum("ij,ij->i", x, x)
         return self
 
-    def shares(self, x: Floats) -> Floats:
+    def class_shares(self, x: Floats) -> Floats:
         """Return the share of class 1 among each row's neighbours.
 
         Where some equal the row, only among these.
         """
         step = max(1, AT_ONCE // len(self.x_))
-        parts = [self._share(x[first : first + step]) for first in range(0, len(x), step)]
+        parts = [self._class_share(x[first : first + step]) for first in range(0, len(x), step)]
         return np.concatenate([*parts, np.zeros(0)])
 
-    def _share(self, x: Floats) -> Floats:
-        apart = self._apart(x)
-        near = np.argpartition(apart, self.k - 1, axis=1)[:, : self.k]
-        distance = np.take_along_axis(apart, near, axis=1)
+    def _class_share(self, x: Floats) -> Floats:
+        distances = self._distances(x)
+        near = np.argpartition(distances, self.k - 1, axis=1)[:, : self.k]
+        distance = np.take_along_axis(distances, near, axis=1)
         same = distance == 0
         with np.errstate(divide="ignore"):
             weight = np.where(same.any(axis=1)[:, None], same, 1 / distance)
         return np.asarray((weight * self.y_[near]).sum(axis=1) / weight.sum(axis=1))
 
-    def _apart(self, x: Floats) -> Floats:
+    def _distances(self, x: Floats) -> Floats:
         if self.p == MANHATTAN:
             from scipy.spatial.distance import cdist
 
             return np.asarray(cdist(x, self.x_, "cityblock"))
-        own = np.einsum("ij,ij->i", x, x)
-        return np.sqrt(np.maximum(own[:, None] + self.squares_ - 2 * (x @ self.x_.T), 0))
+        squares = np.einsum("ij,ij->i", x, x)
+        return np.sqrt(np.maximum(squares[:, None] + self.squares_ - 2 * (x @ self.x_.T), 0))
 
 
 #: Models whose rows are pairs: baseline and target side by side, whatever the scheme's form.
@@ -79,14 +79,14 @@ DEEPEST = 16
 EXTREME = 1e-6
 
 
-def _tan(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _build_tan(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     from training.estimators.tan import TAN
 
     del seed
     return TAN(params["levels"], class_weight=balance)
 
 
-def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _build_similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     from training.estimators.similarity_logistic import SimilarityLogistic
 
     del seed
@@ -103,7 +103,7 @@ def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     )
 
 
-def _nearest(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _build_nearest(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     del seed, balance
     return Nearest(params["k"], params["p"])
 
@@ -117,7 +117,7 @@ _BOOSTED = {"trees": 100, "depth": 3, "rate_of_learning": 0.1, "child_weight": 1
 _FEWER_TREES = {"trees": 10}
 
 
-def _like(of: str, name: str, title: str, start: dict[str, Any], in_search: dict[str, Any]) -> Model:
+def _variant_of(of: str, name: str, title: str, start: dict[str, Any], in_search: dict[str, Any]) -> Model:
     """Return the comparisons' model `of` under another name, with other start and search settings."""
     return replace(OF_COMPARISONS[of], name=name, title=title, start=start, in_search=in_search)
 
@@ -134,21 +134,22 @@ CATALOGUE: dict[str, Model] = {
         # for many small fits of few columns; Newton's method needs only a few steps
         Model(
             "logistic", "Logistic", {"c": 1.0},
-            partial(logistic, solver="newton-cholesky"), OF_COMPARISONS["logistic"].space,
+            partial(build_logistic, solver="newton-cholesky"), OF_COMPARISONS["logistic"].space,
         ),
-        Model("tan", "TAN", {"levels": 3}, _tan, {"levels": OneOf((3, 5, "classes"))}),
+        Model("tan", "TAN", {"levels": 3}, _build_tan, {"levels": OneOf((3, 5, "classes"))}),
         Model(
-            "similarity-logistic", "Similarity logistic", {"ridge": 1.0, **_WHOLE_CLIMB}, _similarity,
+            "similarity-logistic", "Similarity logistic", {"ridge": 1.0, **_WHOLE_CLIMB}, _build_similarity,
             {**_WHOLE_CLIMB, "ridge": Real(0.1, 100.0, log=True)}, in_search=_SHORT_CLIMB,
         ),
         Model("svm", "SVM", {"c": 1.0}, support_vectors, {"c": Real(0.1, 100.0, log=True)}),
-        _like("random-forest", "random-forest", "Random forest", {"samples": 1.0, **_FOREST}, _FEWER_TREES),
-        _like("extra-trees", "extra-trees", "Extra trees", _FOREST, _FEWER_TREES),
+        _variant_of("random-forest", "random-forest", "Random forest", {"samples": 1.0, **_FOREST},
+            _FEWER_TREES),
+        _variant_of("extra-trees", "extra-trees", "Extra trees", _FOREST, _FEWER_TREES),
         Model(
-            "knn", "k-NN", {"k": 5, "p": 2}, _nearest,
+            "knn", "k-NN", {"k": 5, "p": 2}, _build_nearest,
             {"k": Whole(1, 30), "p": Whole(1, 2)}, weighted=False,
         ),
-        _like("xgboost", "xgboost", "XGBoost", {**_BOOSTED, "subsample": 0.8, "columns": 0.5}, {}),
+        _variant_of("xgboost", "xgboost", "XGBoost", {**_BOOSTED, "subsample": 0.8, "columns": 0.5}, {}),
     )
 }  # fmt: skip
 
@@ -158,14 +159,14 @@ def log_odds(fitted: Any, x: Floats) -> Floats:
     if hasattr(fitted, "decision_function"):
         return np.asarray(fitted.decision_function(x), np.float64)
     if isinstance(fitted, Nearest):
-        return _logits(fitted.shares(x))
+        return _clipped_log_odds(fitted.class_shares(x))
     if hasattr(fitted, "log_tables_"):
         # the probabilities of naive Bayes are too close to 0 and 1
         of_classes = fitted.predict_log_proba(x)
         return np.asarray(of_classes[:, 1] - of_classes[:, 0])
-    return _logits(fitted.predict_proba(x)[:, 1].astype(np.float64))
+    return _clipped_log_odds(fitted.predict_proba(x)[:, 1].astype(np.float64))
 
 
-def _logits(shares: Floats) -> Floats:
+def _clipped_log_odds(shares: Floats) -> Floats:
     clipped = np.clip(shares, EXTREME, 1 - EXTREME)
     return np.asarray(np.log(clipped) - np.log1p(-clipped))

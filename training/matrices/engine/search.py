@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from training.estimators.catalogue import Model, suggested
-from training.evaluation.search import Search, drawn
-from training.evaluation.thresholds import Promised, best_cut
-from training.matrices.engine.judges import SAMPLERS, Alarms, Cases, Judges
-from training.matrices.engine.shape import NONE, Caused
+from training.estimators.catalogue import Model, suggest_params
+from training.evaluation.search import Search, tpe_sampler
+from training.evaluation.thresholds import GuaranteedRate, best_cut
+from training.matrices.engine.judges import SAMPLERS, Alarms, Cases, GroupClassifiers
+from training.matrices.engine.shape import NONE, CausedCases
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -52,7 +52,7 @@ class Calibration:
     threshold: float = EVEN
 
     @classmethod
-    def of(cls, y: Labels, odds: Floats) -> Calibration:
+    def from_log_odds(cls, y: Labels, odds: Floats) -> Calibration:
         """Learn from out-of-fold log-odds, shape (n_cases,); the identity for one label or equal log-odds."""
         from sklearn.linear_model import LogisticRegression
 
@@ -74,7 +74,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SearchResult:
     """The outcome of a search.
 
     Attributes
@@ -96,11 +96,11 @@ class Chosen:
     pairs: Calibration
     score: float
     ranking: float = float("nan")
-    alarms: Promised | None = None
+    alarms: GuaranteedRate | None = None
 
 
 @dataclass(frozen=True)
-class SearchQuestion:
+class SearchInput:
     """The input of a search.
 
     `cases` must have both labels; `groups` get their own classifiers; `max_components` None: no projection;
@@ -111,7 +111,7 @@ class SearchQuestion:
     model: Model
     cases: Cases
     groups: Collection[str]
-    most: int | None
+    max_components: int | None
     balance: bool
     tuned: bool
     fixed: Mapping[str, Any]
@@ -120,42 +120,42 @@ class SearchQuestion:
     alarms: Alarms | None = None
 
     @property
-    def start(self) -> dict[str, Any]:
+    def start_params(self) -> dict[str, Any]:
         """The parameters used where nothing is searched."""
-        plain = {"components": self.most, "sampler": "none", "cost_ratio": 1.0, "share": 1.0}
+        plain = {"components": self.max_components, "sampler": "none", "cost_ratio": 1.0, "share": 1.0}
         return {**plain, **self.model.start, **self.fixed}
 
     @property
-    def ladder(self) -> list[int | None]:
+    def component_counts(self) -> list[int | None]:
         """Numbers of components to try, falling; None (no projection) comes first, 0 (other columns) last."""
         steps: list[int | None] = []
-        count = min(self.most or 0, self.cases.width)
+        count = min(self.max_components or 0, self.cases.width)
         while count >= FEWEST or (count and not steps):
             steps.append(count)
             count = int(count * HALF)
-        steps += [0] if steps and self.cases.beside else []
+        steps += [0] if steps and self.cases.n_beside else []
         return [None, *steps] if steps and self.cases.plain is not None else steps
 
     @property
-    def free(self) -> frozenset[str]:
+    def searched_names(self) -> frozenset[str]:
         """The names of the parameters to search; "own" means the classifier's hyperparameters."""
-        names = {"components"} if len(self.ladder) > 1 else set()
+        names = {"components"} if len(self.component_counts) > 1 else set()
         if self.balance:
             names |= {"sampler"} | ({"cost_ratio"} if self.model.weighted else set())
             names |= {"share"} if self.groups and len(self.cases.y) <= SHARED else set()
         names |= {"own"} if self.tuned else set()
         return frozenset(names - set(self.fixed))
 
-    def fitted(self, params: Mapping[str, Any], chosen: NDArray[np.bool_]) -> Judges:
+    def fit_classifiers(self, params: Mapping[str, Any], chosen: NDArray[np.bool_]) -> GroupClassifiers:
         """Return classifiers fitted to the `chosen` cases."""
         groups, seed = self.groups, self.seed
-        return Judges.fit(self.model, params, self.cases, chosen=chosen, groups=groups, seed=seed)
+        return GroupClassifiers.fit(self.model, params, self.cases, chosen=chosen, groups=groups, seed=seed)
 
-    def suggested(self, trial: Trial) -> dict[str, Any]:
+    def suggest_params(self, trial: Trial) -> dict[str, Any]:
         """Return the parameters that `trial` suggests."""
-        params, free = self.start, self.free
+        params, free = self.start_params, self.searched_names
         if "components" in free:
-            params["components"] = trial.suggest_categorical("components", self.ladder)
+            params["components"] = trial.suggest_categorical("components", self.component_counts)
         if "sampler" in free:
             params["sampler"] = trial.suggest_categorical("sampler", list(SAMPLERS))
             params["rate"] = trial.suggest_float("rate", *RATES, log=True)
@@ -164,23 +164,27 @@ class SearchQuestion:
         if "share" in free:
             params["share"] = trial.suggest_categorical("share", list(SHARES))
         if "own" in free:
-            params |= suggested(self.model.space, trial)
+            params |= suggest_params(self.model.space, trial)
         return {**params, **self.fixed}
 
-    def first(self) -> dict[str, Any]:
+    def first_params(self) -> dict[str, Any]:
         """Return the first parameters to try: start values and a cost ratio that balances the classes."""
         even = float(np.clip((self.cases.y == 0).sum() / self.cases.y.sum(), *COSTS))
-        params = {**self.start, "components": self.ladder[0] if self.ladder else None, "rate": EVEN}
-        own = self.model.start if self.tuned else {}
-        names = (self.free - {"own"}) | ({"rate"} if "sampler" in self.free else set())
+        params = {
+            **self.start_params,
+            "components": self.component_counts[0] if self.component_counts else None,
+            "rate": EVEN,
+        }
+        model_params = self.model.start if self.tuned else {}
+        names = (self.searched_names - {"own"}) | ({"rate"} if "sampler" in self.searched_names else set())
         return {
             **{name: params[name] for name in names},
-            **own,
-            **({"cost_ratio": even} if "cost_ratio" in self.free else {}),
+            **model_params,
+            **({"cost_ratio": even} if "cost_ratio" in self.searched_names else {}),
         }
 
 
-def search(question: SearchQuestion, trials: int) -> Chosen:
+def search_params(question: SearchInput, trials: int) -> SearchResult:
     """Search for parameters, calibration and threshold.
 
     A trial's score is the mean of two measures of the held-out rows: balanced accuracy at the best threshold
@@ -191,36 +195,36 @@ def search(question: SearchQuestion, trials: int) -> Chosen:
     guaranteed, the threshold keeps it. Where abnormal rows come from too few test cases to be split, nothing
     is searched.
     """
-    cases, start = question.cases, question.start
-    parts = thirds(cases, question.seed)
+    cases, start = question.cases, question.start_params
+    parts = split_in_thirds(cases, question.seed)
     if parts is None:
-        return Chosen(start, Calibration(), Calibration(), float("nan"))
+        return SearchResult(start, Calibration(), Calibration(), float("nan"))
     turns = range(PARTS if len(cases.y) <= TURNS else 1)
     best = Trialled(start, float("nan"))
-    if question.free and trials > 0:
-        best = _best(question, parts, turns, trials)
+    if question.searched_names and trials > 0:
+        best = _best_trial(question, parts, turns, trials)
     params, score = best.params, best.score
     if not question.balance:
-        return Chosen(params, Calibration(), Calibration(), score)
+        return SearchResult(params, Calibration(), Calibration(), score)
     last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
     as_in_search = last == turns and len(cases.y) <= LEARNED and not question.model.in_search
     held_out = best.held_out if as_in_search else None
     tested, odds = held_out or _held_out(question, params, parts, last)
-    of_rows = Calibration.of(cases.y[tested], odds)
+    of_rows = Calibration.from_log_odds(cases.y[tested], odds)
     pairs = _odds_of_pairs(cases, tested, odds)
     every = pd.concat([pairs, *_without_causes(question, params, parts)])
     y, pair_odds = every["y"].to_numpy(), every["odds"].to_numpy()
-    of_pairs, ranking = Calibration.of(y, pair_odds), _average_precision(y, pair_odds)
+    of_pairs, ranking = Calibration.from_log_odds(y, pair_odds), _average_precision(y, pair_odds)
     if question.alarms is None:
-        return Chosen(params, of_rows, of_pairs, score, ranking)
-    probable = pairs.assign(told=of_pairs.probability(pairs["odds"].to_numpy()))
-    promised = question.alarms.kept(probable, question.seed)
+        return SearchResult(params, of_rows, of_pairs, score, ranking)
+    probable = pairs.assign(probability=of_pairs.probability(pairs["odds"].to_numpy()))
+    promised = question.alarms.learn_guarantee(probable, question.seed)
     # at least the threshold that keeps the guarantee
     of_pairs = replace(of_pairs, threshold=max(of_pairs.threshold, promised.cut or 0.0))
-    return Chosen(params, of_rows, of_pairs, score, ranking, promised)
+    return SearchResult(params, of_rows, of_pairs, score, ranking, promised)
 
 
-def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
+def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
     """Return the mean log-odds of each pair's target rows, and whether one of these is abnormal (1).
 
     `chosen` has shape (n_rows,), `odds` (n_chosen,); pairs are in the order of their first target rows.
@@ -234,27 +238,27 @@ def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Flo
 
 def _odds_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.DataFrame:
     """Return ``pair, workload, odds, y`` of the chosen pairs; `odds` has the shape (n_chosen,)."""
-    of_pairs, labels = in_pairs(cases, chosen, odds)
+    of_pairs, labels = mean_pair_odds(cases, chosen, odds)
     target = chosen & cases.target
     pairs = pd.DataFrame({"pair": cases.pair[target], "workload": cases.workload[target]})
     return pairs.drop_duplicates("pair").assign(odds=of_pairs, y=labels)
 
 
 def _without_causes(
-    question: SearchQuestion, params: Mapping[str, Any], parts: NDArray[np.intp]
+    question: SearchInput, params: Mapping[str, Any], parts: NDArray[np.intp]
 ) -> Iterator[pd.DataFrame]:
     """Yield the log-odds of pairs held out with their causes; with many rows, of the first part only."""
     cases = question.cases
     if not question.causes or not question.tuned:
         return
     cause = np.array([question.causes.get(pair, NONE) for pair in cases.pair], object)
-    splits = Caused(cases.workload, cause, cases.y == 1).parted(parts, question.seed)
+    splits = CausedCases(cases.workload, cause, cases.y == 1).split_cases(parts, question.seed)
     for split in splits if len(cases.y) <= CALIBRATED else splits[:1]:
-        judges = question.fitted(params, split.learned)
-        yield _odds_of_pairs(cases, split.asked, judges.log_odds(cases, split.asked))
+        judges = question.fit_classifiers(params, split.train)
+        yield _odds_of_pairs(cases, split.test, judges.log_odds(cases, split.test))
 
 
-def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
+def split_in_thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
     """Split the cases into parts 0, 1 and 2: whole test cases, groups and abnormal rows in equal shares.
 
     Returns None where a part would have only one label.
@@ -267,15 +271,15 @@ def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
     bad, rows = np.zeros((2, PARTS, int(group.max()) + 1))
     shuffled = np.random.default_rng(seed).permutation(len(workload))
     for case in shuffled[np.argsort(-abnormal[shuffled], kind="stable")]:
-        own = group_of[case]
-        keys = (rows.sum(axis=1), rows[:, own], bad.sum(axis=1), bad[:, own])
+        case_group = group_of[case]
+        keys = (rows.sum(axis=1), rows[:, case_group], bad.sum(axis=1), bad[:, case_group])
         part = np.lexsort(keys if abnormal[case] else keys[:2])[0]
         part_of[case] = part
-        bad[part, own] += abnormal[case]
-        rows[part, own] += size[case]
+        bad[part, case_group] += abnormal[case]
+        rows[part, case_group] += size[case]
     thirds_of = part_of[place]
-    both = all(len(np.unique(cases.y[thirds_of == third])) > 1 for third in range(PARTS))
-    return thirds_of if both else None
+    has_both_labels = all(len(np.unique(cases.y[thirds_of == third])) > 1 for third in range(PARTS))
+    return thirds_of if has_both_labels else None
 
 
 @dataclass(frozen=True)
@@ -287,17 +291,19 @@ class Trialled:
     held_out: tuple[NDArray[np.bool_], Floats] | None = None
 
 
-def _best(question: SearchQuestion, parts: NDArray[np.intp], turns: Collection[int], trials: int) -> Trialled:
-    first = [question.first()]
-    sampler = drawn(question.seed, max(4, trials // 3))
-    if question.free == {"components"}:
-        first = [{"components": count} for count in question.ladder[:trials]]
-        trials = min(trials, len(question.ladder))
+def _best_trial(
+    question: SearchInput, parts: NDArray[np.intp], turns: Collection[int], trials: int
+) -> Trialled:
+    first = [question.first_params()]
+    sampler = tpe_sampler(question.seed, max(4, trials // 3))
+    if question.searched_names == {"components"}:
+        first = [{"components": count} for count in question.component_counts[:trials]]
+        trials = min(trials, len(question.component_counts))
     tried: dict[int, Trialled] = {}
     some = np.random.default_rng(question.seed).random(len(parts)) * len(parts) < LEARNED
 
     def score_of(trial: Trial) -> float:
-        params = question.suggested(trial)
+        params = question.suggest_params(trial)
         tested, odds = _held_out(question, {**params, **question.model.in_search}, parts, turns, some)
         y = question.cases.y[tested]
         accuracy = float(((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2)
@@ -312,7 +318,7 @@ def _best(question: SearchQuestion, parts: NDArray[np.intp], turns: Collection[i
 
 
 def _held_out(
-    question: SearchQuestion,
+    question: SearchInput,
     params: Mapping[str, Any],
     parts: NDArray[np.intp],
     turns: Collection[int],
@@ -323,7 +329,7 @@ def _held_out(
     for third in turns:
         rest = parts != third
         chosen = rest if some is None or len(np.unique(cases.y[rest & some])) == 1 else rest & some
-        odds[parts == third] = question.fitted(params, chosen).log_odds(cases, parts == third)
+        odds[parts == third] = question.fit_classifiers(params, chosen).log_odds(cases, parts == third)
     tested = np.isin(parts, list(turns))
     return tested, odds[tested]
 

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
-from features.matrices.forms import FORMS, Known, Rows, contrasted, joined, known
+from features.matrices.forms import (
+    FORMS,
+    MetricStatistics,
+    Rows,
+    concat_rows,
+    contrast_pairs,
+    training_statistics,
+)
 from features.matrices.projection import Projection
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Cases
@@ -28,19 +35,19 @@ NONE = ""
 class CaseSplit:
     """Flags of training cases and test cases, shape (n_cases,) each."""
 
-    learned: Flags
-    asked: Flags
+    train: Flags
+    test: Flags
 
 
 @dataclass(frozen=True)
-class Caused:
+class CausedCases:
     """Test case, cause and label of each case, shape (n_cases,) each; an unknown cause is empty."""
 
     workload: NDArray[Any]
     cause: NDArray[Any]
     abnormal: Flags
 
-    def parted(self, part: Whole, seed: int) -> list[CaseSplit]:
+    def split_cases(self, part: Whole, seed: int) -> list[CaseSplit]:
         """Split so that training and test cases share neither a cause nor a test case.
 
         Each cause is dealt to one part. A test case goes to the part of its causes where they share one, else
@@ -52,10 +59,10 @@ class Caused:
         part_of = self._parts_of_causes(parts, seed)
         cause_part = np.array([part_of.get(str(cause), -1) for cause in self.cause], np.intp)
         workload = np.unique(self.workload.astype(str), return_inverse=True)[1]
-        known, workloads = cause_part >= 0, int(workload.max(initial=-1)) + 1
+        has_cause, workloads = cause_part >= 0, int(workload.max(initial=-1)) + 1
         first, last = np.full(workloads, np.iinfo(np.intp).max), np.full(workloads, -1)
-        np.minimum.at(first, workload[known], cause_part[known])
-        np.maximum.at(last, workload[known], cause_part[known])
+        np.minimum.at(first, workload[has_cause], cause_part[has_cause])
+        np.maximum.at(last, workload[has_cause], cause_part[has_cause])
         case_part = np.where((first == last)[workload], last[workload], part)
         splits = []
         for number in range(parts):
@@ -67,8 +74,8 @@ class Caused:
 
     def _parts_of_causes(self, parts: int, seed: int) -> dict[str, int]:
         """Return the part of each cause; the most frequent causes are dealt first."""
-        known = self.abnormal & (self.cause != NONE)
-        names, counts = np.unique(self.cause[known].astype(str), return_counts=True)
+        has_cause = self.abnormal & (self.cause != NONE)
+        names, counts = np.unique(self.cause[has_cause].astype(str), return_counts=True)
         shuffled = np.random.default_rng(seed).permutation(len(names))
         sizes, part_of = np.zeros(parts), {}
         for place in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
@@ -77,13 +84,13 @@ class Caused:
         return part_of
 
 
-def causes(tables: MatrixTables) -> dict[str, str]:
+def pair_causes(tables: MatrixTables) -> dict[str, str]:
     """Return the cause of each pair's abnormal runs by ``pair_id``, where it is known."""
-    known = tables.causes[tables.causes["cause"].fillna(NONE) != NONE]
-    if known.empty:
+    caused_runs = tables.causes[tables.causes["cause"].fillna(NONE) != NONE]
+    if caused_runs.empty:
         return {}
     pairs = tables.runs.loc[tables.runs["abnormal"].fillna(value=False).astype(bool), ["run_id", "pair_id"]]
-    of_pairs = known[["run_id", "cause"]].merge(pairs, on="run_id").drop_duplicates("pair_id")
+    of_pairs = caused_runs[["run_id", "cause"]].merge(pairs, on="run_id").drop_duplicates("pair_id")
     return of_pairs.astype("str").set_index("pair_id")["cause"].to_dict()
 
 
@@ -94,7 +101,7 @@ ROWS = 6_000
 
 
 @dataclass(frozen=True)
-class Shape:
+class RowSettings:
     """The settings of an engine that decide how tables become rows; see `Scheme`."""
 
     metrics: str
@@ -103,38 +110,40 @@ class Shape:
     grouping: str
     seed: int
 
-    def of(self, tables: MatrixTables) -> Shaped:
+    def make_rows(self, tables: MatrixTables) -> TrainingRows:
         """Make training rows; raise InputError if the remaining runs are all normal or all abnormal."""
         if self.prune:
-            tables = pruned(tables)
+            tables = drop_invalid_runs(tables)
         else:
             # a run without a label takes that of the other runs of its matrix
             runs = tables.runs
             of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
             labelled = runs.assign(abnormal=runs["abnormal"].fillna(of_matrix))
             tables = MatrixTables(labelled, tables.causes, tables.metrics)
-        metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
-        grouping = Grouping.of(self.grouping, tables, metrics, self.seed)
-        grouped = grouping.applied(tables)
-        learned = known(grouped, metrics)
+        metrics = (
+            tables.summary_metrics if self.metrics == "summary" else tables.raw_metrics
+        ) or tables.raw_metrics
+        grouping = Grouping.from_tables(self.grouping, tables, metrics, self.seed)
+        grouped = grouping.assign_groups(tables)
+        learned = training_statistics(grouped, metrics)
         rows = self._training_rows(grouped, learned)
-        rows = rows.of(~np.isnan(rows.y))
+        rows = rows.select_rows(~np.isnan(rows.y))
         require_both_labels(int(rows.y.sum()), len(rows.y))
         if self.form != "contrasted":
-            rows = _thinned(rows)
-        return Shaped(self.form, learned, grouping, rows, causes(tables))
+            rows = _thin_rows(rows)
+        return TrainingRows(self.form, learned, grouping, rows, pair_causes(tables))
 
-    def _training_rows(self, tables: MatrixTables, learned: Known) -> Rows:
+    def _training_rows(self, tables: MatrixTables, learned: MetricStatistics) -> Rows:
         """Return training rows; a pair is scaled by noise learned without its test case, like a new pair."""
         workload = tables.runs["workload"].to_numpy(object)
         if self.form != "contrasted" or len(set(workload)) < PARTS:
             return FORMS[self.form](tables, learned)
-        part = parted(tables.runs.drop_duplicates("workload"), self.seed).reindex(workload).to_numpy()
+        part = deal_to_parts(tables.runs.drop_duplicates("workload"), self.seed).reindex(workload).to_numpy()
         parts = []
         for number in range(PARTS):
-            others = known(tables.of_runs(part != number), learned.metrics)
-            parts.append(contrasted(tables.of_runs(part == number), others))
-        return joined(parts)
+            others = training_statistics(tables.select_runs(part != number), learned.metrics)
+            parts.append(contrast_pairs(tables.select_runs(part == number), others))
+        return concat_rows(parts)
 
 
 def require_both_labels(abnormal: int, rows: int) -> None:
@@ -145,61 +154,61 @@ def require_both_labels(abnormal: int, rows: int) -> None:
 
 
 @dataclass(frozen=True)
-class Shaped:
+class TrainingRows:
     """Training rows, the scales and groups that they were made with, and the known causes by pair."""
 
     form: str
-    known: Known
+    scales: MetricStatistics
     grouping: Grouping
     rows: Rows
     causes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCases:
     """Training cases, with the rows and the projection that they were made from."""
 
-    shaped: Shaped
+    shaped: TrainingRows
     projection: Projection
     cases: Cases
 
-    def asked(self, rows: Rows) -> Cases:
+    def make_test_cases(self, rows: Rows) -> Cases:
         """Convert test rows to cases with the training projection."""
-        return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
+        return Cases.from_rows(rows, self.projection, plain=self.cases.plain is not None)
 
 
-def asked(form: str, known: Known, grouping: Grouping, tables: MatrixTables) -> Rows:
+def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
     """Make test rows of the pairs that have a baseline and a target, with scales and groups from training."""
-    return FORMS[form](grouping.applied(with_both_sides(tables)), known)
+    return FORMS[form](grouping.assign_groups(with_both_sides(tables)), scales)
 
 
 def with_both_sides(tables: MatrixTables) -> MatrixTables:
     """Return the runs of pairs that have a baseline and a target."""
-    standing = tables.standing
-    pair, pairs = standing.pair, len(standing.names)
+    run_places = tables.pair_sides
+    pair, pairs = run_places.pair, len(run_places.names)
     baseline, target = (
-        np.bincount(pair[side], minlength=pairs) > 0 for side in (~standing.target, standing.target)
+        np.bincount(pair[side], minlength=pairs) > 0 for side in (~run_places.target, run_places.target)
     )
     whole = baseline & target
-    return tables if whole.all() else tables.of_runs(whole[pair])
+    return tables if whole.all() else tables.select_runs(whole[pair])
 
 
-def pruned(tables: MatrixTables) -> MatrixTables:
+def drop_invalid_runs(tables: MatrixTables) -> MatrixTables:
     """Return the runs that are not flagged invalid."""
-    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
+    return tables.select_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
-def _thinned(rows: Rows) -> Rows:
+def _thin_rows(rows: Rows) -> Rows:
     """Return evenly spaced rows of both labels where there are more than `ROWS`."""
     if len(rows.y) <= ROWS:
         return rows
     kinds = [np.flatnonzero(rows.y == label) for label in (0, 1)]
     counts = [-(-len(kind) * ROWS // len(rows.y)) for kind in kinds]
     chosen = [kind[np.arange(count) * len(kind) // count] for kind, count in zip(kinds, counts, strict=True)]
-    return rows.of(np.sort(np.concatenate(chosen)))
+    return rows.select_rows(np.sort(np.concatenate(chosen)))
 
 
-def parted(cases: pd.DataFrame, seed: int) -> pd.Series:
+def deal_to_parts(cases: pd.DataFrame, seed: int) -> pd.Series:
     """Deal test cases (``workload, group``) to `PARTS` parts, each group evenly; indexed by ``workload``."""
     of_group = cases.sample(frac=1, random_state=seed)
     order = of_group.sort_values("group", kind="stable")["workload"]

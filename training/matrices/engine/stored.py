@@ -12,13 +12,13 @@ from pydantic import FiniteFloat, StrictBool
 
 from data.errors import InputError
 from data.matrices.tables import METRIC_DTYPES, MatrixTables
-from data.matrices.validity import signed
-from data.tables.specs import typed
+from data.matrices.validity import may_be_negative
+from data.tables.specs import with_dtypes
 from training.matrices.engine.engine import Engine, FittedEngine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.schemes import Cell
-from training.registry.stored import CARD, MODEL, StoredCard, loaded, store
+from training.registry.stored import CARD, MODEL, StoredCard, load_model, store_model
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class KnownMetric:
 
 
 @dataclass(frozen=True)
-class KeptAlarms:
+class AlarmGuarantee:
     """The guarantee on the false positive rate for normal pairs of unseen test cases.
 
     `kept`: whether there were enough test cases; `measured`: the mean share on held-out test cases.
@@ -62,7 +62,7 @@ class EngineCard(StoredCard):
         Largest share of the raw metrics that may be missing from a run, or from all runs.
     data_digest : str
         SHA-256 of the training tables.
-    promise : KeptAlarms or None
+    risk_guarantee : KeptAlarms or None
         None where no guarantee was requested.
     """
 
@@ -77,10 +77,10 @@ class EngineCard(StoredCard):
     missing: FiniteFloat
     data_digest: str
     seed: int
-    promise: KeptAlarms | None = None
+    risk_guarantee: AlarmGuarantee | None = None
 
     @classmethod
-    def of(
+    def from_engine(
         cls,
         engine: FittedEngine,
         cell: Cell,
@@ -94,28 +94,30 @@ class EngineCard(StoredCard):
     ) -> EngineCard:
         """Describe a fitted engine; `metrics` as in `MatrixTables`, `alarms` the requested guarantee."""
         rows = metrics.astype(object).where(metrics.notna(), None)
-        promise, found = None, engine.found.alarms
-        if found is not None and alarms is not None:
-            promise = KeptAlarms(found.share, alarms.confidence, found.cut is not None, found.measured)
+        risk_guarantee, guarantee = None, engine.search_result.alarms
+        if guarantee is not None and alarms is not None:
+            risk_guarantee = AlarmGuarantee(
+                guarantee.share, alarms.confidence, guarantee.cut is not None, guarantee.measured
+            )
         return cls(
-            entry=cell.entry,
+            entry=cell.entry_name,
             model=cell.model,
             scheme=asdict(cell.scheme),
             metrics=tuple(KnownMetric(**row) for row in rows[list(METRIC_DTYPES)].to_dict("records")),
             groups=groups,
-            own=tuple(sorted(engine.judges.own)),
+            own=tuple(sorted(engine.judges.of_groups)),
             threshold=engine.threshold,
-            params=dict(engine.found.params),
+            params=dict(engine.search_result.params),
             missing=missing,
             data_digest=digest,
             seed=seed,
-            promise=promise,
+            risk_guarantee=risk_guarantee,
         )
 
     @cached_property
     def known_metrics(self) -> pd.DataFrame:
         """Return the metrics as a table with the columns of `data.matrices.tables.MatrixTables.metrics`."""
-        return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
+        return with_dtypes(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,12 @@ class TrainedEngine:
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`."""
-        store(directory, {"engine": self.engine, "validity": self.validity}, self.card)
+        store_model(directory, {"engine": self.engine, "validity": self.validity}, self.card)
 
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
         """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
-        parts = loaded(directory)
+        parts = load_model(directory)
         if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
             raise InputError("holds no regression-matrix model", file=directory / MODEL)
         card, engine, tree = EngineCard.read(directory), parts["engine"], parts.get("validity")
@@ -161,10 +163,10 @@ class EngineRecipe:
         """Train on `tables`, whose flags are the labels."""
         cell = self.cell
         engine = Engine(cell.scheme, cell.model, self.trials, self.seed, alarms=self.alarms).fit(tables)
-        card = EngineCard.of(
+        card = EngineCard.from_engine(
             engine,
             cell,
-            tables.metrics.assign(signed=signed(tables)),
+            tables.metrics.assign(signed=may_be_negative(tables)),
             tuple(sorted(tables.runs["group"].unique())),
             missing=self.missing,
             digest=self.digest,

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.tables import SIDES, MatrixTables, RunPlaces
+from data.matrices.tables import SIDES, MatrixTables, PairSides
 from data.matrices.validity import LARGEST
-from features.matrices.forms import FLOOR, Known, known
+from features.matrices.forms import FLOOR, MetricStatistics, training_statistics
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
@@ -30,7 +30,7 @@ LEAF = 4
 EVEN = 0.5
 #: Largest number of other runs of each side that a run is compared with; number of values processed at a
 #: time.
-MOST, AT_ONCE = 50, 2_000_000
+MAX_OTHERS, AT_ONCE = 50, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class ValidityTree:
 
     A run is compared with the other runs of its matrix and with the other matrix; the smaller deviation
     counts, so that a target that differs as a whole is not invalid. Values are scaled
-    (`features.matrices.forms.Known`), so that a tree applies to workloads it was not trained on. `noise`,
-    shape (n_groups + 1, n_metrics), is the typical deviation by group, the last row that of all groups;
-    `tree` is None where the flagged runs are all valid or all invalid: then every run is valid.
+    (`features.matrices.forms.MetricStatistics`), so that a tree applies to workloads it was not trained on.
+    `noise`, shape (n_groups + 1, n_metrics), is the typical deviation by group, the last row that of all
+    groups; `tree` is None where the flagged runs are all valid or all invalid: then every run is valid.
     """
 
-    known: Known
+    scales: MetricStatistics
     noise: Floats
     units: tuple[str, ...]
     tree: Any
@@ -59,24 +59,24 @@ class ValidityTree:
         runs = tables.runs
         if not len(runs):
             raise InputError("none to learn from; expected at least one", place="runs")
-        scales = known(tables, tables.all_metrics)
-        deviation, _ = deviations(runs, _scaled(tables, scales))
+        scales = training_statistics(tables, tables.all_metrics)
+        deviation, _ = run_deviations(runs, _scale_metrics(tables, scales))
         units = tuple(tables.metrics.set_index("metric")["unit"].reindex(list(scales.metrics)).fillna(""))
-        fitted = cls(scales, _noise(deviation, scales, runs["group"]), units, None)
+        fitted = cls(scales, _metric_noise(deviation, scales, runs["group"]), units, None)
         flagged = runs["valid"].notna().to_numpy(bool)
         invalid = (~runs["valid"][flagged].astype(bool)).to_numpy(np.int64)
         if len(np.unique(invalid)) < len((0, 1)):
             return fitted
-        x = _with_shares(deviation, fitted._sizes(deviation, runs["group"]))[flagged]
+        x = _with_shares(deviation, fitted._deviation_sizes(deviation, runs["group"]))[flagged]
         tree = _best_tree(x, invalid, runs["workload"].to_numpy(object)[flagged], seed)
         return cls(scales, fitted.noise, units, tree)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def feature_names(self) -> tuple[str, ...]:
         """The features: the deviation of every metric, then the shares of metrics beyond each bound."""
-        return (*self.known.metrics, *(f"metrics beyond {bound:g} times their noise" for bound in BEYOND))
+        return (*self.scales.metrics, *(f"metrics beyond {bound:g} times their noise" for bound in BEYOND))
 
-    def judged(self, tables: MatrixTables) -> pd.DataFrame:
+    def judge_runs(self, tables: MatrixTables) -> pd.DataFrame:
         """Return ``run_id, pair_id, side, probability, invalid, path``, a row per run.
 
         ``path`` is the path through the tree in words, empty where the run is valid.
@@ -86,7 +86,7 @@ class ValidityTree:
         words = pd.Series([path or "" for path in paths], about.index, dtype="str")
         return about.assign(probability=probability, invalid=probability > EVEN, path=words)
 
-    def paths(self, tables: MatrixTables) -> list[str | None]:
+    def decision_paths(self, tables: MatrixTables) -> list[str | None]:
         """Return the path of every run through the tree in words, None where the run is valid."""
         return self._probability_and_paths(tables)[1]
 
@@ -94,21 +94,21 @@ class ValidityTree:
         runs = tables.runs
         if self.tree is None or not len(runs):
             return np.zeros(len(runs)), [None] * len(runs)
-        deviation, usual = deviations(runs, _scaled(tables, self.known))
-        sizes = self._sizes(deviation, runs["group"])
+        deviation, usual = run_deviations(runs, _scale_metrics(tables, self.scales))
+        sizes = self._deviation_sizes(deviation, runs["group"])
         x = _with_shares(deviation, sizes)
         # trees compare in single precision
         probability = self.tree.predict_proba(x.astype(np.float32), check_input=False)[:, 1]
         return probability, [
-            self._path(x[row], usual[row], int(sizes[row].argmax())) if invalid else None
+            self._describe_path(x[row], usual[row], int(sizes[row].argmax())) if invalid else None
             for row, invalid in enumerate((probability > EVEN).tolist())
         ]
 
-    def _sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
+    def _deviation_sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
         """Return the absolute deviations in units of the metric's noise."""
-        return np.asarray(np.abs(deviation) / self.noise[self.known.places(groups.tolist())])
+        return np.asarray(np.abs(deviation) / self.noise[self.scales.rows_of_groups(groups.tolist())])
 
-    def _path(self, x: Floats, usual: Floats, most: int) -> str:
+    def _describe_path(self, x: Floats, usual: Floats, largest: int) -> str:
         """Return the conditions of the path to `x`'s leaf in words.
 
         For shares of metrics, also the metric with the largest deviation.
@@ -121,58 +121,60 @@ class ValidityTree:
             above = bool(np.float32(x[column]) > threshold)
             bounds[column, above] = threshold
             node = int((tree.children_right if above else tree.children_left)[node])
-        metrics = len(self.known.metrics)
+        metrics = len(self.scales.metrics)
         words = [
-            f"{self.columns[column]}={self._value(column, usual[column] + x[column])}"
-            f" {'>' if above else '<='} {self._value(column, usual[column] + bound, unit=True)}"
+            f"{self.feature_names[column]}={self._format_value(column, usual[column] + x[column])}"
+            f" {'>' if above else '<='} {self._format_value(column, usual[column] + bound, unit=True)}"
             if column < metrics
-            else f"{x[column]:.0%} {'>' if above else '<='} {bound:.0%} of the {self.columns[column]}"
+            else f"{x[column]:.0%} {'>' if above else '<='} {bound:.0%} of the {self.feature_names[column]}"
             for (column, above), bound in bounds.items()
         ]
         if any(column >= metrics for column, _ in bounds):
-            value = self._value(most, usual[most] + x[most])
-            normal = self._value(most, usual[most], unit=True)
-            words.append(f"most of all {self.columns[most]}={value}, usually {normal}")
+            value = self._format_value(largest, usual[largest] + x[largest])
+            normal = self._format_value(largest, usual[largest], unit=True)
+            words.append(f"most of all {self.feature_names[largest]}={value}, usually {normal}")
         return " and ".join(words)
 
-    def _value(self, column: int, scaled: float, *, unit: bool = False) -> str:
+    def _format_value(self, column: int, scaled: float, *, unit: bool = False) -> str:
         named = f" {self.units[column]}" if unit and self.units[column] else ""
-        return f"{float(np.sinh(scaled) * self.known.units[column]):.4g}{named}"
+        return f"{float(np.sinh(scaled) * self.scales.units[column]):.4g}{named}"
 
 
 def _with_shares(deviation: Floats, sizes: Floats) -> Floats:
     return np.column_stack([deviation, *((sizes > bound).mean(axis=1) for bound in BEYOND)])
 
 
-def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
+def run_deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     """Return the deviation of every run from the other runs of its pair, and the usual values.
 
     Both have the shape of `scaled`, (n_runs, n_metrics). The deviation is from the other runs of its side, or
     from the other side, whichever is smaller: at least half of those runs are as near. At most `MAX_OTHERS`
     runs of a side are compared. It is 0 without another run. The usual value is 0 where it was not measured.
     """
-    standing, deviation = RunPlaces.of(runs), np.full(scaled.shape, np.nan)
-    for sides in _alike(standing):
+    run_places, deviation = PairSides.from_runs(runs), np.full(scaled.shape, np.nan)
+    for sides in _pairs_by_size(run_places):
         for rows, beyond in (sides, sides[::-1]):
-            places = np.arange(rows.shape[1])
-            spaced = _spaced(len(places) - 1)[None]
-            of_side = np.concatenate(rows[:, spaced + (spaced >= places[:, None])])
-            of_other = np.repeat(beyond[:, _spaced(beyond.shape[1])], len(places), axis=0)
+            columns = np.arange(rows.shape[1])
+            spaced = _spaced_indices(len(columns) - 1)[None]
+            of_side = np.concatenate(rows[:, spaced + (spaced >= columns[:, None])])
+            of_other = np.repeat(beyond[:, _spaced_indices(beyond.shape[1])], len(columns), axis=0)
             for others in (of_side, of_other):
                 if others.shape[1]:
                     _bring_nearer(deviation, scaled, rows.ravel(), others)
     return np.nan_to_num(deviation), np.nan_to_num(scaled - np.nan_to_num(deviation))
 
 
-def _alike(standing: RunPlaces) -> Iterator[tuple[Whole, Whole]]:
+def _pairs_by_size(run_places: PairSides) -> Iterator[tuple[Whole, Whole]]:
     """Yield the rows of both sides, shape (n_pairs, n_runs) each, for pairs with equal numbers of runs."""
-    place, places = standing.matrix, len(SIDES) * len(standing.names)
-    order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=places)
+    place, n_matrices = run_places.matrix_index, len(SIDES) * len(run_places.names)
+    order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=n_matrices)
     starts = np.cumsum(sizes) - sizes
     _, kind = np.unique(sizes.reshape(-1, len(SIDES)), axis=0, return_inverse=True)
     for number in range(int(kind.max(initial=-1)) + 1):
         sides = 2 * np.flatnonzero(kind == number)[:, None] + np.arange(len(SIDES))
-        baseline, target_rows = (order[starts[one][:, None] + np.arange(sizes[one[0]])] for one in sides.T)
+        baseline, target_rows = (
+            order[starts[matrices][:, None] + np.arange(sizes[matrices[0]])] for matrices in sides.T
+        )
         yield baseline, target_rows
 
 
@@ -195,19 +197,19 @@ def _bring_nearer(deviation: Floats, scaled: Floats, rows: Whole, others: Whole)
         deviation[here] = np.where(nearer, typical, before)
 
 
-def _spaced(count: int) -> Whole:
+def _spaced_indices(count: int) -> Whole:
     """Return `MAX_OTHERS` evenly spaced indices below `count`, or all where they are fewer."""
-    taken = min(count, MOST)
+    taken = min(count, MAX_OTHERS)
     return np.arange(taken) * count // max(taken, 1)
 
 
-def _scaled(tables: MatrixTables, scales: Known) -> Floats:
-    values = tables.numbers(scales.metrics)
-    return scales.scaled(np.where(np.abs(values) <= LARGEST, values, np.nan))
+def _scale_metrics(tables: MatrixTables, scales: MetricStatistics) -> Floats:
+    values = tables.metric_values(scales.metrics)
+    return scales.scale_values(np.where(np.abs(values) <= LARGEST, values, np.nan))
 
 
-def _noise(deviation: Floats, scales: Known, groups: pd.Series) -> Floats:
-    place = scales.places(groups.tolist())
+def _metric_noise(deviation: Floats, scales: MetricStatistics, groups: pd.Series) -> Floats:
+    place = scales.rows_of_groups(groups.tolist())
     size = np.abs(deviation)
     noise = np.tile(np.median(size, axis=0), (len(scales.groups) + 1, 1))
     for group in range(len(scales.groups)):

@@ -17,7 +17,7 @@ from data.comparisons.formats.tools.recognition import Columns, Keys, ToolFormat
 
 #: In the order of recognition: formats with more specific signs come first.
 _ALL = (
-    ToolFormat("run-json", run_json.read, Keys("results.configurations", "results.operation")),
+    ToolFormat("run-json", run_json.read_run_json, Keys("results.configurations", "results.operation")),
     ToolFormat(
         "pytest-benchmark",
         benchmark_json.read_pytest_benchmark,

@@ -14,12 +14,12 @@ import numpy as np
 
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles
 from data.comparisons.formats.tools.recognition import ToolFormat
-from data.comparisons.pair import listed
+from data.comparisons.pair import list_names
 from data.comparisons.params import Measure
 from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN, scale_to
 from data.errors import InputError
-from data.parallel import uncollected
+from data.parallel import garbage_collection_off
 from data.tables.problems import Problems
 
 #: Positions in a measurement of the fields from the unit to the version.
@@ -35,7 +35,7 @@ class _Values:
     samples: array[float]
     summary: Mapping[str, float]
 
-    def add(self, samples: Sequence[float], summary: Mapping[str, float] | None) -> None:
+    def add_samples(self, samples: Sequence[float], summary: Mapping[str, float] | None) -> None:
         self.samples.extend(samples)
         if summary:
             self.summary = {**self.summary, **summary}
@@ -61,7 +61,7 @@ class _Operation:
         return not any(any(values.samples) or any(values.summary.values()) for values in lists)
 
 
-def _merged(
+def _merge_measurements(
     measurements: Iterable[Measurement], path: Path
 ) -> tuple[list[tuple[Measurement, _Values]], list[str]]:
     """Merge measurements by series and version; return them and the versions, by time if all have one.
@@ -78,7 +78,7 @@ def _merged(
             values = _Values(array("d", measurement.values), measurement.summary or {})
             lists[key] = measurement._replace(values=(), summary=None), values
         else:
-            first[1].add(measurement.values, measurement.summary)
+            first[1].add_samples(measurement.values, measurement.summary)
         if measurement.when < times.setdefault(measurement.version, measurement.when):
             times[measurement.version] = measurement.when
     if not lists:
@@ -95,9 +95,9 @@ class Runs:
         self.versions: list[str] = []
         self.operations: dict[OperationKey, _Operation] = {}
 
-    def add(self, source: SourceFiles, measurements: Iterable[Measurement]) -> None:
+    def add_source(self, source: SourceFiles, measurements: Iterable[Measurement]) -> None:
         """Add the versions of one source; after an InputError, nothing of it was added."""
-        lists, versions = _merged(measurements, source.path)
+        lists, versions = _merge_measurements(measurements, source.path)
         orders = {name: order for order, name in enumerate(versions, len(self.versions))}
         new: dict[OperationKey, _Operation] = {}
         added: list[tuple[_Operation, Measurement, _Values]] = []
@@ -106,7 +106,7 @@ class Runs:
             operation = self.operations.get(key) or new.setdefault(
                 key, _Operation(name.unit or UNKNOWN, name.better, source.path)
             )
-            problem, scale = _problem(name, values), scale_to(name.unit, operation.unit)
+            problem, scale = _find_problem(name, values), scale_to(name.unit, operation.unit)
             if not problem and key in self.operations and operation.better != name.better:
                 problem = f'better="{name.better}" is not "{operation.better}" as in {operation.path}'
             if not problem and scale is None:
@@ -120,23 +120,23 @@ class Runs:
             by_version = operation.values.setdefault(name.threads, {})
             existing = by_version.setdefault(orders[name.version], values)
             if existing is not values:
-                existing.add(values.samples, values.summary)
+                existing.add_samples(values.samples, values.summary)
         self.versions += [version or source.path.stem for version in orders]
 
-    def tables(self, problems: Problems, piece: int | None) -> Iterator[ComparisonTables]:
+    def build_tables(self, problems: Problems, chunk_rows: int | None) -> Iterator[ComparisonTables]:
         """Yield the collected versions as tables; all data of an operation are in the same chunk."""
-        builder = Builder(piece)
+        builder = Builder(chunk_rows)
         zero = [key[1] for key, operation in self.operations.items() if operation.is_zero]
         if zero:
-            problems.note(f"0 throughout, and left out: {listed(zero)}")
+            problems.add_note(f"0 throughout, and left out: {list_names(zero)}")
         used: set[str] = set()
         for key, operation in self.operations.items():
             if not operation.is_zero:
                 self._add_results(builder, key, operation)
                 self._add_comparisons(builder, key, operation, used)
             if builder.is_full:
-                yield builder.take()
-        yield builder.take()
+                yield builder.take_tables()
+        yield builder.take_tables()
 
     def _add_results(self, builder: Builder, key: OperationKey, operation: _Operation) -> None:
         common = (key[0], *key, operation.unit, operation.better)
@@ -144,9 +144,9 @@ class Runs:
             series = Series(f"{'/'.join(key)}/{threads}", *common, threads)
             for order, values in by_version.items():
                 if values.samples:
-                    builder.results.samples(series, order, self.versions[order], values.samples)
+                    builder.results.add_samples(series, order, self.versions[order], values.samples)
                 else:
-                    builder.results.summary(series, order, self.versions[order], values.summary)
+                    builder.results.add_summary(series, order, self.versions[order], values.summary)
 
     def _add_comparisons(
         self, builder: Builder, key: OperationKey, operation: _Operation, used: set[str]
@@ -162,7 +162,7 @@ class Runs:
             builder.comparisons.append((identifier, *key, before, before, after, after, later, source, None))
 
 
-def _problem(name: Measurement, values: _Values) -> str:
+def _find_problem(name: Measurement, values: _Values) -> str:
     """Return the reason why the tables cannot hold a list, or an empty string."""
     if not name.operation.strip():
         return "holds an operation without a name"
@@ -175,22 +175,22 @@ def _problem(name: Measurement, values: _Values) -> str:
     return ""
 
 
-def tables(
-    tool: ToolFormat, paths: Sequence[Path], problems: Problems, measure: Measure, piece: int | None
+def read_tool_tables(
+    tool: ToolFormat, paths: Sequence[Path], problems: Problems, measure: Measure, chunk_rows: int | None
 ) -> Iterator[ComparisonTables]:
     """Read the files of a tool, the older version first; `problems` receives sources that are skipped.
 
     Every version but the first is compared with the last version before it that measured the operation.
     """
     runs = Runs(tool.name)
-    for path, files in sources(tool, paths):
+    for path, files in iterate_sources(tool, paths):
         source = SourceFiles(path, files, problems, measure)
         try:
-            with uncollected():
-                runs.add(source, tool.read(source))
+            with garbage_collection_off():
+                runs.add_source(source, tool.read(source))
         except InputError as error:
             problems.add(error)
-    yield from runs.tables(problems, piece)
+    yield from runs.build_tables(problems, chunk_rows)
 
 
 #: Suffixes of files that tools write, in the order of the search.
@@ -199,7 +199,7 @@ SUFFIXES = (".xml", ".json", ".jsonl", ".csv", ".txt", ".log")
 NO_MEASUREMENTS = frozenset(("labels.csv", "package.json", "asv.conf.json"))
 
 
-def sources(tool: ToolFormat, paths: Sequence[Path]) -> Iterator[tuple[Path, list[Path]]]:
+def iterate_sources(tool: ToolFormat, paths: Sequence[Path]) -> Iterator[tuple[Path, list[Path]]]:
     """Yield each source with its files: a single file, or a directory that is read as a whole.
 
     InputError if a directory has no file that the tool may have written.

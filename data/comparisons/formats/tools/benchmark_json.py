@@ -47,7 +47,7 @@ def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
             rounds = entry.stats.data or ()
             if not rounds:
                 source.note_summaries()
-            summary = None if rounds else entry.stats.present
+            summary = None if rounds else entry.stats.present_numbers
             yield Measurement(test, rounds, "s", "lower", file, summary=summary)
 
 
@@ -105,7 +105,7 @@ class _GoogleEntry(msgspec.Struct):
     skipped: bool = False
 
     @property
-    def aggregate(self) -> str | None:
+    def aggregate_kind(self) -> str | None:
         """The kind of an aggregate, None for a repetition; before version 1.5 only the name shows it."""
         if self.run_type:
             return self.aggregate_name if self.run_type == "aggregate" else None
@@ -125,7 +125,7 @@ def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
             if entry.error_occurred or entry.skipped or entry.real_time is None:
                 source.note_omission(f"{place} ({entry.name})", "it was not measured")
                 continue
-            kind = entry.aggregate
+            kind = entry.aggregate_kind
             run_name = entry.run_name or entry.name.removesuffix(f"_{kind}")
             match = _THREADS.search(run_name)
             name = _THREADS.sub("", run_name)
@@ -191,9 +191,11 @@ def _hyperfine_measurement(command: _HyperfineCommand, metric: str) -> Measureme
         return Measurement(name, [quantity.value for quantity in quantities], _UNITS.get(unit, unit), "lower")
     summary = command.summary.get(metric)
     if summary is not None:
-        return Measurement(name, (), _UNITS.get(summary.unit, summary.unit), "lower", summary=summary.present)
+        return Measurement(
+            name, (), _UNITS.get(summary.unit, summary.unit), "lower", summary=summary.present_numbers
+        )
     return Measurement(
-        name, command.times or (), "s", "lower", summary=None if command.times else command.present
+        name, command.times or (), "s", "lower", summary=None if command.times else command.present_numbers
     )
 
 

@@ -11,14 +11,14 @@ import numpy as np
 from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
-    decode,
+    decode_json,
     read_content,
     read_json,
     read_table,
     standard_json,
 )
 from data.errors import InputError
-from data.tables.cells import numbers
+from data.tables.cells import parse_numbers
 
 #: The newest run of every benchmark in the directory; the run before is in ``base``.
 NEW = "**/new/*"
@@ -61,7 +61,7 @@ def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
 def _read_csv(path: Path) -> Iterator[Measurement]:
     table = read_table(path, [*_KEY, "sample_measured_value", "iteration_count"])
     totals, counts = (
-        numbers(table[name], path, "a number above 0", wrong=lambda values: ~(values > 0))
+        parse_numbers(table[name], path, "a number above 0", wrong=lambda values: ~(values > 0))
         for name in ("sample_measured_value", "iteration_count")
     )
     groups = (totals / counts).groupby([table[name] for name in _KEY], sort=False)
@@ -73,7 +73,7 @@ def _read_messages(path: Path) -> Iterator[Measurement]:
     for number, text in enumerate(standard_json(read_content(path)).splitlines(), 1):
         if not text.strip().startswith(b"{"):
             continue  # other output of cargo
-        message = decode(text, _CriterionMessage, path, f"line {number}")
+        message = decode_json(text, _CriterionMessage, path, f"line {number}")
         if message.reason == "benchmark-complete":
             values = _per_iteration(message.measured_values, message.iteration_count, path, message.id)
             yield Measurement(message.id, values, message.unit, "lower")

@@ -19,9 +19,9 @@ from data.comparisons.formats.tools.measurement import (
 )
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
-from data.tables.cells import numbers, refuse
+from data.tables.cells import parse_numbers, refuse_wrong_rows
 from data.tables.files import yaml_content
-from data.tables.problems import nearest
+from data.tables.problems import nearest_name
 
 #: Columns of the long format other than the value, with their defaults; only the operation is required.
 COLUMNS = {
@@ -42,10 +42,10 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     for path in source.files:
         table = read_table(path, [OPERATION, VALUE], sep=delimiter_of(path))
         for name in table:
-            meant = nearest(str(name), [*COLUMNS, VALUE], 0.75)
+            meant = nearest_name(str(name), [*COLUMNS, VALUE], 0.75)
             if meant is not None and meant not in table:
                 raise InputError(f'column "{name}" is unknown; did you mean "{meant}"?', file=path, line=1)
-        values = numbers(table[VALUE], path, "a finite number")
+        values = parse_numbers(table[VALUE], path, "a finite number")
         table = pd.DataFrame({name: _filled_column(table, name) for name in COLUMNS}, table.index)
         _refuse_wrong(table, path)
         for key, samples in values.groupby([table[name] for name in COLUMNS], sort=False):
@@ -54,7 +54,7 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
                 operation,
                 samples.tolist(),
                 unit,
-                source.better(better),
+                source.better_direction(better),
                 benchmark,
                 machine,
                 int(threads),
@@ -73,10 +73,14 @@ def _filled_column(table: pd.DataFrame, name: str) -> pd.Series:
 def _refuse_wrong(table: pd.DataFrame, path: Path) -> None:
     threads = pd.to_numeric(table["threads"], errors="coerce")
     whole = threads.between(1, MAX_THREADS) & (threads % 1 == 0) & table["threads"].str.isdigit()
-    refuse(~whole, lambda row: f'threads="{table["threads"].iloc[row]}" is not a whole number from 1', path)
+    refuse_wrong_rows(
+        ~whole, lambda row: f'threads="{table["threads"].iloc[row]}" is not a whole number from 1', path
+    )
     allowed = table["better"].isin(["lower", "higher", ""])
-    refuse(~allowed, lambda row: f'better="{table["better"].iloc[row]}" is not lower or higher', path)
-    refuse(table[OPERATION] == "", lambda _: "names no operation", path)
+    refuse_wrong_rows(
+        ~allowed, lambda row: f'better="{table["better"].iloc[row]}" is not lower or higher', path
+    )
+    refuse_wrong_rows(table[OPERATION] == "", lambda _: "names no operation", path)
 
 
 TIMES = ("time", "timestamp", "date")
@@ -124,11 +128,13 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
             if name not in {time, versions.name, *test.attributes, "branch"} and _is_numeric(table[name])
         }
         for name, metric in metrics.items():
-            better = source.better(_BETTER.get(metric.get("direction", 1)) if test.metrics else None)
+            better = source.better_direction(
+                _BETTER.get(metric.get("direction", 1)) if test.metrics else None
+            )
             column = str(metric.get("column", name))
             if column not in table:
                 raise InputError(f'has no column "{column}" of its metric', file=path, line=1)
-            values = numbers(table[column], path, gaps=True).to_numpy()
+            values = parse_numbers(table[column], path, gaps=True).to_numpy()
             for row in np.flatnonzero(~np.isnan(values)):
                 names = (test.name, UNKNOWN, 1, versions.iloc[row], times[row])
                 yield Measurement(str(name), (values[row],), UNKNOWN, better, *names)

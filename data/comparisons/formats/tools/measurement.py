@@ -17,7 +17,7 @@ from data.comparisons.params import Measure
 from data.comparisons.tables import STATS
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, MalformedError
-from data.tables.cells import cells
+from data.tables.cells import read_cells
 from data.tables.documents import require_unique_keys
 from data.tables.problems import Problems
 
@@ -54,17 +54,17 @@ class SourceFiles:
     problems: Problems
     measure: Measure
 
-    def better(self, defined: str | None = None) -> str:
+    def better_direction(self, defined: str | None = None) -> str:
         """Return "lower" or "higher": `defined` by the format, else the user's choice, else assumed."""
         return defined or self.measure.better or self.problems.assume_higher(self.path)
 
     def note_summaries(self) -> None:
         """Note that the source holds no repetitions."""
-        self.problems.note(f"{self.path} holds summaries only, without the repetitions behind them")
+        self.problems.add_note(f"{self.path} holds summaries only, without the repetitions behind them")
 
     def note_omission(self, part: str, reason: str) -> None:
         """Note that a part of the source is skipped."""
-        self.problems.note(f"{self.path}: {part} is left out: {reason}")
+        self.problems.add_note(f"{self.path}: {part} is left out: {reason}")
 
 
 Read = Callable[[SourceFiles], Iterator[Measurement]]
@@ -98,7 +98,7 @@ class Summary(msgspec.Struct):
     stddev: float | None = None
 
     @property
-    def present(self) -> dict[str, float]:
+    def present_numbers(self) -> dict[str, float]:
         """The numbers that are present, by names of `STATS`."""
         return without_gaps({stat: getattr(self, {"stdev": "stddev"}.get(stat, stat)) for stat in STATS})
 
@@ -137,7 +137,7 @@ def parse_number(text: str, file: Path, line: int, name: str) -> float:
 
 T = TypeVar("T")
 #: Maximum size of a file in bytes; users must split larger ones.
-MOST = 2**30
+MAX_BYTES = 2**30
 #: Floats that Python writes into JSON although the standard has no such numbers.
 _NO_JSON = re.compile(rb"(?<=[\[,:\s])(?:NaN|-?Infinity)(?=[\],}\s])")
 _QUOTED = 200
@@ -150,8 +150,8 @@ def read_content(path: Path) -> bytes:
     """
     try:
         size = path.stat().st_size
-        if size > MOST:
-            raise InputError(f"has {size >> 20} MB; up to {MOST >> 20} MB are read at once", file=path)
+        if size > MAX_BYTES:
+            raise InputError(f"has {size >> 20} MB; up to {MAX_BYTES >> 20} MB are read at once", file=path)
         content = path.read_bytes()
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
@@ -179,11 +179,11 @@ def delimiter_of(path: Path) -> str:
 
 
 def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
-    """Read a table with `data.tables.cells.cells`; InputError if a row is longer than the header."""
+    """Read a table with `data.tables.cells.read_cells`; InputError if a row is longer than the header."""
     with catch_warnings():
         simplefilter("error", pd.errors.ParserWarning)
         try:
-            return cells(path, columns, index_col=False, **options)
+            return read_cells(path, columns, index_col=False, **options)
         except pd.errors.ParserWarning as exc:
             raise InputError("has rows that are longer than its header", file=path) from exc
 
@@ -196,10 +196,10 @@ def standard_json(content: bytes) -> bytes:
 
 def read_json(path: Path, kind: type[T]) -> T:
     """Decode a JSON file as `kind`, ignoring unknown keys; an InputError names the place in the document."""
-    return decode(standard_json(read_content(path)), kind, path)
+    return decode_json(standard_json(read_content(path)), kind, path)
 
 
-def decode(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str = "") -> T:
+def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str = "") -> T:
     """Decode a document, or the part of one at `place`, as `read_json` does."""
     try:
         decoded = msgspec.json.decode(content, type=kind, strict=True)
@@ -212,7 +212,7 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str =
     except (ValueError, RecursionError) as exc:
         raise MalformedError(f"is not JSON ({str(exc)[:_QUOTED]})", file=path) from exc
     except InputError as exc:
-        raise exc.within(path) from exc
+        raise exc.with_file(path) from exc
     return decoded
 
 
@@ -220,4 +220,4 @@ def decode_each(parts: list[msgspec.Raw], kind: type[T], path: Path, place: str)
     """Decode the elements of a list one at a time, to save memory; yield the place and the element."""
     for index, part in enumerate(parts):
         element_place = f"{place}[{index}]"
-        yield element_place, decode(part, kind, path, element_place)
+        yield element_place, decode_json(part, kind, path, element_place)

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, decode, parse_time, read_json
+from data.comparisons.formats.tools.measurement import (
+    Measurement,
+    SourceFiles,
+    decode_json,
+    parse_time,
+    read_json,
+)
 from data.errors import InputError
 from data.tables.xml_stream import Document, Element, WholeDocument
 
@@ -51,8 +57,8 @@ def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
 def _read_phoronix_json(source: SourceFiles, path: Path) -> Iterator[Measurement]:
     content = read_json(path, _PhoronixFile)
     for key, raw in content.results.items():
-        test = decode(raw, _PhoronixTest, path, f"results.{key}")
-        better = source.better(_BETTER.get(test.proportion))
+        test = decode_json(raw, _PhoronixTest, path, f"results.{key}")
+        better = source.better_direction(_BETTER.get(test.proportion))
         name = _test_name(test.title or test.identifier, test.description)
         for system, entry in test.results.items():
             values = entry.raw_values or (
@@ -66,16 +72,18 @@ def _read_phoronix_json(source: SourceFiles, path: Path) -> Iterator[Measurement
 
 
 def _read_phoronix_xml(source: SourceFiles, path: Path) -> Iterator[Measurement]:
-    root = WholeDocument(Document.of_path(path)).root
+    root = WholeDocument(Document.from_path(path)).root
     systems = root.iter("System")
-    times = {_text(system, "Identifier"): parse_time(_text(system, "TimeStamp")) for system in systems}
+    times = {
+        _child_text(system, "Identifier"): parse_time(_child_text(system, "TimeStamp")) for system in systems
+    }
     for result in root.iter("Result"):
-        title = _text(result, "Title") or _text(result, "Identifier")
-        name, scale = _test_name(title, _text(result, "Description")), _text(result, "Scale")
-        better = source.better(_BETTER.get(_text(result, "Proportion")))
+        title = _child_text(result, "Title") or _child_text(result, "Identifier")
+        name, scale = _test_name(title, _child_text(result, "Description")), _child_text(result, "Scale")
+        better = source.better_direction(_BETTER.get(_child_text(result, "Proportion")))
         for entry in result.iter("Entry"):
-            system = _text(entry, "Identifier")
-            text = _text(entry, "RawString") or _text(entry, "Value")
+            system = _child_text(entry, "Identifier")
+            text = _child_text(entry, "RawString") or _child_text(entry, "Value")
             try:
                 values = [float(part) for part in text.split(":") if part]
             except ValueError as exc:
@@ -92,5 +100,5 @@ def _test_name(title: str, description: str) -> str:
     return f"{title}[{description}]" if description else title
 
 
-def _text(element: Element, tag: str) -> str:
+def _child_text(element: Element, tag: str) -> str:
     return (element.findtext(tag) or "").strip()

@@ -13,7 +13,7 @@ from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
     better_of_unit,
-    decode,
+    decode_json,
     name_with_parameters,
     parse_number,
     read_lines,
@@ -52,7 +52,7 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     for path in source.files:
         for line, text in read_lines(path):
             if text.lstrip().startswith("{"):
-                counter = decode(text.strip().encode(), _PerfCount, path, f"line {line}")
+                counter = decode_json(text.strip().encode(), _PerfCount, path, f"line {line}")
             elif match := LINE.match(text):
                 spread = float(match["spread"]) if match["spread"] else None
                 counter = _PerfCount(match["count"], match["event"], match["unit"], spread, match["where"])
@@ -61,8 +61,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
             if str(counter.count).startswith("<"):
                 continue  # not counted
             value = parse_number(str(counter.count), path, line, counter.event)
-            where = counter.cpu or counter.core or counter.socket
-            name = f"{counter.event} {where}" if where else counter.event
+            processor = counter.cpu or counter.core or counter.socket
+            name = f"{counter.event} {processor}" if processor else counter.event
             values: Sequence[float] = (value,)
             summary = None
             if counter.spread is not None:
@@ -108,7 +108,7 @@ class _SysbenchRun:
     totals: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, list[float]] = field(default_factory=dict)
 
-    def measurements(self) -> Iterator[Measurement]:
+    def iterate_measurements(self) -> Iterator[Measurement]:
         for name, (unit, better) in _KINDS.items():
             values = self.intervals.get(name) or ([self.totals[name]] if name in self.totals else [])
             if values:
@@ -122,10 +122,10 @@ def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
         run = _SysbenchRun()
         for line, text in read_lines(path):
             if BEGIN.match(text):
-                yield from run.measurements()
+                yield from run.iterate_measurements()
                 run = _SysbenchRun()
             _add_line(run, text, path, line)
-        yield from run.measurements()
+        yield from run.iterate_measurements()
 
 
 def _add_line(run: _SysbenchRun, text: str, path: Path, line: int) -> None:
@@ -166,6 +166,6 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
                 for number, unit in zip(fields[::2], fields[1::2], strict=False):
                     value = parse_number(number, path, line, unit)
                     usual = better_of_unit(unit) if unit.endswith(("/op", "/s")) else None
-                    better = source.better(directions.get(unit) or usual)
+                    better = source.better_direction(directions.get(unit) or usual)
                     operation = name if unit == "ns/op" else f"{name} {unit}"
                     yield Measurement(operation, (value,), unit, better, package, threads=threads)

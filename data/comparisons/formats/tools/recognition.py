@@ -75,11 +75,11 @@ class _JsonOutline:
             return {key: _JsonOutline(part) for key, part in parts.items()}
         return _JsonOutline(parts[0]).members if parts else {}
 
-    def has(self, path: str) -> bool:
+    def has_path(self, path: str) -> bool:
         """Return whether a path such as ``benchmarks.stats`` exists; ``*`` is the first member."""
         key, _, rest = path.partition(".")
         member = next(iter(self.members.values()), None) if key == "*" else self.members.get(key)
-        return member is not None and (not rest or member.has(rest))
+        return member is not None and (not rest or member.has_path(rest))
 
 
 class UnreadFile:
@@ -98,7 +98,7 @@ class UnreadFile:
         return True
 
     @cached_property
-    def outline(self) -> _JsonOutline:
+    def json_outline(self) -> _JsonOutline:
         """The content as one JSON document."""
         return _JsonOutline(self.content)
 
@@ -107,7 +107,7 @@ class UnreadFile:
         return [*islice(BytesIO(self.content), _LINES)]
 
     @cached_property
-    def lines(self) -> list[str]:
+    def first_lines(self) -> list[str]:
         """The first lines that are not blank, stripped and shortened."""
         shortened = (line[:_LETTERS].decode(errors="replace").strip() for line in self._raw_lines)
         return [line for line in shortened if line]
@@ -118,21 +118,21 @@ class UnreadFile:
         return _JsonOutline(next((line for line in self._raw_lines if line.lstrip()[:1] == b"{"), b"{}"))
 
     @cached_property
-    def header(self) -> set[str]:
+    def header_cells(self) -> set[str]:
         """The cells of the first line that is not a comment, if the file were a table."""
-        first = next((line for line in self.lines if not line.startswith("#")), "")
+        first = next((line for line in self.first_lines if not line.startswith("#")), "")
         delimiter = max(_DELIMITERS, key=first.count)
         return {cell.strip().strip("'\"") for cell in first.split(delimiter)}
 
     def missing_parts(self, sign: Sign) -> tuple[list[str], int]:
         """Return the parts of a sign that are missing from the file, and the number of parts of the sign."""
         if isinstance(sign, Keys):
-            outline = self.first_document if sign.lines else self.outline
-            return [path for path in sign.paths if not outline.has(path)], len(sign.paths)
+            outline = self.first_document if sign.lines else self.json_outline
+            return [path for path in sign.paths if not outline.has_path(path)], len(sign.paths)
         if isinstance(sign, Columns):
-            missing = [names for names in sign.groups if self.header.isdisjoint(names)]
+            missing = [names for names in sign.groups if self.header_cells.isdisjoint(names)]
             return [" or ".join(names) for names in missing], len(sign.groups)
-        return ([] if any(map(sign.search, self.lines)) else [sign.pattern]), 1
+        return ([] if any(map(sign.search, self.first_lines)) else [sign.pattern]), 1
 
 
 def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
@@ -145,7 +145,7 @@ def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:
     """Return an error that names the formats nearest to the file, and the parts of each that are missing."""
-    is_table = len(file.header) > 1
+    is_table = len(file.header_cells) > 1
     shares: list[tuple[float, str]] = []
     for tool in tools:
         for sign in tool.signs:

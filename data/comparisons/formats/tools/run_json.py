@@ -12,7 +12,7 @@ from data.comparisons.formats.tools.measurement import Measurement, SourceFiles,
 from data.comparisons.request import quick_reader
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
-from data.tables.documents import AS_WHOLE, Given, said
+from data.tables.documents import AS_WHOLE, JsonSection, validation_message
 from data.tables.files import json_content
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
@@ -27,12 +27,12 @@ def _require_unicode(text: str) -> str:
 _Name = Annotated[str, AfterValidator(_require_unicode)]
 
 
-class _RunConfiguration(Given):
+class _RunConfiguration(JsonSection):
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS), AS_WHOLE] = 1
     samples: Annotated[list[FiniteFloat], Field(min_length=1)]
 
 
-class _Result(Given):
+class _Result(JsonSection):
     benchmark: _Name
     operation: _Name
     machine: _Name = "unknown"
@@ -41,30 +41,30 @@ class _Result(Given):
     configurations: Annotated[list[_RunConfiguration], Field(min_length=1)]
 
 
-class _RunDocument(Given):
+class _RunDocument(JsonSection):
     results: Annotated[list[_Result], Field(min_length=1)]
 
 
 _decode_fast = quick_reader(_RunDocument)
 
 
-def read(source: SourceFiles) -> Iterator[Measurement]:
+def read_run_json(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every configuration."""
     for path in source.files:
         content = read_content(path)
-        for result in (_decode_fast(content) or _validated(path, content)).results:
+        for result in (_decode_fast(content) or _validate_document(path, content)).results:
             names = (result.unit, result.better, result.benchmark, result.machine)
             for configuration in result.configurations:
                 threads = configuration.threads
                 yield Measurement(result.operation, configuration.samples, *names, threads)
 
 
-def _validated(path: Path, content: bytes) -> _RunDocument:
+def _validate_document(path: Path, content: bytes) -> _RunDocument:
     try:
         return _RunDocument.model_validate(json_content(content.decode()))
     except ValidationError as exc:
-        raise InputError(f"{said(exc)} (expected {_EXPECTED})", file=path) from exc
+        raise InputError(f"{validation_message(exc)} (expected {_EXPECTED})", file=path) from exc
     except (ValueError, RecursionError) as exc:
         raise InputError(f"is not JSON ({exc})", file=path) from exc
     except InputError as exc:
-        raise exc.within(path) from exc
+        raise exc.with_file(path) from exc

@@ -14,8 +14,8 @@ from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
     better_of_unit,
-    decode,
     decode_each,
+    decode_json,
     name_with_parameters,
     parse_time,
     read_content,
@@ -75,9 +75,9 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
         content = read_json(path, _AsvFile)
         benchmarks = benchmarks_in(path.parent.parent / BENCHMARKS)
         for name, raw in content.results.items():
-            row = decode(raw, list[msgspec.Raw], path, f"results.{name}")
+            row = decode_json(raw, list[msgspec.Raw], path, f"results.{name}")
             columns = {
-                key: decode(column, _ASV_COLUMNS[key], path, f"results.{name}.{key}") or []
+                key: decode_json(column, _ASV_COLUMNS[key], path, f"results.{name}.{key}") or []
                 for key, column in zip(content.result_columns, row, strict=False)
                 if key in _ASV_COLUMNS
             }
@@ -97,7 +97,9 @@ def _read_asv_benchmarks(path: Path) -> dict[str, _AsvBenchmark]:
         return {}
     entries = read_json(path, dict[str, msgspec.Raw])
     return {
-        name: decode(raw, _AsvBenchmark, path, name) for name, raw in entries.items() if name != "version"
+        name: decode_json(raw, _AsvBenchmark, path, name)
+        for name, raw in entries.items()
+        if name != "version"
     }
 
 
@@ -190,8 +192,8 @@ def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
 def _conbench_results(path: Path) -> list[msgspec.Raw]:
     content = standard_json(read_content(path))
     if content.lstrip()[:1] == b"[":
-        return decode(content, list[msgspec.Raw], path)
-    page = decode(content, _ConbenchPage, path)
+        return decode_json(content, list[msgspec.Raw], path)
+    page = decode_json(content, _ConbenchPage, path)
     return [msgspec.Raw(content)] if page.data is None else page.data
 
 
@@ -249,7 +251,7 @@ def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
         for test, metric, values in _lnt_values(content, path):
             if values and metric not in _NO_LNT_METRICS and not metric.endswith("status"):
                 unit, better = _LNT_METRICS.get(metric, (UNKNOWN, None))
-                yield Measurement(f"{test} {metric}", values, unit, source.better(better), *names)
+                yield Measurement(f"{test} {metric}", values, unit, source.better_direction(better), *names)
 
 
 def _lnt_values(content: _LntFile, path: Path) -> Iterator[tuple[str, str, list[float]]]:
@@ -306,11 +308,11 @@ def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
         lines = [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]
         for document in lines or [content]:
             if document.lstrip()[:1] == b"[":
-                parts = decode(document, list[msgspec.Raw], path)
+                parts = decode_json(document, list[msgspec.Raw], path)
                 for _, series in decode_each(parts, _HerderSeries, path, ""):
                     yield from _series_measurements(series)
             else:
-                suites = decode(document, _HerderData, path).suites
+                suites = decode_json(document, _HerderData, path).suites
                 for _, suite in decode_each(suites, _HerderSuite, path, "suites"):
                     yield from _suite_measurements(suite)
 

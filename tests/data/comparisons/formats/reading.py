@@ -52,7 +52,7 @@ def run(path, kind=None, notes=None):
     """Read one run, whose format must be the one of that name."""
     problems = Problems()
     if kind is not None:
-        assert formats.sniff(path) == kind
+        assert formats.recognise_format(path) == kind
     found = series(results_of_run(path, problems))
     if notes is not None:
         notes += problems.notes
@@ -67,5 +67,5 @@ def refusal(path, kind=None):
 
 def compared(*paths):
     """Read a series; return its comparisons: their names and orders."""
-    tables = formats.read(formats.sniff(paths[0]), list(paths)).tables
+    tables = formats.read_tables(formats.recognise_format(paths[0]), list(paths)).tables
     return tables.comparisons[["comparison_id", "baseline_to", "target_from"]].to_numpy().tolist()

@@ -28,7 +28,7 @@ def read_or_refuse(path, kind=None):
     """Read a file; it has to give sound rows, or one line."""
     tables = []
     with suppress(InputError):
-        tables += formats.stream(kind or formats.sniff(path), [path], Problems())
+        tables += formats.stream_tables(kind or formats.recognise_format(path), [path], Problems())
     for one in tables:
         one.sound("results", Problems())
         assert np.isfinite(one.results["value"]).all()
@@ -55,7 +55,7 @@ def test_every_sample_is_recognised_by_its_content_alone(tmp_path, source):
         pytest.skip("holds no results")
     path = tmp_path / "file"
     shutil.copy(source, path)
-    assert formats.sniff(path) == kind
+    assert formats.recognise_format(path) == kind
 
 
 @pytest.mark.parametrize(

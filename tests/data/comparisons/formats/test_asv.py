@@ -48,7 +48,7 @@ def test_recorded_samples_of_a_real_run_are_kept_by_parameters(tmp_path):
         ("words.track_words", "words", "lower"): 1,
     }
     assert set(results["version"]) == {commit[:10]}
-    assert formats.sniff(tmp_path / "results") == "asv"
+    assert formats.recognise_format(tmp_path / "results") == "asv"
 
 
 def test_commits_are_compared_in_the_order_of_their_dates_whatever_their_files_are_called():

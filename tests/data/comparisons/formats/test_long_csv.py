@@ -30,7 +30,7 @@ def test_versions_stand_as_they_come_or_by_their_times(tmp_path):
 def test_units_of_versions_are_converted_to_the_first(tmp_path):
     first = written(tmp_path / "1.csv", "operation,better,unit,value\njoin,lower,ms,500\njoin,lower,ms,600\n")
     second = written(tmp_path / "2.csv", "operation,better,unit,value\njoin,lower,s,0.5\njoin,lower,s,0.75\n")
-    results = formats.read("long-csv", [first, second]).tables.results
+    results = formats.read_tables("long-csv", [first, second]).tables.results
     assert (results["value"].tolist(), set(results["unit"])) == ([500, 600, 500, 750], {"ms"})
 
 

@@ -14,7 +14,7 @@ TABLE = "time,commit,branch,join,host\n2026-11-20 10:00,a,main,5,x\n2026-11-20 1
 
 
 def test_the_configuration_beside_it_says_which_values_are_better():
-    tables = formats.read("otava-csv", [SAMPLES / "otava-csv/words.csv"]).tables
+    tables = formats.read_tables("otava-csv", [SAMPLES / "otava-csv/words.csv"]).tables
     assert dict(tables.results.groupby("operation")["better"].first()) == {
         "join": "lower",
         "throughput": "higher",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from data.errors import InputError
 from data.families import FAMILIES
 from data.tables.formats import Format
-from data.tables.problems import unknown
+from data.tables.problems import unknown_message
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -25,7 +25,7 @@ Options = Mapping[str, Any]
 #: Takes a body and the endpoint's model (None if it needs none); returns the answer.
 Handle = Callable[[bytes, Any], "Answered"]
 #: Takes several bodies and the model; returns for each its answer, or the exception of its handler.
-Together = Callable[[Sequence[bytes], Any], "Sequence[Answered | Exception]"]
+HandleBatch = Callable[[Sequence[bytes], Any], "Sequence[Answered | Exception]"]
 MEBIBYTE = 2**20
 
 
@@ -39,7 +39,7 @@ class Loader:
         Return the registered name of the model, and further names of such models.
     load : callable
         Takes an address (None: the champion) and the given options; returns the model, with a ``ref``.
-    told : callable
+    describe_model : callable
         Takes a model or card; returns its ``/v1/models`` entry without the ``ref``, of the type ``shape``.
     card : callable or None
         Takes an address; returns the card with its ``ref``. None: the server loads the model first.
@@ -49,17 +49,17 @@ class Loader:
 
     name: Callable[[], str]
     load: Callable[..., Any]
-    told: Callable[[Any], Mapping[str, Any]]
+    describe_model: Callable[[Any], Mapping[str, Any]]
     shape: type[BaseModel]
     card: Callable[[Any], Any] | None = None
     trial: Callable[[Any], None] | None = None
     others: Callable[[], Sequence[str]] = tuple
 
-    def tried(self, address: Any, knobs: Options | None = None) -> Any:
+    def load_and_test(self, address: Any, params: Options | None = None) -> Any:
         """Load a model; InputError if it cannot be loaded, or fails its trial request."""
         from training.registry.champions import FOREIGN
 
-        model = self.load(address, **(knobs or {}))
+        model = self.load(address, **(params or {}))
         if self.trial is not None:
             try:
                 self.trial(model)
@@ -72,13 +72,13 @@ class Loader:
 class Registered:
     """A registered model that a server uses.
 
-    ``key`` and ``says`` are the option of ``perfjudge serve`` and its help; ``knobs`` are further options,
+    ``key`` and ``says`` are the option of ``perfjudge serve`` and its help; ``params`` are further options,
     passed to the loader as keywords.
     """
 
     key: str
     says: str
-    knobs: Options = field(default_factory=dict)
+    params: Options = field(default_factory=dict)
 
 
 class Opinion(NamedTuple):
@@ -91,15 +91,15 @@ class Opinion(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ShadowSupply:
+class OpinionReaders:
     """Functions to compare two models' answers to the same body.
 
-    ``given`` takes the media type and the content of an answer, ``asked`` the media type, a body and a model;
-    both return the opinion on each case, in the same order.
+    ``opinions_in_answer`` takes the media type and the content of an answer, ``opinions_of_model`` the media
+    type, a body and a model; both return the opinion on each case, in the same order.
     """
 
-    given: Callable[[str, bytes], Sequence[Opinion]]
-    asked: Callable[[str, bytes, Any], Sequence[Opinion]]
+    opinions_in_answer: Callable[[str, bytes], Sequence[Opinion]]
+    opinions_of_model: Callable[[str, bytes, Any], Sequence[Opinion]]
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,15 @@ class Endpoint:
         The model that the endpoint needs, and its loader; without the model, the answer is 503.
     alone : bool
         Whether only one request at a time is handled, because one keeps every core busy.
-    described, told : mapping
+    other_body_schema, other_answer_schema : mapping
         The JSON Schemas of bodies and of answers of the other types.
-    together : callable or None
+    handle_batch : callable or None
         Answers several JSON bodies at once; each answer equals the one to a single body.
     refusals : tuple of int
         Statuses of refusals that no other endpoint has.
-    beside : ShadowSupply or None
+    shadow : ShadowPlugin or None
         Functions for a challenger in shadow mode; None: not supported.
-    without : bool
+    champion_optional : bool
         Whether the endpoint also answers without a champion, with None for the model.
     """
 
@@ -140,15 +140,15 @@ class Endpoint:
     model: Registered | None = None
     loader: Loader | None = None
     alone: bool = False
-    described: Mapping[str, Any] = field(default_factory=dict)
-    told: Mapping[str, Any] = field(default_factory=dict)
-    together: Together | None = None
+    other_body_schema: Mapping[str, Any] = field(default_factory=dict)
+    other_answer_schema: Mapping[str, Any] = field(default_factory=dict)
+    handle_batch: HandleBatch | None = None
     refusals: tuple[int, ...] = ()
-    beside: ShadowSupply | None = None
-    without: bool = False
+    shadow: OpinionReaders | None = None
+    champion_optional: bool = False
 
     @property
-    def others(self) -> list[str]:
+    def other_media_types(self) -> list[str]:
         """The media types other than JSON."""
         return list(self.handlers)[1:]
 
@@ -196,14 +196,15 @@ class Pages:
     """A family's routes other than its endpoints.
 
     ``add`` adds the routes to the application, whose ``app.state.settings.options`` has the given options.
-    ``begun`` takes the given options before the server listens and returns them with the defaults; InputError
-    if they are invalid. ``unseen`` counts the labels that no training has used; None if that is unknown.
+    ``complete_options`` takes the given options before the server listens and returns them with the defaults;
+    InputError if they are invalid. ``count_new_labels`` counts the labels that no training has used; None if
+    that is unknown.
     """
 
     add: Callable[[FastAPI], None]
     options: Options = field(default_factory=dict)
-    begun: Callable[[Options], Options] = dict
-    unseen: Callable[[FastAPI], int | None] | None = None
+    complete_options: Callable[[Options], Options] = dict
+    count_new_labels: Callable[[FastAPI], int | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -211,69 +212,70 @@ class FamilyPlugin:
     """A family's part of the serving layer; its functions are imported on first use.
 
     ``page`` returns the report of the project at a path as one self-contained HTML text, ``commands`` adds
-    the family's commands to the command line, ``labels`` counts the stored labels by status, ``words``
-    describes the measurements of named cases of the project at a path. None: the family has no such part.
+    the family's commands to the command line, ``labels`` counts the stored labels by status,
+    ``describe_cases`` describes the measurements of named cases of the project at a path. None: the family
+    has no such part.
     """
 
     page: Callable[[Path], str]
     importing: Importing | None = None
     judging: Judging | None = None
     models: tuple[Registered, ...] = ()
-    doors: Callable[[], Sequence[Endpoint]] = tuple
+    endpoints: Callable[[], Sequence[Endpoint]] = tuple
     pages: Pages | None = None
     commands: Callable[[Typer], None] | None = None
     labels: Callable[[], Mapping[str, int]] | None = None
-    words: Callable[[Path, Sequence[str]], Mapping[str, tuple[str, ...]]] | None = None
+    describe_cases: Callable[[Path, Sequence[str]], Mapping[str, tuple[str, ...]]] | None = None
 
 
-def named(name: str) -> Any:
+def import_attribute(name: str) -> Any:
     """Import and return the attribute with this dotted name."""
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module), attribute)
 
 
-def deferred(name: str, *given: Any) -> Callable[..., Any]:
-    """Return a function that imports and calls the function with this dotted name, with `given` first."""
+def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
+    """Return a function that imports and calls the named function, with `first_arguments` first."""
 
     def import_and_call(*arguments: Any, **keywords: Any) -> Any:
-        return named(name)(*given, *arguments, **keywords)
+        return import_attribute(name)(*first_arguments, *arguments, **keywords)
 
     return import_and_call
 
 
-def supply(family: str) -> FamilyPlugin:
+def family_plugin(family: str) -> FamilyPlugin:
     """Return the plugin of `family`."""
-    supplied: FamilyPlugin = import_module(f"serving.{family}").SUPPLY
-    return supplied
+    plugin: FamilyPlugin = import_module(f"serving.{family}").PLUGIN
+    return plugin
 
 
-def supplies() -> Sequence[FamilyPlugin]:
+def all_plugins() -> Sequence[FamilyPlugin]:
     """Return the plugins of all families."""
-    return [supply(family) for family in FAMILIES]
+    return [family_plugin(family) for family in FAMILIES]
 
 
-def registered() -> Iterator[Registered]:
+def served_models() -> Iterator[Registered]:
     """Yield the models that a server uses."""
-    return (model for plugin in supplies() for model in plugin.models)
+    return (model for plugin in all_plugins() for model in plugin.models)
 
 
-def pages() -> Iterator[Pages]:
+def all_pages() -> Iterator[Pages]:
     """Yield the families' routes other than endpoints."""
-    return (plugin.pages for plugin in supplies() if plugin.pages is not None)
+    return (plugin.pages for plugin in all_plugins() if plugin.pages is not None)
 
 
-def doors() -> Iterator[Endpoint]:
+def all_endpoints() -> Iterator[Endpoint]:
     """Yield the endpoints of all families."""
-    return (endpoint for plugin in supplies() for endpoint in plugin.doors())
+    return (endpoint for plugin in all_plugins() for endpoint in plugin.endpoints())
 
 
-def door_of(name: str) -> Endpoint:
+def endpoint_of_model(name: str) -> Endpoint:
     """Return the endpoint of a registered model; InputError if no endpoint has a model of this name."""
     endpoints: dict[str, Endpoint] = {}
-    for endpoint in doors():
+    for endpoint in all_endpoints():
         if endpoint.loader:
             names = (endpoint.loader.name(), *endpoint.loader.others())
             endpoints |= dict.fromkeys(names, endpoint)
     if name not in endpoints:
-        raise InputError(f'model "{name}" {unknown(name, endpoints)}')
+        raise InputError(f'model "{name}" {unknown_message(name, endpoints)}')
     return endpoints[name]

@@ -9,14 +9,14 @@ from data.stage import Stage
 
 
 @dataclass(frozen=True)
-class FeaturesSupply:
+class FeaturesPlugin:
     """A family's entry in the features package."""
 
     #: The stage or its import string; None where vectors depend on the fold and are computed in training.
     featurize: Stage | str | None = None
 
 
-def supply(family: str) -> FeaturesSupply:
+def family_plugin(family: str) -> FeaturesPlugin:
     """Return the entry of `family`."""
-    supplied: FeaturesSupply = import_module(f"features.{family}").SUPPLY
-    return supplied
+    plugin: FeaturesPlugin = import_module(f"features.{family}").PLUGIN
+    return plugin

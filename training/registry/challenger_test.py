@@ -31,11 +31,16 @@ from training.registry.champions import (
     Tracked,
     Version,
     client,
-    downloaded,
+    download_files,
     files_digest,
     version_of,
 )
-from training.registry.promotion_history import register, settled, why, why_not
+from training.registry.promotion_history import (
+    challenger_reason,
+    champion_reason,
+    register_version,
+    sync_if_moved,
+)
 from training.registry.runs import Logbook, TrackedRun
 from training.registry.stored import TRUSTED_TYPES
 
@@ -56,7 +61,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Means:
+class ChallengerTest:
     """The functions of a family for a champion/challenger test."""
 
     read: Callable[[Path], object]  # reads a model from a directory, or raises
@@ -75,55 +80,65 @@ class Candidate:
     model: str  # the name in the family's catalogue
     directory: Path
     metrics: Path  # metrics.json of its family
-    means: Callable[[], Means]  # called only if there is a test, as its imports are slow
+    means: Callable[[], ChallengerTest]  # called only if there is a test, as its imports are slow
 
     @property
-    def evidence(self) -> str:
+    def evidence_digest(self) -> str:
         """Digest of the candidate's metrics and card, and of the format of its runs."""
         spoken = digest_of(self.metrics, self.directory / "card.json")
         return hashlib.sha256(f"{RUNS} {spoken}".encode()).hexdigest()
 
 
-def promoted(candidate: Candidate) -> str:
+def promote_candidate(candidate: Candidate) -> str:
     """Make the candidate champion unless it is worse; return the outcome and its reason in words.
 
     It takes milliseconds if this evidence was judged before, because the stage runs with every ``dvc repro``.
     Raises InputError if the candidate itself cannot be read.
     """
-    settled(candidate.name)
+    sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)
-    if champion is not None and champion.present:
-        reason = _judged(candidate, champion)
+    if champion is not None and champion.has_files:
+        reason = _earlier_reason(candidate, champion)
         # the champion is only read if something that reading depends on has changed
-        readable = reason is not None and champion.tags.get("readable") == _reading(candidate, champion)
-        if reason is not None and not readable and not _flaw(candidate.means().read, champion.files):
+        readable = reason is not None and champion.tags.get("readable") == _reading_digest(
+            candidate, champion
+        )
+        if (
+            reason is not None
+            and not readable
+            and not _reading_problem(candidate.means().read, champion.open_files)
+        ):
             readable = True
             _note_readable(candidate, champion)
         if readable:
-            return f"{_called(champion)} stands: {reason}"
+            return f"{_version_title(champion)} stands: {reason}"
     elif champion is None:
         refused = version_of(candidate.name, CHALLENGER)
-        if refused is not None and refused.present and refused.tags.get("evidence") == candidate.evidence:
-            return f"there is no champion, {_called(refused)} is challenger: {refused.tags['reason']}"
-    return _contest(candidate, champion)
+        if (
+            refused is not None
+            and refused.has_files
+            and refused.tags.get("evidence") == candidate.evidence_digest
+        ):
+            return f"there is no champion, {_version_title(refused)} is challenger: {refused.tags['reason']}"
+    return _run_challenger_test(candidate, champion)
 
 
-def _called(version: Version) -> str:
+def _version_title(version: Version) -> str:
     return f"{version.name} v{version.version} ({version.tags['model']})"
 
 
-def _judged(candidate: Candidate, champion: Version) -> str | None:
+def _earlier_reason(candidate: Candidate, champion: Version) -> str | None:
     """Return the reason if this evidence was already judged against this champion, else None."""
-    if champion.tags.get("evidence") == candidate.evidence:
-        return why(champion)
+    if champion.tags.get("evidence") == candidate.evidence_digest:
+        return champion_reason(champion)
     challenger = version_of(candidate.name, CHALLENGER)
-    if challenger is None or not challenger.present:
+    if challenger is None or not challenger.has_files:
         return None
     judged = (challenger.tags.get("evidence"), challenger.tags.get("judged_against"))
-    return why_not(challenger) if judged == (candidate.evidence, champion.version) else None
+    return challenger_reason(challenger) if judged == (candidate.evidence_digest, champion.version) else None
 
 
-def _reading(candidate: Candidate, champion: Version) -> str:
+def _reading_digest(candidate: Candidate, champion: Version) -> str:
     """Return a digest of all that reading the champion depends on; files change with the code."""
     directories = [candidate.directory, *([champion.directory] if champion.directory else [])]
     files = [path for folder in directories for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -132,83 +147,85 @@ def _reading(candidate: Candidate, champion: Version) -> str:
 
 
 def _note_readable(candidate: Candidate, champion: Version) -> None:
-    reading = _reading(candidate, champion)
+    reading = _reading_digest(candidate, champion)
     client().set_model_version_tag(champion.name, champion.version, "readable", reading)
 
 
-def _flaw(read: Callable[[Path], object], files: Callable[[], AbstractContextManager[Path]]) -> str:
+def _reading_problem(
+    read: Callable[[Path], object], files: Callable[[], AbstractContextManager[Path]]
+) -> str:
     """Return why a model cannot be read; empty if it can."""
     try:
         with files() as directory:
             read(directory)
     except UNREADABLE as exc:
-        return _told(exc)
+        return _one_line(exc)
     return ""
 
 
-def _told(exc: BaseException) -> str:
+def _one_line(exc: BaseException) -> str:
     return " ".join(f"{exc}".split()) or type(exc).__name__
 
 
-def _contest(candidate: Candidate, champion: Version | None) -> str:
+def _run_challenger_test(candidate: Candidate, champion: Version | None) -> str:
     means = candidate.means()
-    flaw = _flaw(means.read, lambda: nullcontext(candidate.directory))
+    flaw = _reading_problem(means.read, lambda: nullcontext(candidate.directory))
     if flaw:
         raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)
-    alias, reason = _decision(candidate, means, champion)
+    alias, reason = _decide_alias(candidate, means, champion)
     metrics: dict[str, Any] = written(candidate.metrics, "evaluate")
     tags = {
-        "evidence": candidate.evidence,
+        "evidence": candidate.evidence_digest,
         "model": candidate.model,
         "data_digest": metrics["data"]["digest"],
         "seed": str(metrics["seed"]),
         "reason": reason,
-        "judged_against": champion.version if champion and champion.present else "",
+        "judged_against": champion.version if champion and champion.has_files else "",
     }
     tracked = means.track(tags)
-    with downloaded(tracked.model_uri) as copy:
+    with download_files(tracked.model_uri) as copy:
         # part of the tags from the start, because readers that follow the alias check it
         tags[DIGEST] = files_digest(copy)
-        alias = register(candidate.name, tracked, tags, alias, champion.version if champion else "")
+        alias = register_version(candidate.name, tracked, tags, alias, champion.version if champion else "")
     version = version_of(candidate.name, alias)
     if version is None:
         raise InputError(f"MLflow has no {candidate.name}@{alias}, although it was registered just now")
     reason = version.tags["reason"]
     if alias == CHAMPION:
         _note_readable(candidate, version)
-        return f"{_called(version)} is champion: {reason}"
+        return f"{_version_title(version)} is champion: {reason}"
     # a person may have made another one champion meanwhile
     champion = version_of(candidate.name, CHAMPION)
     if champion is None:
-        return f"there is no champion, {_called(version)} is challenger: {reason}"
+        return f"there is no champion, {_version_title(version)} is challenger: {reason}"
     challenger = f"v{version.version} ({candidate.model}) is challenger"
-    return f"{_called(champion)} stays champion, {challenger}: {reason}"
+    return f"{_version_title(champion)} stays champion, {challenger}: {reason}"
 
 
-def _decision(candidate: Candidate, means: Means, champion: Version | None) -> tuple[str, str]:
+def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version | None) -> tuple[str, str]:
     """Return the alias of the candidate, and why: champion unless it is refused or worse."""
     refused = means.refused(candidate.directory)
     if refused:
         return CHALLENGER, refused
     if champion is None:
         return CHAMPION, "it is the first one"
-    if not champion.present:
+    if not champion.has_files:
         return CHAMPION, f"the files of v{champion.version} are gone"
     try:
-        with champion.files() as directory:
+        with champion.open_files() as directory:
             means.read(directory)
             compared = means.compare(directory)
     except UNREADABLE as exc:
-        return CHAMPION, f"v{champion.version} cannot be read any more ({_told(exc)})"
+        return CHAMPION, f"v{champion.version} cannot be read any more ({_one_line(exc)})"
     if compared is None:
         return CHAMPION, f"v{champion.version} was judged on other cases"
     difference = compared.difference
     reason = (
-        f"{'worse' if difference.worse else 'not worse'} than v{champion.version} on {compared.cases} "
+        f"{'worse' if difference.is_worse else 'not worse'} than v{champion.version} on {compared.cases} "
         f"({compared.measure} {difference.observed:+.4f}, {difference.confidence:.0%} interval "
         f"{difference.low:+.4f} to {difference.high:+.4f})"
     )
-    return CHALLENGER if difference.worse else CHAMPION, reason
+    return CHALLENGER if difference.is_worse else CHAMPION, reason
 
 
 #: The file next to a registered model with its out-of-fold predictions.
@@ -216,7 +233,7 @@ OOF = "oof.parquet"
 
 
 @dataclass(frozen=True)
-class Kept:
+class CandidateLog:
     """The log of a candidate, and of the models that it was chosen from."""
 
     family: str
@@ -226,21 +243,23 @@ class Kept:
     runs: Sequence[TrackedRun]  # the candidate's first, then the others, best first
     oof: pd.DataFrame  # the candidate's out-of-fold predictions
 
-    def means(
+    def make_test(
         self, read: Callable[[Path], object], compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
-    ) -> Means:
+    ) -> ChallengerTest:
         """Return the functions for a test; `compare` takes the predictions of candidate and champion."""
-        return Means(read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.track)
+        return ChallengerTest(
+            read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.log_candidate
+        )
 
-    def track(self, tags: dict[str, str]) -> Tracked:
+    def log_candidate(self, tags: dict[str, str]) -> Tracked:
         """Log the candidate with its files, and the other models that are not logged yet."""
         book = Logbook(self.family, self.data, self.vectors, tags["evidence"])
-        logged = book.known()
+        logged = book.logged_tags()
         for run in reversed(self.runs[1:]):
             if run.name not in logged:
-                with book.logged(run):
+                with book.log_run(run):
                     pass
-        with book.logged(self.runs[0]) as run_id, tempfile.TemporaryDirectory() as temporary:
+        with book.log_run(self.runs[0]) as run_id, tempfile.TemporaryDirectory() as temporary:
             book.store.log_artifacts(run_id, str(self.directory), "model")
             path = Path(temporary) / OOF
             self.oof.to_parquet(path, index=False)
@@ -251,7 +270,7 @@ class Kept:
 Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
 
 
-def by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
+def compare_by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
     """Return a comparison by balanced accuracy; it returns None unless the common cases have both labels.
 
     `keys` identify a case; both frames have ``verdict``, the candidate's ``status`` and ``group``; the
@@ -266,16 +285,16 @@ def by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Com
         if failed.all() or not failed.any():
             return None
         groups = rows["group"].to_numpy(np.str_)
-        difference = paired_difference(failed, mine, other, groups, **_draws(how, seed))
+        difference = paired_difference(failed, mine, other, groups, **_bootstrap_params(how, seed))
         return Compared(difference, cases, "balanced accuracy")
 
     return compare_tables
 
 
-def by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
+def compare_by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
     """Return a comparison by mean relative error; None without a common case.
 
-    As `by_verdicts`; both frames have ``predicted``, the candidate's ``measured`` and ``group``.
+    As `compare_by_verdicts`; both frames have ``predicted``, the candidate's ``measured`` and ``group``.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:
@@ -286,11 +305,11 @@ def by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compa
             (rows[column] / rows["measured"] - 1).abs().to_numpy(np.float64)
             for column in ("predicted", "predicted_champion")
         )
-        difference = paired_gain(mine, other, rows["group"].to_numpy(np.str_), **_draws(how, seed))
+        difference = paired_gain(mine, other, rows["group"].to_numpy(np.str_), **_bootstrap_params(how, seed))
         return Compared(difference, cases, "mean error smaller by")
 
     return compare_tables
 
 
-def _draws(how: Promote, seed: int) -> dict[str, Any]:
-    return {"resamples": how.resamples, "confidence": how.confidence, "seed": seed}
+def _bootstrap_params(how: Promote, seed: int) -> dict[str, Any]:
+    return {"resamples": how.n_bootstrap, "confidence": how.confidence, "seed": seed}

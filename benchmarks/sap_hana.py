@@ -1,7 +1,7 @@
 """Models trained on the shipped measurement, applied to series that others measured and labelled.
 
-Run it with ``python -m benchmarks.unseen --path ../shared/data/sap-hana`` after ``dvc repro``; it writes
-``docs/results/sap-hana-unseen.md``. The labels of the data set are used only to score verdicts.
+Run it with ``python -m benchmarks.sap_hana --path ../shared/data/sap-hana`` after ``dvc repro``; it writes
+``docs/results/sap-hana-held-out.md``. The labels of the data set are used only to score verdicts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from benchmarks.table import SEED, Table
 from data.comparisons import formats
 from data.comparisons.params import Comparisons
 from data.comparisons.sides import Sides
-from data.comparisons.stages import validate
+from data.comparisons.stages import validate_comparisons
 from data.comparisons.tables import ComparisonTables
 from data.params import load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.documents import written
 from training.comparisons.stored import ReadyModel
-from training.evaluation.metrics import scores
+from training.evaluation.metrics import score_verdicts
 from training.evaluation.thresholds import best_cut
 
 COLUMNS = {
@@ -38,28 +38,28 @@ COLUMNS = {
 }
 
 
-def labelled(path: Path) -> tuple[Sides, NDArray[np.int64]]:
+def read_labelled(path: Path) -> tuple[Sides, NDArray[np.int64]]:
     """Return the valid labelled comparisons of SAP HANA's public series, and 1 for each fail, else 0."""
     rules = load(Comparisons).section.ingest.label_rules
-    tables = formats.read("sap-hana", [path], label_rules=rules, keep_going=True).tables
+    tables = formats.read_tables("sap-hana", [path], label_rules=rules, keep_going=True).tables
     judged = tables.comparisons[["comparison_id"]].merge(
-        validate(tables).comparisons, "left", "comparison_id"
+        validate_comparisons(tables).comparisons, "left", "comparison_id"
     )
-    kept = (judged["valid"].fillna(value=False) & judged["status"].notna()).to_numpy(bool)
-    chosen = tables.comparisons[kept].reset_index(drop=True)
-    sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
-    return sides, (judged.loc[kept, "status"] == "fail").to_numpy(np.int64)
+    usable = (judged["valid"].fillna(value=False) & judged["status"].notna()).to_numpy(bool)
+    chosen = tables.comparisons[usable].reset_index(drop=True)
+    sides = Sides.from_tables(ComparisonTables(tables.results, chosen, tables.labels))
+    return sides, (judged.loc[usable, "status"] == "fail").to_numpy(np.int64)
 
 
-def row(name: str, model: ReadyModel, sides: Sides, y: NDArray[np.int64]) -> list[object]:
-    probability, verdicts, failed = model.judged(sides), model.verdicts(sides), y == 1
-    own = scores(failed, probability >= model.card.threshold, probability)
+def score_row(name: str, model: ReadyModel, sides: Sides, y: NDArray[np.int64]) -> list[object]:
+    probability, verdicts, failed = model.predict_uncleaned(sides), model.decide_verdicts(sides), y == 1
+    model_scores = score_verdicts(failed, probability >= model.card.threshold, probability)
     return [
         name,
-        own.balanced_accuracy,
-        own.false_negative_rate,
-        own.false_positive_rate,
-        own.average_precision,
+        model_scores.balanced_accuracy,
+        model_scores.false_negative_rate,
+        model_scores.false_positive_rate,
+        model_scores.average_precision,
         best_cut(y, probability).balanced_accuracy,
         (verdicts == "unsure").mean(),
         (verdicts[failed] == "pass").mean(),
@@ -70,12 +70,12 @@ def row(name: str, model: ReadyModel, sides: Sides, y: NDArray[np.int64]) -> lis
 def main() -> None:
     parser = ArgumentParser()
     parser.add_argument("--path", type=Path, default=Path("../shared/data/sap-hana"))
-    path, places = parser.parse_args().path, Places("comparisons")
-    sides, y = labelled(path)
-    champion = written(places.metrics, "evaluate")["champion"]
-    models = {one.name: ReadyModel.read(one) for one in sorted(places.models.iterdir())}
+    path, paths = parser.parse_args().path, FamilyPaths("comparisons")
+    sides, y = read_labelled(path)
+    champion = written(paths.metrics, "evaluate")["champion"]
+    models = {folder.name: ReadyModel.read(folder) for folder in sorted(paths.models.iterdir())}
     rows = [
-        row(f"{name} (champion)" if name == champion else name, model, sides, y)
+        score_row(f"{name} (champion)" if name == champion else name, model, sides, y)
         for name, model in models.items()
     ]
     Table(

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from training.evaluation.paired_bootstrap import OutOfFoldPredictions
 
 
-def lazily(address: str, *arguments: str) -> Callable[[], Any]:
+def deferred_call(address: str, *arguments: str) -> Callable[[], Any]:
     """Return a function that imports and calls the function at ``package.module:name``.
 
     Its arguments are the results of the functions at the addresses `arguments`.
     """
-    return partial(_called, address, *arguments)
+    return partial(_import_and_call, address, *arguments)
 
 
-def _called(address: str, *arguments: str) -> Any:
+def _import_and_call(address: str, *arguments: str) -> Any:
     module, _, name = address.partition(":")
-    return getattr(import_module(module), name)(*map(_called, arguments))
+    return getattr(import_module(module), name)(*map(_import_and_call, arguments))
 
 
 @dataclass(frozen=True)
-class UnseenSupply:
+class PredictionReaders:
     """How to read a family's out-of-fold predictions, to compare states of the project."""
 
     #: Files of the project that `read` opens in addition to metrics.json.
@@ -38,11 +38,11 @@ class UnseenSupply:
     #: the champion is chosen by, the champion first.
     read: Callable[[Path, Mapping[str, Any]], Sequence[OutOfFoldPredictions]]
     #: Takes the files of a registered version, the name of its run, and the project's directory.
-    kept: Callable[[Path, str, Path], OutOfFoldPredictions]
+    read_stored: Callable[[Path, str, Path], OutOfFoldPredictions]
 
 
 @dataclass(frozen=True)
-class TrainingSupply:
+class TrainingPlugin:
     """The training stages of a model family, and the functions that the registry needs."""
 
     evaluate: Stage
@@ -53,11 +53,11 @@ class TrainingSupply:
     promote: Stage | None = None
     #: Types of the family that a stored model may contain; see `training.registry.stored`.
     trusted: tuple[str, ...] = ()
-    #: Returns an `UnseenSupply`; None where states of the project cannot be compared.
-    unseen: Callable[[], UnseenSupply] | None = None
+    #: Returns an `PredictionReaders`; None where states of the project cannot be compared.
+    out_of_fold: Callable[[], PredictionReaders] | None = None
 
 
-def supply(family: str) -> TrainingSupply:
+def family_plugin(family: str) -> TrainingPlugin:
     """Return the training stages of `family`."""
-    supplied: TrainingSupply = import_module(f"training.{family}").SUPPLY
-    return supplied
+    plugin: TrainingPlugin = import_module(f"training.{family}").PLUGIN
+    return plugin

@@ -1,0 +1,132 @@
+"""The risk guarantees and costs behind a model's verdicts, in words and in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    from training.comparisons.stored import Card
+    from training.evaluation.thresholds import GuaranteedRate, RiskGuarantee
+
+
+class CostsAnswer(BaseModel):
+    """Costs of a missed regression, a false alarm and a person's review, in one unit."""
+
+    false_negative: float = Field(gt=0)
+    false_positive: float = Field(gt=0)
+    review: float = Field(gt=0)
+
+
+class DecidedAnswer(BaseModel):
+    """The guarantee or the costs that the verdicts follow."""
+
+    max_false_negative_rate: float | None = Field(description="Largest share of regressions that pass.")
+    max_false_positive_rate: float | None = Field(description="Largest share of other comparisons that fail.")
+    max_review_rate: float | None = Field(description="Largest share of comparisons that are unsure.")
+    costs: CostsAnswer | None
+    confidence: float | None = Field(description="Confidence level of the shares; null without a guarantee.")
+    summary: str = Field(description="A summary in one line.")
+
+
+class PromisedAnswer(BaseModel):
+    """One share of wrong verdicts that may be requested."""
+
+    share: float
+    possible: bool = Field(description="Whether the training labels suffice to guarantee the share.")
+    measured: float | None = Field(description="Mean share of wrong verdicts on held-out groups.")
+    empirical_coverage: float | None = Field(
+        description="Share of bootstrap repetitions that did not exceed the share."
+    )
+
+
+class PromiseAnswer(BaseModel):
+    """The risk guarantees that a model offers."""
+
+    confidence: float
+    fails: int = Field(description="Number of regressions that the guarantee is based on.")
+    groups: int = Field(description="Number of operations that the regressions belong to.")
+    max_false_negative_rate: list[PromisedAnswer]
+    max_false_positive_rate: list[PromisedAnswer]
+    guarantee: str = Field(description="The random event that the confidence refers to.")
+
+
+def decided_answer(card: Card) -> dict[str, Any]:
+    """Return the decision policy of `card` with the fields of `DecidedAnswer`."""
+    confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
+    return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
+
+
+def promise_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
+    """Return a risk guarantee with the fields of `PromiseAnswer`."""
+    numbers = {name: getattr(risk_guarantee, name) for name in ("confidence", "fails", "groups", "guarantee")}
+    levels = {
+        limit: [
+            {
+                "share": level.share,
+                "possible": level.cut is not None,
+                "measured": level.measured,
+                "empirical_coverage": level.empirical_coverage,
+            }
+            for level in getattr(risk_guarantee, rate)
+        ]
+        for limit, rate in (
+            ("max_false_negative_rate", "false_negatives"),
+            ("max_false_positive_rate", "false_positives"),
+        )
+    }
+    return numbers | levels
+
+
+def decision_summary(card: Card) -> str:
+    """Describe in one line the guarantee or the costs that the verdicts of `card` follow."""
+    policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
+    if costs is not None:
+        return (
+            f"cheapest where a miss costs {costs.false_negative:g}, a false alarm {costs.false_positive:g} "
+            f"and a look {costs.review:g}"
+        )
+    parts = []
+    if risk_guarantee is not None and policy.max_false_negative_rate is not None:
+        parts.append(
+            _promise_line(
+                risk_guarantee,
+                risk_guarantee.false_negatives,
+                policy.max_false_negative_rate,
+                "regressions",
+                "pass",
+            )
+        )
+    if risk_guarantee is not None and policy.max_false_positive_rate is not None:
+        parts.append(
+            _promise_line(
+                risk_guarantee,
+                risk_guarantee.false_positives,
+                policy.max_false_positive_rate,
+                "others",
+                "fail",
+            )
+        )
+    if policy.max_review_rate is not None:
+        parts.append(f"at most {100 * policy.max_review_rate:g} % of the comparisons are unsure")
+    return "; ".join(parts) or "nothing is promised"
+
+
+def _promise_line(
+    risk_guarantee: RiskGuarantee, levels: Sequence[GuaranteedRate], share: float, which: str, verdict: str
+) -> str:
+    cut = next(level.cut for level in levels if abs(level.share - share) < 1e-9)  # noqa: PLR2004
+    if cut is not None:
+        confidence = f"{100 * risk_guarantee.confidence:g} % confidence"
+        return f"at most {100 * share:g} % of the {which} {verdict} ({confidence})"
+    labels = (
+        f"{risk_guarantee.fails} of {risk_guarantee.groups} operations" if verdict == "pass" else "the passes"
+    )
+    return (
+        f"{100 * share:g} % cannot be promised with {labels}, "
+        f"it takes at least {risk_guarantee.needed_fails(share)} of as many operations: no verdict is "
+        f"{verdict}"
+    )
