@@ -45,4 +45,4 @@ def pairs(groups=2, cases=6, versions=6, runs=3, size=0.4, invalid=0.0, seed=1):
 
 
 def of_groups(tables, *groups):
-    return tables.of_runs(tables.runs["group"].isin(groups).to_numpy())
+    return tables.select_runs(tables.runs["group"].isin(groups).to_numpy())

@@ -118,14 +118,14 @@ def _outlying_ends(ordered: Floats) -> NDArray[np.bool_]:
 def _without_runs(sides: Sides) -> tuple[Sides, Outliers]:
     """Leave out of history, and of baselines of several runs, the runs far outside all others of both."""
     names = ("history", "baseline")
-    runs = {name: getattr(sides, name).levels for name in names}
+    runs = {name: getattr(sides, name).version_medians for name in names}
     alone = runs["baseline"].lengths < FEWEST
     rows = np.flatnonzero((sides.history.lengths > 0) | ~alone)
     left_out: dict[str, list[tuple[int, Ints]]] = {name: [] for name in names}
     parts = []
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
-        levels = [last_values(runs[name].of(block), HISTORY_VERSIONS) for name in names]
+        levels = [last_values(runs[name].select_rows(block), HISTORY_VERSIONS) for name in names]
         before, edge = np.hstack(levels), levels[0].shape[1]
         far = far_runs(before)
         # the level of a short baseline may be new: neither it nor earlier runs on it are outliers
@@ -221,7 +221,7 @@ def select_configurations(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides
     return replace(
         sides,
         **{name: getattr(sides, name)[rows] for name in _COLUMNS},
-        **{name: getattr(sides, name).of(rows) for name in _LISTS},
+        **{name: getattr(sides, name).select_rows(rows) for name in _LISTS},
     )
 
 

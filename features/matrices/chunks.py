@@ -75,7 +75,7 @@ def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[Metr
     ]
     noise = partial(_noise_sums, chunks, starts)
     sums = zip(*side_by_side(noise, chunks.files, compute, "noise of metrics"), strict=True)
-    return [reduce(add, part).learned(start) for part, start in zip(sums, starts, strict=True)]
+    return [reduce(add, part).estimate_noise(start) for part, start in zip(sums, starts, strict=True)]
 
 
 def contrasted_rows(chunks: CleanChunks, statistics: Sequence[MetricStatistics], file: Path) -> Rows:

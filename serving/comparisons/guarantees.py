@@ -71,12 +71,9 @@ def promise_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
                 "measured": level.measured,
                 "empirical_coverage": level.empirical_coverage,
             }
-            for level in getattr(risk_guarantee, rate)
+            for level in getattr(risk_guarantee, limit)
         ]
-        for limit, rate in (
-            ("max_false_negative_rate", "false_negatives"),
-            ("max_false_positive_rate", "false_positives"),
-        )
+        for limit in ("max_false_negative_rate", "max_false_positive_rate")
     }
     return numbers | levels
 
@@ -94,7 +91,7 @@ def decision_summary(card: Card) -> str:
         parts.append(
             _promise_line(
                 risk_guarantee,
-                risk_guarantee.false_negatives,
+                risk_guarantee.max_false_negative_rate,
                 policy.max_false_negative_rate,
                 "regressions",
                 "pass",
@@ -104,7 +101,7 @@ def decision_summary(card: Card) -> str:
         parts.append(
             _promise_line(
                 risk_guarantee,
-                risk_guarantee.false_positives,
+                risk_guarantee.max_false_positive_rate,
                 policy.max_false_positive_rate,
                 "others",
                 "fail",

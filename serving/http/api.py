@@ -85,7 +85,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     for model in models.values():
         if model.eager:
             with suppress(InputError):
-                await to_thread.run_sync(model.get)
+                await to_thread.run_sync(model.ensure_loaded)
     # exclude the objects loaded so far from garbage collection, which would delay requests by 0.1 s
     gc.collect()
     gc.freeze()

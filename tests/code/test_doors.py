@@ -33,7 +33,7 @@ def test_a_door_refuses_other_media_types_and_larger_bodies_than_it_takes(client
 @every_door
 def test_a_door_names_the_command_which_makes_the_champion_that_it_lacks(client, door):
     answer = client("POST", door.path, content=b"{}", headers=JSON)
-    lacks = door.model is not None and not door.without
+    lacks = door.model is not None and not door.champion_optional
     assert (answer.status_code, "dvc repro" in answer.json()["detail"]) == (
         (503, True) if lacks else (422, False)
     )

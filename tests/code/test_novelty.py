@@ -25,7 +25,7 @@ def familiar():
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_of_rows_like_those_in_training_at_most_about_the_stated_share_is_strange(familiar, seed):
-    assert familiar.strange(draws(20_000, seed)).mean() < 0.015
+    assert familiar.is_out_of_distribution(draws(20_000, seed)).mean() < 0.015
 
 
 def test_the_share_that_the_card_tells_is_of_groups_that_were_held_out():
@@ -46,12 +46,12 @@ def test_the_share_that_the_card_tells_is_of_groups_that_were_held_out():
 )
 def test_what_is_strange_is_named(familiar, row, feature):
     values = np.array(row)
-    assert familiar.strange(values[None]).tolist() == [True]
-    assert familiar.strangest(values) in feature
+    assert familiar.is_out_of_distribution(values[None]).tolist() == [True]
+    assert familiar.most_unusual_feature(values) in feature
 
 
 def test_a_feature_that_no_training_row_had_says_nothing(familiar):
-    assert not familiar.strange(np.array([[0.0, 0.0, 1.0, 5.0, 1e6]]))[0]
+    assert not familiar.is_out_of_distribution(np.array([[0.0, 0.0, 1.0, 5.0, 1e6]]))[0]
 
 
 def with_gaps(rows=1000, seed=0):

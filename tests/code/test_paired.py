@@ -32,7 +32,7 @@ def verdicts(letters, **columns):
 
 
 def found(one):
-    return {score.score: (score.before, score.after, score.found) for score in one.scores}
+    return {score.score: (score.before, score.after, score.direction) for score in one.scores}
 
 
 def test_scores_of_both_stand_beside_each_other_with_an_interval_of_whole_groups():

@@ -36,7 +36,7 @@ def cases(generator, groups, each, alike):
 
 def missed(known, cut):
     """Return the share of the precious cases that lies below."""
-    return (known.told[known.precious] < cut).mean()
+    return (known.probability[known.is_protected] < cut).mean()
 
 
 @pytest.mark.parametrize(("groups", "each", "alike"), [(1500, 1, 0.0), (150, 8, 0.8)])
@@ -70,7 +70,7 @@ def test_few_fails_promise_a_small_share_by_a_cut_below_all_that_were_seen():
 
 def test_probabilities_that_are_far_too_small_promise_nothing_by_themselves():
     known = cases(np.random.default_rng(0), 400, 4, 0.2)
-    wrong = replace(known, told=np.where(known.probability < 0.3, known.probability**4, known.probability))
+    wrong = replace(known, probability=np.where(known.probability < 0.3, known.probability**4, known.probability))
     assert guarantee_rates(wrong, [0.05], 0.9, 0) == [GuaranteedRate(0.05, None)]
     assert guarantee_rates(known, [0.05], 0.9, 0)[0].cut is not None
 

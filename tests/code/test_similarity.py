@@ -113,8 +113,8 @@ def test_an_em_iteration_is_the_seeds(monkeypatch):
 def test_the_gradient_is_that_of_the_likelihood():
     pairs = pairs_of(*drawn(50, WEIGHTS))
     error = check_grad(
-        lambda w: pairs.likelihood(w, pairs.rows @ w),
-        lambda w: pairs.gradient(w, pairs.rows @ w, pairs.hidden(pairs.rows @ w)),
+        lambda w: pairs.log_likelihood(w, pairs.rows @ w),
+        lambda w: pairs.gradient(w, pairs.rows @ w, pairs.hidden_probability(pairs.rows @ w)),
         np.linspace(-1, 1, pairs.rows.shape[1]),
     )
     assert error < 1e-4

@@ -68,7 +68,7 @@ def test_a_wrong_suite_is_refused_in_one_line(tmp_path, family, suite, change, m
     path = tmp_path / "suite.yaml"
     path.write_text(yaml.safe_dump(suite | change))
     with pytest.raises(InputError) as error:
-        family.load(path)
+        family.load_suite(path)
     assert str(error.value).replace(f"{path}: ", f"{path} ").startswith(f"{path} {message}")
     assert "\n" not in str(error.value)
 

@@ -89,7 +89,7 @@ def find_violations(
     for rule, probabilities in zip(rules, np.split(probability, stops[:-1]), strict=True):
         wrong = np.flatnonzero(~rule.holds(probabilities, threshold))
         if len(wrong):
-            yield Violation(rule.name, rule.cases[wrong[0]].told, float(probabilities[wrong[0]]))
+            yield Violation(rule.name, rule.cases[wrong[0]].description, float(probabilities[wrong[0]]))
 
 
 def build_checks(seed: int) -> tuple[BehaviouralCheck, ...]:

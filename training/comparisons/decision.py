@@ -182,7 +182,7 @@ def count_outcomes(
     """
     guarantee, threshold = learned.guarantee, learned.threshold
     cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]
-    for level in guarantee.false_negatives:
+    for level in guarantee.max_false_negative_rate:
         policy = DecisionPolicy(max_false_negative_rate=level.share)
         cells.append(
             (
@@ -193,7 +193,7 @@ def count_outcomes(
                 True,
             )
         )
-    for level in guarantee.false_positives:
+    for level in guarantee.max_false_positive_rate:
         policy = DecisionPolicy(max_false_positive_rate=level.share)
         cells.append(
             (

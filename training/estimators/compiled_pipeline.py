@@ -346,7 +346,7 @@ def compile_pipeline(pipeline: Any) -> CompiledPipeline | None:
         shares = [weight[:, 1] / weight.sum(axis=1) for weight in weights]
         return Trees(**preparation, **join_trees([*map(Tree.from_sklearn, trees, shares)]))
     if kind == "OneSidedNeighbours":
-        return Neighbours(**preparation, **vars(classifier.votes))
+        return Neighbours(**preparation, **vars(classifier.near_votes))
     return None
 
 

@@ -103,7 +103,7 @@ class Pairs:
         return np.tile(expit(u + v), 2)
 
     def gradient(self, weights: Floats, scores: Floats, hidden: Floats) -> Floats:
-        """Return the gradient of the expected likelihood (of the likelihood for current `hidden_probability`)."""
+        """Return the gradient of the expected likelihood (or likelihood, with current `hidden`)."""
         rest = self.cost * (hidden - expit(scores))
         return np.asarray(rest @ self.rows - self.ridge * weights)
 

@@ -60,11 +60,11 @@ class RiskGuarantee:
     #: fails, groups: number of fails that the guarantees are based on, and of their groups.
     fails: int
     groups: int
-    false_negatives: tuple[
+    max_false_negative_rate: tuple[
         GuaranteedRate, ...
     ]  # ``pass`` below the threshold: at most that share of the fails is missed
     #: ``fail`` from the threshold on: at most that share of the passes raises an alarm.
-    false_positives: tuple[GuaranteedRate, ...]
+    max_false_positive_rate: tuple[GuaranteedRate, ...]
     #: The meaning of the confidence, in words.
     guarantee: str = "learn-then-test with rehearsals on whole groups"
 

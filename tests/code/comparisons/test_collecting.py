@@ -205,27 +205,27 @@ def test_an_interval_of_no_change_covers_none_as_often_as_it_says():
 )
 def test_a_sample_is_what_its_metric_says(suite, workshop, metric, command, low, high):
     measuring = operation(suite, metric=metric, command=command)
-    assert low <= workshop.sample(measuring.unchanged, 20, 1) <= high
+    assert low <= workshop.measure_sample(measuring.unchanged_build, 20, 1) <= high
 
 
 def test_injected_work_is_done_and_a_rate_counts_the_nominal_work(suite, workshop, tmp_path):
     command = f"sh -c 'echo {{work}} >> {tmp_path}/done; echo 0.5 100'"
-    extra = replace(operation(suite, command=command, metric="rate").unchanged, extra=0.25)
-    assert workshop.sample(extra, 100, 1) == 200
+    extra = replace(operation(suite, command=command, metric="rate").unchanged_build, extra=0.25)
+    assert workshop.measure_sample(extra, 100, 1) == 200
     assert (tmp_path / "done").read_text() == "125\n"
 
 
 def test_settings_fill_the_command_in_and_capitals_are_its_environment(suite, workshop):
     told = operation(suite, command="sh -c 'echo $NUMBER {size}'", settings={"NUMBER": 0.25, "size": 7})
-    assert workshop.sample(told.unchanged, 1, 1) == 0.25
-    assert workshop.sample(replace(told.unchanged, settings={"NUMBER": 1.5, "size": 7}), 1, 1) == 1.5
+    assert workshop.measure_sample(told.unchanged_build, 1, 1) == 0.25
+    assert workshop.measure_sample(replace(told.unchanged_build, settings={"NUMBER": 1.5, "size": 7}), 1, 1) == 1.5
 
 
 def test_what_a_command_needs_is_built_once_for_each_build(suite, workshop, tmp_path):
     build = f"sh -c 'echo {{flags}} >> {tmp_path}/built; echo {{flags}} > {{out}}'"
     made = operation(suite, build=build, command="cat {out}", settings={"flags": 0.5})
-    assert [workshop.sample(made.unchanged, work, 1) for work in (1, 2)] == [0.5, 0.5]
-    assert workshop.sample(replace(made.unchanged, settings={"flags": 0.75}), 1, 1) == 0.75
+    assert [workshop.measure_sample(made.unchanged_build, work, 1) for work in (1, 2)] == [0.5, 0.5]
+    assert workshop.measure_sample(replace(made.unchanged_build, settings={"flags": 0.75}), 1, 1) == 0.75
     assert (tmp_path / "built").read_text() == "0.5\n0.75\n"
 
 
@@ -239,14 +239,14 @@ def test_what_a_command_needs_is_built_once_for_each_build(suite, workshop, tmp_
     ],
 )
 def test_what_cannot_be_measured_is_told_by_its_operation(suite, workshop, command, told):
-    trial = workshop.trial(operation(suite, command=command))
+    trial = workshop.choose_work_per_sample(operation(suite, command=command))
     assert trial.problem == f'operation "sort": {told}'
     assert trial.samples == 0
 
 
 def test_a_trial_finds_the_work_for_the_seconds_that_a_sample_should_take(suite, workshop, tmp_path):
     told = operation(suite, command="awk 'BEGIN {{ print {work} / 4000 }}'")
-    trial = workshop.trial(told)
+    trial = workshop.choose_work_per_sample(told)
     assert trial.work == pytest.approx(40, abs=1)
     assert (trial.noise, trial.samples, trial.problem) == (0.0, 5, "")
 
@@ -350,7 +350,7 @@ def test_a_journal_is_read_and_written_as_it_always_was(tmp_path, kind, note, li
     path = tmp_path / "journal.jsonl"
     path.write_text("".join(f"{line}\n" for line in ['{"suite": {"name": "s"}}', *lines]))
     journal = Journal.open_or_create(path, {"name": "s"}, kind, note)
-    assert [entry.key for entry in journal.entries] == keys
+    assert [entry.journal_key for entry in journal.entries] == keys
     written = Journal.open_or_create(tmp_path / "again.jsonl", {"name": "s"}, kind, note)
     for told in journal.notes:
         written.add_note(told)

@@ -34,7 +34,7 @@ def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's nam
         for row in (*rows("x", baseline, threads=threads), *rows("x", target, 1, threads=threads))
     ]
     if floor is not None:
-        card = replace(served.model.card, floor=floor)
+        card = replace(served.model.card, min_effect_size=floor)
         served = Served(replace(served.model, card=card), served.ref)
     return judge_tables(ComparisonTables.from_rows(given, [asked("x")], []), served)
 
@@ -159,9 +159,9 @@ def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tm
     own = {**os.environ, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
     monkeypatch.setattr("os.environ", own)
     ServerSettings({"model": str(tmp_path)}).export_to_environment()
-    assert application().state.models["model"].get().card.floor == 0.005
+    assert application().state.models["model"].ensure_loaded().card.min_effect_size == 0.005
     ServerSettings({"model": str(tmp_path), "floor": 0.2}).export_to_environment()
-    assert application().state.models["model"].get().card.floor == 0.2
+    assert application().state.models["model"].ensure_loaded().card.min_effect_size == 0.2
 
 
 def _logistic():

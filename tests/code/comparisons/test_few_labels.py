@@ -43,7 +43,7 @@ def pool_of(examples, labelled=(), start=None):
 
 
 def balanced(model, unseen):
-    judged = model.probability(unseen.x) >= model.threshold
+    judged = model.predict_probability(unseen.x) >= model.threshold
     return (judged[unseen.y == 1].mean() + 1 - judged[unseen.y == 0].mean()) / 2
 
 

@@ -149,7 +149,7 @@ def test_a_token_says_who_labels_and_whether(guarded):
 def test_name_and_password_of_a_browser_label_only_with_what_the_own_page_knows(guarded):
     labels, made, known = guarded
     csrf = labels.app.state.csrf
-    own = {name: csrf.token({"perfjudge.holder": token}) for name, token in known.items()}
+    own = {name: csrf.page_token({"perfjudge.holder": token}) for name, token in known.items()}
     page = {**basic(made["anna"]), "origin": "http://localhost:8000", "sec-fetch-site": "same-origin"}
     assert labels.put(headers={**page, "x-csrf-token": own["anna"]}).status_code == 200
     assert labels.put(headers={**basic(made["anna"]), "x-csrf-token": own["anna"]}).status_code == 200
@@ -175,11 +175,11 @@ def test_name_and_password_of_a_browser_label_only_with_what_the_own_page_knows(
 
 def test_where_nobody_needs_a_token_a_page_needs_what_the_workers_share(tmp_path, labels):
     page = {"origin": "http://localhost:8000", "sec-fetch-site": "same-origin"}
-    own = labels.app.state.csrf.token({})
+    own = labels.app.state.csrf.page_token({})
     assert labels.put(headers={**page, "x-csrf-token": own}, labelled_by="anna").status_code == 200
     assert refused(labels.put(headers=page, labelled_by="anna"), 403, "x-csrf-token")
     assert refused(labels.put(headers={"sec-fetch-site": "same-origin"}, labelled_by="anna"), 403)
-    other = Labels(tmp_path).app.state.csrf.token({})
+    other = Labels(tmp_path).app.state.csrf.page_token({})
     assert refused(labels.put(headers={**page, "x-csrf-token": other}, labelled_by="anna"), 403)
 
 

@@ -152,7 +152,7 @@ class Server:
 
     def read(self):
         """Wait until the source is read."""
-        assert self.app.state.pool.identifier("a/1")
+        assert self.app.state.pool.find_identifier("a/1")
         return self
 
 
@@ -176,7 +176,7 @@ def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_
     monkeypatch.setattr(OfferedComparisons, "read", broken)
     server = Server(tmp_path)
     with pytest.raises(InputError, match=r"x\.xml is broken|x\.xml: is broken"):
-        server.app.state.pool.identifier("a/1")
+        server.app.state.pool.find_identifier("a/1")
     assert "is broken" in server.get("/comparisons").text
 
 
@@ -187,7 +187,7 @@ def test_a_server_that_offers_nothing_says_how_it_would():
     page = server.get("/comparisons")
     assert page.status_code == 404
     assert "perfjudge serve --comparisons SOURCE" in page.text
-    assert not app.state.pool.identifier("a/1")
+    assert not app.state.pool.find_identifier("a/1")
 
 
 def test_with_tokens_a_page_is_of_who_has_the_token_and_says_who_may_not_label(tmp_path):
@@ -257,8 +257,8 @@ def test_pages_are_the_same_whatever_versions_verdicts_and_labels_there_are(tmp_
         (tmp_path / name).mkdir()
         server = Server(tmp_path / name, tables, Loaded(served_by(GaussianNB(), fails))).read()
         store = server.app.state.labels
-        store.add(NewLabel("a/2", status, "ben", "k"))
-        offered = server.app.state.pool.offered()
+        store.add_label(NewLabel("a/2", status, "ben", "k"))
+        offered = server.app.state.pool.offered_comparisons()
         paths = ["/comparisons", "/comparisons/next"]
         for report in offered.reports.values():
             keys = [offered.keys[row] for row in report.rows]
@@ -289,7 +289,7 @@ def test_names_lose_the_versions_and_the_file_name_that_stand_in_them():
 
 def test_a_comparison_goes_by_its_name_and_by_the_key_of_its_page(tmp_path):
     pool = Server(tmp_path).read().app.state.pool
-    assert [pool.identifier(name) for name in ("a/1", key_of("a/1"), key_of("b/1"))] == ["a/1", "a/1", None]
+    assert [pool.find_identifier(name) for name in ("a/1", key_of("a/1"), key_of("b/1"))] == ["a/1", "a/1", None]
 
 
 def test_who_labels_at_the_same_time_gets_others_first_and_all_in_the_end():

@@ -80,7 +80,7 @@ def test_a_verdict_says_whether_later_versions_were_known_for_nothing_or_wanted_
     none, stayed, returned = judge_tables(tables_of({"comparisons": content}), served).verdicts
     online = "versions after the target are known; this model does not look at them"
     lacking = "judged in hindsight, but no version after the target is known"
-    if served.model.computed == "extended":
+    if served.model.computed_set == "extended":
         assert [none.remarks, stayed.remarks, returned.remarks] == [(), (online,), (online,)]
         assert none.probability == stayed.probability == returned.probability
     else:

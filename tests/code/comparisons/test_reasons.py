@@ -36,7 +36,7 @@ def features():
 
 
 def log_odds(model, features):
-    probability = model.probability(features)
+    probability = model.predict_probability(features)
     return np.log(probability / (1 - probability))
 
 

@@ -167,7 +167,7 @@ def request_of(tables):
     known = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)[["unit", "better"]]
 
     def side(samples, five, at):
-        versions = [values.tolist() for _, values in samples.versions(at)]
+        versions = [values.tolist() for _, values in samples.iterate_versions(at)]
         return versions or dict(zip(FIVE_NUMBERS, five[at].tolist(), strict=True))
 
     comparisons = []

@@ -133,7 +133,7 @@ def test_sentences_say_shift_yardstick_and_how_the_samples_lie(served):
 
 def test_without_other_builds_the_yardstick_is_that_of_the_training_data_and_says_so(served):
     (one,) = told(served, comparison([100, 101, 102], [110, 111, 112]))
-    usual, most = served.model.precedents.prior
+    usual, most = served.model.examples.prior
     assert one.words[1] == (
         "nothing is known of other builds of this operation; medians of the training data got worse by "
         f"{100 * usual:.2g} % without a regression, 19 of 20 by less than {100 * most:.1f} %"
@@ -242,14 +242,14 @@ def test_a_labelled_comparison_asked_again_is_its_own_nearest_with_who_labelled_
 
 
 def test_the_nearest_is_that_of_a_search_through_all_of_them(served):
-    known = served.model.precedents
+    known = served.model.examples
     asked = feature_vectors(posted(*drawn(20, seed=9)).sides)
-    index, distance = known.nearest(asked)
+    index, distance = known.find_nearest(asked)
     order = np.argsort(-known.weights)
     carrying = order[: np.argmax(known.weights[order].cumsum() >= 0.95) + 1]
     assert len(carrying) < len(order)
     for row, at, far in zip(asked, index, distance, strict=True):
-        apart = known.familiar.squashed(row[None]) - known.familiar.squashed(known.rows.astype(float))
+        apart = known.distribution.squashed(row[None]) - known.distribution.squashed(known.rows.astype(float))
         all_of_them = np.sqrt((apart[:, carrying] ** 2) @ known.weights[carrying])
         for label, chosen, own in zip(("pass", "fail"), at, far, strict=True):
             assert known.statuses[chosen] == label

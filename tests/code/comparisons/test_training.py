@@ -60,7 +60,7 @@ def test_resampling_brings_the_classes_to_the_rate(sampler, rate, passed, failed
 )
 def test_a_sampler_that_has_nothing_to_do_or_too_few_fails_is_infeasible(counts, sampler, rate):
     with pytest.raises(InfeasibleError):
-        counts.resampled(sampler, rate)
+        counts.after_resampling(sampler, rate)
 
 
 def test_the_cost_ratio_stands_on_top_of_balanced_classes():
@@ -126,7 +126,7 @@ def test_fails_from_too_few_operations_are_refused_in_words(examples):
 
 
 def test_a_sample_keeps_all_fails(examples):
-    sample = examples.sample(30, 5)
+    sample = examples.drop_passes(30, 5)
     assert (sample.y.sum(), len(sample.y)) == (20, 30)
 
 
@@ -135,13 +135,13 @@ def test_a_model_learns_from_rows_that_it_is_asked_with_and_without_versions_and
 ):
     low = np.arange(len(examples.y)) % 3 == 0
     known = replace(examples, below=low, bare=replace(examples, x=-examples.x, below=~low))
-    lessons = known.lessons
+    lessons = known.training_rows
     np.testing.assert_array_equal(lessons.x, np.concatenate([-examples.x[low], examples.x[~low]]))
     assert lessons.y.tolist() == [*examples.y[low], *examples.y[~low]]
-    assert len(known.seen.y) == 2 * len(examples.y)
-    sample = known.sample(15, 5)
-    assert (sample.asked.sum(), (~sample.asked).sum()) == (15, low.sum())
-    assert sample.y[sample.asked].sum() == examples.y[~low].sum()
+    assert len(known.all_rows.y) == 2 * len(examples.y)
+    sample = known.drop_passes(15, 5)
+    assert (sample.needs_model.sum(), (~sample.needs_model).sum()) == (15, low.sum())
+    assert sample.y[sample.needs_model].sum() == examples.y[~low].sum()
     np.testing.assert_array_equal(sample.bare.x, -sample.x)
 
 
@@ -273,8 +273,8 @@ def test_a_feature_table_without_a_feature_is_refused(tmp_path):
 
 def test_where_what_is_asked_has_but_one_label_a_model_learns_from_all_rows(examples):
     only_passes = replace(examples, below=examples.y == 1, bare=examples)
-    np.testing.assert_array_equal(only_passes.lessons.x, examples.x)
-    assert only_passes.lessons.y.tolist() == examples.y.tolist()
+    np.testing.assert_array_equal(only_passes.training_rows.x, examples.x)
+    assert only_passes.training_rows.y.tolist() == examples.y.tolist()
 
 
 def test_trials_under_another_floor_are_not_taken_for_those_of_this_one(examples, tmp_path):

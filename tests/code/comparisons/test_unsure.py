@@ -35,7 +35,7 @@ PROMISE = RiskGuarantee(
 
 @pytest.fixture
 def promising(served):  # noqa: F811
-    return with_card(served, promise=PROMISE)
+    return with_card(served, risk_guarantee=PROMISE)
 
 
 def with_card(served, **fields):  # noqa: F811

@@ -18,7 +18,7 @@ def moved_back(fitted, tables, metrics):
     """The tables with the targets moved so that the medians of these metrics are the baselines'."""
     runs = tables.runs.copy()
     for metric in metrics:
-        unit = fitted.known.units[fitted.metrics.index(metric)]
+        unit = fitted.scales.units[fitted.metrics.index(metric)]
         scaled = np.arcsinh(runs[metric] / unit)
         middles = scaled.groupby([runs["pair_id"], runs["side"]]).median().unstack("side")
         by = (middles["target"] - middles["baseline"]).reindex(runs["pair_id"]).to_numpy()

@@ -35,7 +35,7 @@ def fitted(tables):
 
 def versions(tables, numbers):
     chosen = tables.runs["pair_id"].str.extract(r" v(\d+)$", expand=False).astype(int).isin(numbers)
-    return tables.of_runs(chosen.to_numpy())
+    return tables.select_runs(chosen.to_numpy())
 
 
 @pytest.mark.parametrize("model", CATALOGUE)
@@ -82,17 +82,17 @@ def test_engines_of_one_shape_answer_about_shared_cases_as_about_the_tables(sche
 
 
 def test_the_answer_repeats_itself_and_does_not_depend_on_what_else_is_asked(tables, fitted):
-    judged = fitted.judged(tables)
+    judged = fitted.judge_pairs(tables)
     again = Engine(FULL, "extra-trees", 3, SEED).fit(tables).judge_pairs(tables)
     assert judged.equals(again)
-    alone = fitted.judged(tables.of_runs((tables.runs["pair_id"] == judged["pair_id"][4]).to_numpy()))
+    alone = fitted.judge_pairs(tables.select_runs((tables.runs["pair_id"] == judged["pair_id"][4]).to_numpy()))
     assert alone["probability"][0] == judged["probability"][4]
 
 
 def test_drivers_are_the_metrics_that_moved_with_their_own_values(tables, fitted):
-    judged = fitted.judged(tables)
+    judged = fitted.judge_pairs(tables)
     worst = judged["pair_id"][judged["probability"].argmax()]
-    (drivers,) = (one.drivers for one in fitted.told(tables, 3) if one.pair_id == worst)
+    (drivers,) = (one.attributions for one in fitted.explain_pairs(tables, 3) if one.pair_id == worst)
     assert {driver.metric for driver in drivers} == set(MOVED)
     assert all(driver.contribution > 0 for driver in drivers)
     runs = tables.runs[(tables.runs["pair_id"] == worst)]
@@ -144,13 +144,13 @@ def test_pruned_training_is_not_misled_by_invalid_runs():
 
 def test_the_naive_engine_looks_at_summary_metrics_and_has_no_groups(tables):
     fitted = Engine(NAIVE, "decision-tree", 5, SEED).fit(tables)
-    assert fitted.metrics == tuple(tables.summary)
+    assert fitted.metrics == tuple(tables.summary_metrics)
     assert fitted.threshold == 0.5
     assert set(fitted.judge_pairs(tables)["group_used"]) == {"all"}
 
 
 def test_what_cannot_be_learned_is_refused_in_one_line(tables):
-    normal = tables.of_runs((~tables.runs["abnormal"].astype(bool)).to_numpy())
+    normal = tables.select_runs((~tables.runs["abnormal"].astype(bool)).to_numpy())
     with pytest.raises(InputError, match="all training rows are normal; expected normal and abnormal ones"):
         Engine(FULL, "knn", 1, SEED).fit(normal)
     with pytest.raises(InputError, match='model="trees"'):

@@ -46,7 +46,7 @@ def changed(tables, run, **values):
 
 
 def without(tables, *runs):
-    return tables.of_runs(~tables.runs["run_id"].isin(runs).to_numpy(bool))
+    return tables.select_runs(~tables.runs["run_id"].isin(runs).to_numpy(bool))
 
 
 def test_an_abnormal_pair_fails_and_names_the_metrics_that_moved(trained, unseen):
@@ -85,7 +85,7 @@ def test_a_run_that_only_the_tree_knows_to_be_invalid_is_named_with_the_path(tra
     there = unseen.runs["run_id"] == "g1 c0 v1 baseline 2"
     wild = {
         name: unseen.runs[name].mask(there, unseen.runs[name] * np.exp(draw.normal(0, 2)))
-        for name in unseen.raw
+        for name in unseen.raw_metrics
     }
     verdict = judge_tables(trained, with_runs(unseen, **wild)).verdicts[3]
     (run,) = verdict.invalid_runs
@@ -100,13 +100,13 @@ def test_a_pair_that_cannot_be_judged_is_invalid_and_says_why_and_the_others_are
     assert (first.verdict, first.probability, first.attributions) == ("invalid", None, ())
     assert first.reason == "has 1 valid of 1 baseline run; expected at least 2"
     assert "invalid" not in {one.verdict for one in others}
-    alone = short.of_runs((short.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
+    alone = short.select_runs((short.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
     assert judge_tables(trained, alone).verdicts == (first,)
 
 
 def test_runs_without_elapsed_time_and_transactions_are_judged_alike(trained, unseen):
     usual = judge_tables(trained, unseen)
-    bare = MatrixTables.from_rows(unseen.runs[[*unseen.runs.columns[:9], *unseen.raw]], None, unseen.metrics)
+    bare = MatrixTables.from_rows(unseen.runs[[*unseen.runs.columns[:9], *unseen.raw_metrics]], None, unseen.metrics)
     slow = [{"metric": "summary_elapsed", "unit": "ms"}, {"metric": "m0", "unit": "1/s"}]
     other = MatrixTables.from_rows(unseen.runs, None, slow)
     for asked in (bare, other):
@@ -124,7 +124,7 @@ def test_training_does_not_choke_on_a_number_too_large_to_be_one():
 def test_a_pair_that_cannot_be_compared_is_invalid_and_the_others_are_judged(trained, unseen):
     first = unseen.runs["pair_id"] == "g0 c0 v0"
     target = unseen.runs["side"] == "target"
-    alone = unseen.of_runs(~(first & target).to_numpy(bool))
+    alone = unseen.select_runs(~(first & target).to_numpy(bool))
     spoilt = {
         "has no run of the target": alone,
         "baseline and target differ in version, machine; expected one field to compare by": with_runs(
@@ -150,7 +150,7 @@ def test_an_engine_that_finds_nothing_to_compare_leaves_a_reason(trained, unseen
 
 
 def test_an_answer_is_about_the_target_where_the_sides_are_of_two_groups(trained, unseen):
-    pair = unseen.of_runs((unseen.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
+    pair = unseen.select_runs((unseen.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
     baseline = pair.runs["side"] == "baseline"
     moved = with_runs(pair, group=pair.runs["group"].mask(baseline, "g1"), version="v")
     (verdict,) = judge_tables(trained, moved).verdicts
@@ -166,7 +166,7 @@ def test_a_metric_in_another_unit_is_noted(trained, unseen):
 
 def test_no_runs_are_refused(trained, unseen):
     with pytest.raises(InputError, match="runs: none; expected at least one pair"):
-        judge_tables(trained, unseen.of_runs(np.zeros(len(unseen.runs), bool)))
+        judge_tables(trained, unseen.select_runs(np.zeros(len(unseen.runs), bool)))
 
 
 @pytest.mark.parametrize("model", CATALOGUE)

@@ -34,7 +34,7 @@ def without_causes(tables):
 
 def of_workloads(tables, remainders):
     number = tables.runs["workload"].str.extract(r"c(\d+)$", expand=False).astype(int) % KINDS
-    return tables.of_runs(number.isin(remainders).to_numpy())
+    return tables.select_runs(number.isin(remainders).to_numpy())
 
 
 @pytest.fixture(scope="module")

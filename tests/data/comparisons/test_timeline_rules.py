@@ -43,14 +43,14 @@ def test_all_of_a_value_has_to_match_and_names_are_of_any_case(read):
     runs = [
         {"kernel": name} for name in ("kernel-4.18.0-80", "xkernel-4.18.0", "kernel-4.180", "kernel-4.18.\n")
     ]
-    assert one.accepting("baseline", [*runs, {}]) == [True, False, False, False, False]
+    assert one.accepts_runs("baseline", [*runs, {}]) == [True, False, False, False, False]
     hosts = [{"kernel": "kernel-5", "hostname": name} for name in ("m1", "m2", "m12")]
-    assert one.accepting("target", hosts) == [True, True, False]
+    assert one.accepts_runs("target", hosts) == [True, True, False]
 
 
 def test_a_pattern_that_others_never_finish_takes_no_time(read):
     (one,) = read(f'<rules>{BASELINE}<target><Kernel value="(a+)+(a+)+b"/></target></rules>')
-    assert one.accepting("target", [{"kernel": "a" * 900}]) == [False]
+    assert one.accepts_runs("target", [{"kernel": "a" * 900}]) == [False]
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_what_is_impossible_makes_a_run_invalid_by_a_rule_and_the_others_are_kep
 
 def broken_rules(tables, missing):
     """Return for each run the rule that a model refuses it by; empty where none."""
-    return first_broken(tables, missing, tables.raw, [])[0]
+    return first_broken(tables, missing, tables.raw_metrics, [])[0]
 
 
 def test_runs_of_pairs_in_which_nobody_measured_the_time_are_valid():

@@ -40,7 +40,7 @@ def comparison(runs, better, worse=0.0):
 def smallest_failing(model, runs, better):
     """Return the smallest change from which on every larger one fails."""
     sides = sides_of([comparison(runs, better, share) for share in SHARES], better)
-    passed = np.flatnonzero(model.verdicts(PreparedComparisons.from_sides(sides).sides) == "pass")
+    passed = np.flatnonzero(model.decide_verdicts(PreparedComparisons.from_sides(sides).sides) == "pass")
     assume(len(passed) == 0 or passed[-1] + 1 < len(SHARES))
     return SHARES[0 if len(passed) == 0 else passed[-1] + 1]
 

@@ -32,7 +32,7 @@ AGAINST = {"pass": "for a regression: ", "fail": "against a regression: ", "unsu
 @pytest.fixture(scope="module")
 def served():
     model = ReadyModel.from_trained(trained("extra-trees"))
-    card = replace(model.card, cuts=DecisionThresholds(high=0.68, low=0.29), floor=FLOOR)
+    card = replace(model.card, cuts=DecisionThresholds(high=0.68, low=0.29), min_effect_size=FLOOR)
     return Served(replace(model, card=card), ModelRef("m", "1", "models:/m/1"))
 
 

@@ -140,7 +140,7 @@ class TrainedEngine:
             raise InputError("holds no regression-matrix model", file=directory / MODEL)
         card, engine, tree = EngineCard.read(directory), parts["engine"], parts.get("validity")
         named = {metric.metric for metric in card.metrics}
-        for name in (*engine.metrics, *(() if tree is None else tree.known.metrics)):
+        for name in (*engine.metrics, *(() if tree is None else tree.scales.metrics)):
             if name not in named:
                 message = f'metrics: "{name}" is missing; expected every metric that {MODEL} takes'
                 raise InputError(message, file=directory / CARD)
