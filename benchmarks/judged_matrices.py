@@ -22,7 +22,7 @@ from features.matrices.forms import Removal
 from serving.matrices.request import answer_matrices, judge_tables
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
-from training.matrices.engine.engine import FULL, Engine, Odds, find_drivers
+from training.matrices.engine.engine import FULL, Engine, Odds, find_attributions
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
 from training.matrices.fitting import FoldPart, MatrixExamples, deal_to_folds, fold_parts
 from training.matrices.schemes import Cell
@@ -37,7 +37,7 @@ TRIED = 100
 
 def perfjudge_metrics(removal: Removal, odds_of: Odds, n: int) -> Whole:
     """Return the drivers that perfjudge names."""
-    return np.concatenate([attribution.metric for _, attribution in find_drivers(removal, odds_of, n)])
+    return np.concatenate([attribution.metric for _, attribution in find_attributions(removal, odds_of, n)])
 
 
 def largest_differences(removal: Removal, _: Odds, n: int) -> Whole:

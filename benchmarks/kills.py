@@ -237,7 +237,7 @@ def main(runs: int = RUNS, families: Sequence[str] = FAMILIES) -> int:
             outcomes.append(outcome)
             shutil.rmtree(root)
     _publish_page(outcomes, seconds, families)
-    return 0 if all(outcome.well for outcome in outcomes) else 1
+    return 0 if all(outcome.ended_well for outcome in outcomes) else 1
 
 
 def _publish_page(outcomes: list[KilledRun], seconds: float, families: Sequence[str]) -> None:

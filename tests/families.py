@@ -18,12 +18,12 @@ def params(seed=7, models=MODELS, jobs=1, trials=3, decide=None):
         Comparisons,
         {
             "seed": seed,
-            "jobs": jobs,
+            "n_jobs": jobs,
             "comparisons": {
                 "ingest": {"format": "tables", "path": "data/raw/small"},
-                "tune": {"trials": trials, "folds": 2, "rows": 60, "models": list(models)},
-                "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
-                "promote": {"name": "regression-comparison", "resamples": 200},
+                "tune": {"n_trials": trials, "n_folds": 2, "max_rows": 60, "models": list(models)},
+                "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
+                "promote": {"name": "regression-comparison", "n_bootstrap": 200},
                 "decide": decide or {},
             },
         },

@@ -35,35 +35,35 @@ STAGES = {
 #: Parameters with short searches and few folds, by family and section.
 SHORT = {
     "comparisons": {
-        "tune": {"trials": 2, "folds": 2, "rows": 1000, "models": ["logistic"]},
-        "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
-        "promote": {"resamples": 200},
+        "tune": {"n_trials": 2, "n_folds": 2, "max_rows": 1000, "models": ["logistic"]},
+        "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
+        "promote": {"n_bootstrap": 200},
     },
     "corun": {
         "tune": {
-            "trials": 1, "folds": 2, "rows": 300,
+            "n_trials": 1, "n_folds": 2, "max_rows": 300,
             "models": ["linear", "contention", "random-forest", "bayes-ranges"],
         },
-        "evaluate": {"folds": 2, "designs": ["random", "tasks"]},
+        "evaluate": {"n_folds": 2, "designs": ["random", "tasks"]},
         "online": {"seconds": [0.4, 2.0]},
-        "promote": {"resamples": 200},
+        "promote": {"n_bootstrap": 200},
     },
     "matrices": {
         "evaluate": {
-            "trials": 1, "components": 20, "models": ["logistic"], "folds": 2, "cause_folds": 2,
-            "curve_folds": 2,
+            "n_trials": 1, "max_components": 20, "models": ["logistic"], "n_folds": 2, "n_cause_folds": 2,
+            "n_curve_folds": 2,
         },
-        "promote": {"resamples": 200},
+        "promote": {"n_bootstrap": 200},
     },
     "fingerprints": {
-        "profile": {"applications": 2, "resamples": 20, "seed_resamples": 2},
+        "profile": {"max_applications": 2, "n_bootstrap": 20, "n_thesis_bootstrap": 2},
     },
 }  # fmt: skip
 #: Of these, a run of all families trains several models of comparisons.
 SEVERAL = {
-    "trials": 1,
-    "folds": 2,
-    "rows": 500,
+    "n_trials": 1,
+    "n_folds": 2,
+    "max_rows": 500,
     "models": ["logistic", "random-forest", "xgboost", "knn-distance"],
 }
 #: The tasks and the groups of workloads to which the raw data are cut.
@@ -108,7 +108,7 @@ print(json.dumps(seconds))
 
 def prepare(root, **tuned):
     """Write params.yaml with the short parameters into a directory; `tuned` replaces those of comparisons."""
-    params = yaml.safe_load((CHECKOUT / "params.yaml").read_text()) | {"jobs": 1}
+    params = yaml.safe_load((CHECKOUT / "params.yaml").read_text()) | {"n_jobs": 1}
     for family, sections in SHORT.items():
         for section, short in sections.items():
             params[family][section] |= short

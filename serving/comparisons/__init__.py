@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from serving.comparisons.commands import DECIDING, JUDGING, SERVING, Assumed, add_commands
+from serving.comparisons.commands import DECIDING, JUDGING, SERVING, Direction, add_commands
 from serving.plugins import (
     FamilyPlugin,
     Importing,
@@ -20,7 +20,7 @@ PLUGIN = FamilyPlugin(
         "comparisons",
         deferred_function("serving.comparisons.command.imported"),
         lambda: import_attribute("data.comparisons.formats.FORMATS"),
-        {"better": Assumed},
+        {"better": Direction},
     ),
     judging=Judging("comparisons", deferred_function("serving.comparisons.command.judge_source"), JUDGING),
     models=(MODEL,),

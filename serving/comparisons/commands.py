@@ -51,7 +51,7 @@ def _check_costs(text: str) -> str:
     return text
 
 
-Floor = Annotated[
+MinEffectSize = Annotated[
     float | None,
     typer.Option(
         "--min-effect-size",
@@ -61,7 +61,7 @@ Floor = Annotated[
         " Default: the model's, usually 0.5.",
     ),
 ]
-Assumed = Annotated[
+Direction = Annotated[
     Better | None, typer.Option("--better", help="Direction of inputs without one. Default: higher.")
 ]
 From = Annotated[
@@ -75,7 +75,7 @@ Retrospective = Annotated[
     ),
 ]
 
-Missed = Annotated[
+MaxFalseNegativeRate = Annotated[
     float | None,
     typer.Option(
         "--max-false-negative-rate",
@@ -84,7 +84,7 @@ Missed = Annotated[
         help="Largest share of regressions that may pass; others fail or are unsure. none = no guarantee.",
     ),
 ]
-FalseAlarms = Annotated[
+MaxFalsePositiveRate = Annotated[
     float | None,
     typer.Option(
         "--max-false-positive-rate",
@@ -97,7 +97,7 @@ Costs = Annotated[
     str | None,
     typer.Option(
         "--costs",
-        metavar="MISS:ALARM:LOOK",
+        metavar="FN:FP:REVIEW",
         parser=_check_costs,
         help="Costs of a missed regression, a false alarm and a person's review, to be minimised.",
     ),
@@ -107,14 +107,14 @@ FailOnUnsure = Annotated[
 ]
 #: Options of `serving.comparisons.model.load_judge`, by the names of its parameters.
 DECIDING = {
-    "min_effect_size": Floor,
-    "max_false_negative_rate": Missed,
-    "max_false_positive_rate": FalseAlarms,
+    "min_effect_size": MinEffectSize,
+    "max_false_negative_rate": MaxFalseNegativeRate,
+    "max_false_positive_rate": MaxFalsePositiveRate,
     "costs": Costs,
 }
 #: Options of ``perfjudge judge``.
 JUDGING = {
-    "better": Assumed,
+    "better": Direction,
     "from_": From,
     **DECIDING,
     "fail_on_unsure": FailOnUnsure,
@@ -198,7 +198,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
-            help="Assumed standard deviation between runs of one build, where it cannot be estimated;"
+            help="Direction standard deviation between runs of one build, where it cannot be estimated;"
             " none: 0.",
         ),
     ] = "3",  # type: ignore[assignment] # as it is typed
@@ -231,10 +231,10 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     base_commit: Annotated[str | None, typer.Option("--base-commit", help="Commit of the baseline.")] = None,
     from_: From = None,
-    better: Assumed = None,
-    min_effect_size: Floor = None,
-    max_false_negative_rate: Missed = None,
-    max_false_positive_rate: FalseAlarms = None,
+    better: Direction = None,
+    min_effect_size: MinEffectSize = None,
+    max_false_negative_rate: MaxFalseNegativeRate = None,
+    max_false_positive_rate: MaxFalsePositiveRate = None,
     costs: Costs = None,
     as_json: AsJson = False,
     output: Output = None,

@@ -316,4 +316,4 @@ def _min_effect_remark(change: float, min_effect_size: float) -> str:
         return "no median got worse"
     if change < -min_effect_size - SAME:
         return "no more than runs of this operation differ by"
-    return f"below the floor of {100 * min_effect_size:g} %"
+    return f"below the minimum effect size of {100 * min_effect_size:g} %"

@@ -254,5 +254,5 @@ def as_json(difference: ExperimentsDifference) -> str:
         for kind in ("champions", "entries"):
             for paired, paired_content in zip(getattr(family, kind), family_content[kind], strict=True):
                 for change, score_content in zip(paired.scores, paired_content["scores"], strict=True):
-                    score_content["found"] = change.found
+                    score_content["found"] = change.direction
     return json.dumps(content, indent=2, default=str) + "\n"

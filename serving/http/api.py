@@ -97,7 +97,7 @@ def _add_endpoint(app: FastAPI, endpoint: Endpoint) -> None:
     async def answer_request(request: Request) -> Response:
         media_type = media_type_of(request, endpoint.handlers)
         body = await body_of(request, endpoint.limit)
-        answered, served = await app.state.batchers[endpoint.path].answer(media_type, body)
+        answered, served = await app.state.batchers[endpoint.path].answer_body(media_type, body)
         record_answer(request.scope, endpoint, (media_type, body), answered, served)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
@@ -136,7 +136,7 @@ def _add_state_endpoints(app: FastAPI) -> None:
     @app.get("/v1/models", response_model=listed)
     async def models() -> Any:
         """Return the served models."""
-        entries = [model.entry for model in app.state.models.values()]
+        entries = [model.models_entry for model in app.state.models.values()]
         return {"models": [entry for entry in entries if entry is not None]}
 
     @app.get("/healthz", response_model=Health)
@@ -148,9 +148,11 @@ def _add_state_endpoints(app: FastAPI) -> None:
     async def readyz() -> Any:
         """Return that the required models are loaded, and why any is not the version that its alias names."""
         for model in app.state.models.values():
-            if model.eager and model.loaded is None:
+            if model.eager and model.loaded_model is None:
                 await to_thread.run_sync(require_model, model)
-        models = [health for model in app.state.models.values() if (health := model.health) is not None]
+        models = [
+            health for model in app.state.models.values() if (health := model.readiness_entry) is not None
+        ]
         load_failures = [
             message
             for describe_failure in app.state.failure_checks

@@ -221,7 +221,7 @@ def _drift_line(drift: ModelDrift) -> dict[str, Any]:
         distance = "near" if index <= _NEAR else "some way off" if index <= _FAR else "far off"
         features.append((feature.feature, index, distance))
     about = {"name": drift.ref.name, "version": drift.ref.version, "rows": drift.rows}
-    return {**about, "lacking": max(0, FEWEST - drift.rows), "features": features}
+    return {**about, "n_missing": max(0, FEWEST - drift.rows), "features": features}
 
 
 def add_start_page(app: FastAPI) -> None:

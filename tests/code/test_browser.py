@@ -178,7 +178,7 @@ def test_labels_are_counted_over_all_families(app, monkeypatch):
     counts = [
         SimpleNamespace(labels=one) for one in (None, lambda: {"pass": 2}, lambda: {"pass": 3, "fail": 1})
     ]
-    monkeypatch.setattr(overview, "supplies", lambda: counts)
+    monkeypatch.setattr(overview, "all_plugins", lambda: counts)
     page = get(app, "/").text
     assert "<b>5</b>pass" in page
     assert "<b>1</b>fail" in page

@@ -53,7 +53,7 @@ class Registry:
 @pytest.fixture
 def registry(monkeypatch):
     registry = Registry()
-    monkeypatch.setattr(lazy_models, "found", registry.found)
+    monkeypatch.setattr(lazy_models, "resolve_address", registry.found)
     return registry
 
 
@@ -62,7 +62,7 @@ def standing(registry):
     """A model whose first version answers."""
     registry.versions.append(1)
     model = registry.lazy(eager=True)
-    model.get()
+    model.ensure_loaded()
     return model
 
 
@@ -74,10 +74,10 @@ def test_a_model_that_nobody_asked_for_follows_without_being_loaded(registry):
     registry.versions.append(1)
     model = registry.lazy()
     registry.versions.append(2)
-    assert model.entry["version"] == "1"
+    assert model.models_entry["version"] == "1"
     model.check_alias()
-    assert (model.entry["version"], model.swaps, registry.loads) == ("2", 1, [])
-    assert model.get().ref.version == "2"
+    assert (model.models_entry["version"], model.swaps, registry.loads) == ("2", 1, [])
+    assert model.ensure_loaded().ref.version == "2"
 
 
 def test_a_version_that_is_named_is_kept(registry):
@@ -85,19 +85,19 @@ def test_a_version_that_is_named_is_kept(registry):
     model = registry.lazy("models:/some/1")
     registry.versions.append(2)
     model.check_alias()
-    assert (model.get().ref.version, model.swaps) == ("1", 0)
+    assert (model.ensure_loaded().ref.version, model.swaps) == ("1", 0)
 
 
 def test_a_server_without_champion_names_the_one_that_it_found_later(registry):
     model = registry.lazy()
     with pytest.raises(InputError):
-        model.get()
+        model.ensure_loaded()
     model.check_alias()
-    assert (model.entry, model.health) == (None, None)
+    assert (model.models_entry, model.readiness_entry) == (None, None)
     registry.versions.append(1)
     model.check_alias()
-    assert (model.entry["version"], model.trouble, model.swaps) == ("1", None, 0)
-    assert model.get().ref.version == "1"
+    assert (model.models_entry["version"], model.load_failure, model.swaps) == ("1", None, 0)
+    assert model.ensure_loaded().ref.version == "1"
 
 
 def test_a_model_that_is_named_must_be_there_at_the_start(registry):
@@ -106,10 +106,10 @@ def test_a_model_that_is_named_must_be_there_at_the_start(registry):
 
 
 def test_what_was_asked_for_is_loaded_before_it_takes_the_place_of_what_answers(registry, standing):
-    begun = standing.get()
+    begun = standing.ensure_loaded()
     registry.versions.append(2)
     standing.check_alias()
-    assert (begun.ref.version, standing.get().ref.version, standing.swaps) == ("1", "2", 1)
+    assert (begun.ref.version, standing.ensure_loaded().ref.version, standing.swaps) == ("1", "2", 1)
     assert registry.loads == ["1", "2"]
 
 
@@ -119,15 +119,15 @@ def test_a_broken_version_leaves_the_last_good_one_and_one_line_in_the_log(regis
     registry.broken.add(how)
     for _ in range(3):
         standing.check_alias()
-    assert standing.get().ref.version == "1"
-    assert standing.health["trouble"] == standing.entry["trouble"] == standing.trouble is not None
+    assert standing.ensure_loaded().ref.version == "1"
+    assert standing.readiness_entry["load_failure"] == standing.models_entry["load_failure"] == standing.load_failure is not None
     # what is broken is not read again at once
     assert (len(said(caplog)), registry.loads) == (1, ["1", "2"])
     assert said(caplog)[0].endswith("; models:/some/1 answers meanwhile")
     registry.broken.clear()
     registry.versions.append(3)
     standing.check_alias()
-    assert (standing.get().ref.version, standing.trouble, standing.swaps) == ("3", None, 1)
+    assert (standing.ensure_loaded().ref.version, standing.load_failure, standing.swaps) == ("3", None, 1)
     assert said(caplog)[1:] == ["any: all is well again, models:/some/3 answers"]
 
 
@@ -135,10 +135,10 @@ def test_while_the_registry_is_away_the_last_good_one_answers(registry, standing
     registry.away = True
     for _ in range(3):
         standing.check_alias()
-    assert (standing.get().ref.version, standing.trouble) == ("1", "no champion")
+    assert (standing.ensure_loaded().ref.version, standing.load_failure) == ("1", "no champion")
     registry.away = False
     standing.check_alias()
-    assert standing.trouble is None
+    assert standing.load_failure is None
     assert said(caplog) == [
         "any: no champion; models:/some/1 answers meanwhile",
         "any: all is well again, models:/some/1 answers",
@@ -151,21 +151,21 @@ def test_a_broken_version_is_tried_again_after_a_while(registry, standing, monke
     standing.check_alias()
     registry.broken.clear()
     standing.check_alias()
-    assert standing.get().ref.version == "1"
+    assert standing.ensure_loaded().ref.version == "1"
     monkeypatch.setattr(lazy_models, "monotonic", lambda: float("inf"))
     standing.check_alias()
-    assert (standing.get().ref.version, standing.trouble) == ("2", None)
+    assert (standing.ensure_loaded().ref.version, standing.load_failure) == ("2", None)
 
 
 def test_a_new_process_answers_with_what_another_one_had_loaded(registry, tmp_path, caplog):
     registry.versions.append(1)
-    registry.lazy(shared=tmp_path, eager=True).get()
+    registry.lazy(shared=tmp_path, eager=True).ensure_loaded()
     registry.versions.append(2)
     registry.broken.add("2")
     late = registry.lazy(shared=tmp_path, eager=True)
-    assert (late.get().ref.version, late.trouble) == ("1", "models:/some/2 is broken")
+    assert (late.ensure_loaded().ref.version, late.load_failure) == ("1", "models:/some/2 is broken")
     registry.away = True
-    assert registry.lazy(shared=tmp_path, eager=True).get().ref.version == "1"
+    assert registry.lazy(shared=tmp_path, eager=True).ensure_loaded().ref.version == "1"
     assert [line.endswith("models:/some/1 answers meanwhile") for line in said(caplog)] == [True, True]
 
 
@@ -174,13 +174,13 @@ def test_what_cannot_be_loaded_when_it_is_asked_for_is_trouble_until_it_can(regi
     registry.versions.append(1)
     registry.broken.add("1")
     model = registry.lazy()
-    assert model.trouble is None
+    assert model.load_failure is None
     with pytest.raises(InputError, match="broken"):
-        model.get()
+        model.ensure_loaded()
     model.check_alias()
-    assert model.trouble == "models:/some/1 is broken"
+    assert model.load_failure == "models:/some/1 is broken"
     registry.broken.clear()
-    assert (model.get().ref.version, model.trouble) == ("1", None)
+    assert (model.ensure_loaded().ref.version, model.load_failure) == ("1", None)
 
 
 def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():

@@ -56,7 +56,7 @@ def test_a_promise_is_no_stricter_than_it_must_be():
     (one,) = guarantee_rates(known, [0.1], 0.9, 0)
     assert 0.05 < missed(known, one.cut) < 0.1
     assert one.measured < 0.1
-    assert one.held >= 0.975
+    assert one.empirical_coverage >= 0.975
 
 
 def test_few_fails_promise_a_small_share_by_a_cut_below_all_that_were_seen():
@@ -70,7 +70,9 @@ def test_few_fails_promise_a_small_share_by_a_cut_below_all_that_were_seen():
 
 def test_probabilities_that_are_far_too_small_promise_nothing_by_themselves():
     known = cases(np.random.default_rng(0), 400, 4, 0.2)
-    wrong = replace(known, probability=np.where(known.probability < 0.3, known.probability**4, known.probability))
+    wrong = replace(
+        known, probability=np.where(known.probability < 0.3, known.probability**4, known.probability)
+    )
     assert guarantee_rates(wrong, [0.05], 0.9, 0) == [GuaranteedRate(0.05, None)]
     assert guarantee_rates(known, [0.05], 0.9, 0)[0].cut is not None
 

@@ -37,7 +37,7 @@ def starts(module, family):
     if module == "serving.report":
         return {f"serving.{family}.page"}
     stage = getattr(
-        import_module("data.families" if room == "data" else f"{room}.supply").supply(family), verb
+        import_module("data.families" if room == "data" else f"{room}.plugins").family_plugin(family), verb
     )
     addresses = stage.args if isinstance(stage, partial) else [stage]
     if isinstance(addresses[0], str):
@@ -126,7 +126,9 @@ def test_no_stage_runs_again_because_it_would_be_computed_elsewhere(project, mon
     monkeypatch.chdir(project)
     path = project / "params.yaml"
     before = path.read_text()
-    elsewhere = before.replace("scheduler: null", "scheduler: tcp://there:8786").replace("jobs: 2", "jobs: 7")
+    elsewhere = before.replace("scheduler: null", "scheduler: tcp://there:8786").replace(
+        "n_jobs: 2", "n_jobs: 7"
+    )
     path.write_text(elsewhere.replace("storage: null", "storage: postgresql://there/trials"))
     try:
         assert path.read_text().count("://there") == 2

@@ -45,7 +45,7 @@ def test_where_no_name_is_near_all_are_named():
             {"ingest": {"path": "x", "keepgoing": True}},
             'comparisons.ingest.keepgoing is unknown; did you mean "keep_going"?',
         ),
-        ("corun", {"tune": {"trails": 1}}, 'corun.tune.trails is unknown; did you mean "trials"?'),
+        ("corun", {"tune": {"trails": 1}}, 'corun.tune.trails is unknown; did you mean "n_trials"?'),
         ("corun", {"tune": True}, "corun.tune=True: Input should be a valid dictionary"),
         ("comparisons", {"ingest": {}}, "comparisons.ingest.path: Field required"),
         ("matrices", {1: 2}, "matrices.1 is unknown; there are ingest, validate, evaluate, decide, promote"),

@@ -18,7 +18,7 @@ class Answering:
     def __init__(self):
         self.calls, self.alone = [], []
 
-    def together(self, bodies, model):
+    def handle_batch(self, bodies, model):
         self.calls.append((list(bodies), model))
         if b"all" in bodies:
             raise RuntimeError("all")
@@ -33,7 +33,7 @@ def test_each_gets_its_own_answer_and_only_the_bad_one_is_refused():
     answering = Answering()
 
     async def asked():
-        waiting = PendingBatch(answering.together)
+        waiting = PendingBatch(answering.handle_batch)
         bodies = [b"a", b"bad", b"b"]
         return await asyncio.gather(
             *(waiting.answer_body(body, MODEL) for body in bodies), return_exceptions=True
@@ -46,7 +46,7 @@ def test_each_gets_its_own_answer_and_only_the_bad_one_is_refused():
 
 def test_what_fails_as_a_whole_fails_for_each():
     async def asked():
-        waiting = PendingBatch(Answering().together)
+        waiting = PendingBatch(Answering().handle_batch)
         return await asyncio.gather(
             *(waiting.answer_body(body, MODEL) for body in (b"all", b"a")), return_exceptions=True
         )
@@ -59,7 +59,7 @@ def test_others_are_looked_after_between_calls_and_each_keeps_the_model_it_began
     half, later = b"x" * (SMALL // 2), object()
 
     async def asked():
-        waiting = PendingBatch(answering.together)
+        waiting = PendingBatch(answering.handle_batch)
         asks = [waiting.answer_body(half, MODEL if place < 3 else later) for place in range(4)]
         answers = asyncio.gather(*asks)
         while not answers.done():
@@ -74,7 +74,7 @@ def test_others_are_looked_after_between_calls_and_each_keeps_the_model_it_began
 
 def test_who_does_not_wait_any_more_keeps_nobody_from_an_answer():
     async def asked():
-        waiting = PendingBatch(Answering().together)
+        waiting = PendingBatch(Answering().handle_batch)
         gone, there = (asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in (b"a", b"b"))
         await asyncio.sleep(0)
         gone.cancel()
@@ -89,8 +89,8 @@ def test_who_does_not_wait_any_more_keeps_nobody_from_an_answer():
 def test_large_bodies_other_types_and_models_that_must_be_loaded_go_to_a_thread(media_type, size, loaded):
     answering = Answering()
     handlers = {JSON: answering.handle, "text/xml": answering.handle}
-    door = SimpleNamespace(together=answering.together, handlers=handlers, without=False)
-    model = SimpleNamespace(loaded=MODEL if loaded else None, get=lambda: MODEL)
+    door = SimpleNamespace(handle_batch=answering.handle_batch, handlers=handlers, champion_optional=False)
+    model = SimpleNamespace(loaded_model=MODEL if loaded else None, ensure_loaded=lambda: MODEL)
 
     async def asked():
         answered, _ = await RequestBatcher(door, model, CapacityLimiter(1)).answer_body(

@@ -175,7 +175,7 @@ def test_ctrl_c_ends_a_server_that_inherited_its_ignoring(model_directory):
 
 
 @pytest.mark.parametrize(
-    ("floor", "verdict", "remarks"), [("30%", "pass", ["below the floor of 30 %"]), ("none", "fail", [])]
+    ("floor", "verdict", "remarks"), [("30%", "pass", ["below the minimum effect size of 30 %"]), ("none", "fail", [])]
 )
 def test_a_floor_replaces_that_of_the_model(judged, floor, verdict, remarks):
     slow = json.loads(judged("--json", "--min-effect-size", floor).stdout)["verdicts"][1]

@@ -84,7 +84,11 @@ def project(tmp_path_factory):
 
 
 def write_params(root, trials):
-    knobs = {"seed": 7, "comparisons": {"tune": {"trials": trials}}, "corun": {"tune": {"trials": trials}}}
+    knobs = {
+        "seed": 7,
+        "comparisons": {"tune": {"n_trials": trials}},
+        "corun": {"tune": {"n_trials": trials}},
+    }
     (root / "params.yaml").write_text(yaml.safe_dump(knobs))
 
 

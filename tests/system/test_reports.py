@@ -279,10 +279,10 @@ def trusted(made_once):
         pd.concat([machines, applications(machines)], axis="columns").to_csv("in.csv", index=False)
         section = {
             "ingest": {"path": "in.csv"},
-            "profile": {"boosting": "xgboost", "seed_resamples": 2},
+            "profile": {"boosting": "xgboost", "n_thesis_bootstrap": 2},
             "evaluate": {"entries": ["forest", "median"]},
         }
-        Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "jobs": 1, "fingerprints": section}))
+        Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "n_jobs": 1, "fingerprints": section}))
         for stage in (
             ingested.ingest_stage, ingested.validate_stage, featurized.featurize_stage, trained.profile_stage,
             trained.evaluate_stage,

@@ -16,7 +16,7 @@ from data.matrices.validity import first_broken, unit_changes, unjudgeable_pairs
 from data.tables.problems import Problems, nearest_name
 
 if TYPE_CHECKING:
-    from training.matrices.engine.engine import ExplainedPair
+    from training.matrices.engine.engine import Attribution, ExplainedPair
     from training.matrices.engine.stored import TrainedEngine
 
 #: Least similarity of two names to suggest that a metric was renamed.
@@ -113,21 +113,6 @@ class InvalidRun:
     reason: str
 
 
-@dataclass(frozen=True)
-class Driver:
-    """A raw metric that drove a verdict, with medians of the valid runs (None: not measured).
-
-    `contribution` is its part of the fall of the log-odds of ``fail`` when the differences of all drivers are
-    removed.
-    """
-
-    metric: str
-    unit: str
-    baseline: float | None
-    target: float | None
-    contribution: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class MatrixVerdict:
     """The verdict on one pair of matrices.
@@ -142,7 +127,7 @@ class MatrixVerdict:
         Why the pair is invalid, such as "has 1 valid of 3 baseline runs; expected at least 2"; else empty.
     baseline_runs, target_runs : int
         Numbers of valid runs that the verdict is based on.
-    attributions : tuple of Driver
+    attributions : tuple of Attribution
         Largest contribution first; empty where invalid.
     notes : tuple of str
         Such as a metric whose unit seems to have changed.
@@ -159,7 +144,7 @@ class MatrixVerdict:
     baseline_runs: int
     target_runs: int
     invalid_runs: tuple[InvalidRun, ...]
-    attributions: tuple[Driver, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
     notes: tuple[str, ...]
 
 

@@ -312,4 +312,4 @@ def compare_by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) 
 
 
 def _bootstrap_params(how: Promote, seed: int) -> dict[str, Any]:
-    return {"resamples": how.n_bootstrap, "confidence": how.confidence, "seed": seed}
+    return {"n_bootstrap": how.n_bootstrap, "confidence": how.confidence, "seed": seed}

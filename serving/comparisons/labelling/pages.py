@@ -214,7 +214,7 @@ class _Pages:
         return page_response(
             render(
                 f"labelling/{name}.html",
-                csrf=self.app.state.csrf.token(request.scope),
+                csrf=self.app.state.csrf.page_token(request.scope),
                 person="" if token is None else token.name,
                 refused=refused,
                 away=reader.labels.away,

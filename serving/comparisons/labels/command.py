@@ -132,7 +132,7 @@ class LabelCandidates:
         reason = (
             "a model of the labels so far is unsure" if has_fails else "most suspicious, or drawn at random"
         )
-        chosen = self.comparisons.iloc[rows].assign(probability=self.probability[rows], why=reason)
+        chosen = self.comparisons.iloc[rows].assign(probability=self.probability[rows], reason=reason)
         return chosen[[*NEXT]].reset_index(drop=True)
 
 

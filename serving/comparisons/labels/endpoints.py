@@ -254,7 +254,9 @@ def install_endpoints(app: FastAPI) -> None:
     options = app.state.settings.options
     address = options.get("labels")
     app.state.labels = None if address is None else LabelStore(address)
-    app.state.failure_checks.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
+    app.state.failure_checks.append(
+        lambda: AWAY if app.state.labels and app.state.labels.is_unreachable else None
+    )
     app.add_exception_handler(UnreachableError, _store_away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
     handlers = LabelHandlers(app, kind, options.get("label_rate") or RATE)

@@ -218,7 +218,10 @@ def test_injected_work_is_done_and_a_rate_counts_the_nominal_work(suite, worksho
 def test_settings_fill_the_command_in_and_capitals_are_its_environment(suite, workshop):
     told = operation(suite, command="sh -c 'echo $NUMBER {size}'", settings={"NUMBER": 0.25, "size": 7})
     assert workshop.measure_sample(told.unchanged_build, 1, 1) == 0.25
-    assert workshop.measure_sample(replace(told.unchanged_build, settings={"NUMBER": 1.5, "size": 7}), 1, 1) == 1.5
+    assert (
+        workshop.measure_sample(replace(told.unchanged_build, settings={"NUMBER": 1.5, "size": 7}), 1, 1)
+        == 1.5
+    )
 
 
 def test_what_a_command_needs_is_built_once_for_each_build(suite, workshop, tmp_path):

@@ -53,8 +53,8 @@ def eager(served):  # noqa: F811
 
 def test_a_change_below_the_floor_passes_whatever_the_model_says(eager):
     (verdict,) = judged(eager, (1, [100.0] * 3, [99.999999] * 3)).verdicts
-    assert (verdict.verdict, verdict.probability, verdict.decided_by) == ("pass", 0.0, "floor")
-    assert (verdict.remarks, verdict.reasons) == (("below the floor of 0.5 %",), ())
+    assert (verdict.verdict, verdict.probability, verdict.decided_by) == ("pass", 0.0, "min_effect_size")
+    assert (verdict.remarks, verdict.reasons) == (("below the minimum effect size of 0.5 %",), ())
 
 
 @pytest.mark.parametrize("target", [[99.5] * 3, [30.0] * 3])
@@ -100,13 +100,13 @@ def test_held_out_verdicts_know_the_floor(tmp_path):
 
 
 def _held_out(family):
-    table = FeatureTable.read(family.features, family.columns())
+    table = FeatureTable.read(family.features_file, family.columns())
     names = ["grouped/f0", "grouped/f1", "stratified/r0f0", "stratified/r0f1"]
     chosen = Classified({"c": 1.0, "sampler": "none", "weights": "equal"}, 1.0, 0.5)
     # as many fails as it says: there is nothing to calibrate
     folds = all_parts(table.examples, family.section.evaluate, family.params.seed)
     said = [(part.name, "logistic", np.full(len(part.train), 0.25)) for part in folds]
-    write_out_of_fold(family.places.tuned, said)
+    write_out_of_fold(family.paths.tuned, said)
     verdicts, _ = out_of_fold(family, table, {name: {"logistic": chosen} for name in names})
     return verdicts[verdicts["kind"] == "model"].reset_index(drop=True)
 
@@ -149,9 +149,9 @@ def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
         judged(served, (1, [100.0] * 3, [99.96] * 3), (2, [100.0] * 3, [100.3] * 3)), [""]
     )
     moved = "median 0.04 % less throughput at 1 thread; 1 of 2 configurations got worse"
-    assert lines.rows[0].reason == f"below the floor of 0.5 %; {moved}"
+    assert lines.rows[0].reason == f"below the minimum effect size of 0.5 %; {moved}"
     lines = render.table_lines(judged(served, (1, [100.0] * 3, [100.0] * 3)), [""])
-    assert lines.rows[0].reason == "below the floor of 0.5 %; median unchanged"
+    assert lines.rows[0].reason == "below the minimum effect size of 0.5 %; median unchanged"
 
 
 def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tmp_path, monkeypatch):  # noqa: F811
@@ -160,7 +160,7 @@ def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tm
     monkeypatch.setattr("os.environ", own)
     ServerSettings({"model": str(tmp_path)}).export_to_environment()
     assert application().state.models["model"].ensure_loaded().card.min_effect_size == 0.005
-    ServerSettings({"model": str(tmp_path), "floor": 0.2}).export_to_environment()
+    ServerSettings({"model": str(tmp_path), "min_effect_size": 0.2}).export_to_environment()
     assert application().state.models["model"].ensure_loaded().card.min_effect_size == 0.2
 
 

@@ -112,15 +112,15 @@ def test_json_says_null_where_there_is_no_probability(tables, served):
         "version": "7",
         "uri": "models:/m/7",
         "digest": "",
-        "floor": 0.005,
+        "min_effect_size": 0.005,
         "contribution_unit": "log-odds",
         "decided": {
-            "missed": None,
-            "false_alarms": None,
-            "looks": None,
+            "max_false_negative_rate": None,
+            "max_false_positive_rate": None,
+            "max_review_rate": None,
             "costs": None,
             "confidence": None,
-            "told": "nothing is promised",
+            "summary": "nothing is promised",
         },
     }
     assert [v["probability"] is None for v in answer["verdicts"]] == [False, True, False]
@@ -147,7 +147,7 @@ def test_junit_counts_and_explains(tables, served):
         ["skipped"],
         ["failure"],
     ]
-    assert root.find(".//testcase")[0].text == "below the floor of 0.5 %"
+    assert root.find(".//testcase")[0].text == "below the minimum effect size of 0.5 %"
 
 
 def test_a_plain_table_has_no_colours_and_counts(tables, served):

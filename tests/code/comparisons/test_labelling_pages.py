@@ -166,7 +166,7 @@ def test_whoever_comes_before_the_source_is_read_is_asked_to_wait(tmp_path, monk
     assert server.get("/comparisons/queue", {}).headers["content-type"] == "application/problem+json"
     go.set()
     assert server.read().get("/comparisons").status_code == 200
-    assert not server.app.state.pool.identifier("b/1")
+    assert not server.app.state.pool.find_identifier("b/1")
 
 
 def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_path, monkeypatch):
@@ -215,9 +215,9 @@ def test_where_labels_cannot_be_read_pages_are_shown_and_say_so(tmp_path, monkey
     def away(*_given):
         raise UnreachableError("the labels cannot be reached")
 
-    monkeypatch.setattr(server.app.state.labels, "current", away)
-    monkeypatch.setattr(server.app.state.labels, "history", away)
-    report = next(iter(server.app.state.pool.offered().reports))
+    monkeypatch.setattr(server.app.state.labels, "current_labels", away)
+    monkeypatch.setattr(server.app.state.labels, "label_history", away)
+    report = next(iter(server.app.state.pool.offered_comparisons().reports))
     for path in ("/comparisons", f"/comparisons/{report}", "/comparisons/next"):
         page = server.get(path)
         assert (page.status_code, "The labels cannot be read now" in page.text) == (200, True)
@@ -233,7 +233,7 @@ def test_search_finds_reports_by_what_stands_in_them_and_long_reports_have_parts
     assert "No report has “v0”" in server.get("/comparisons?find=v0").text
     assert ">v0 → v1<" in server.get("/comparisons?find=v0&show=all").text
     monkeypatch.setattr(pages, "ROWS", 1)
-    offered = server.app.state.pool.offered()
+    offered = server.app.state.pool.offered_comparisons()
     report = next(key for key, one in offered.reports.items() if len(one.rows) == 2)
     parts = [server.get(f"/comparisons/{report}?from={start}").text for start in ("0", "1", "-1", "x", "99")]
     assert ['data-name="slow"' in part for part in parts] == [True, False, True, True, True]
@@ -289,7 +289,11 @@ def test_names_lose_the_versions_and_the_file_name_that_stand_in_them():
 
 def test_a_comparison_goes_by_its_name_and_by_the_key_of_its_page(tmp_path):
     pool = Server(tmp_path).read().app.state.pool
-    assert [pool.find_identifier(name) for name in ("a/1", key_of("a/1"), key_of("b/1"))] == ["a/1", "a/1", None]
+    assert [pool.find_identifier(name) for name in ("a/1", key_of("a/1"), key_of("b/1"))] == [
+        "a/1",
+        "a/1",
+        None,
+    ]
 
 
 def test_who_labels_at_the_same_time_gets_others_first_and_all_in_the_end():

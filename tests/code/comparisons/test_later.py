@@ -54,7 +54,9 @@ def test_each_set_has_all_of_the_one_before_and_is_known_by_its_features():
 )
 def test_who_looks_past_the_target_is_registered_under_a_name_of_its_own(features, name):
     given = {"ingest": {"path": "x"}, "tune": {"models": ()}, "evaluate": {}, "promote": {"name": "mine"}}
-    assert Comparisons.model_validate(given | {"featurize": {"set": features}}).registered_name == name
+    assert (
+        Comparisons.model_validate(given | {"featurize": {"feature_set": features}}).registered_name == name
+    )
 
 
 @pytest.fixture(scope="module", params=["extended", "retrospective"])

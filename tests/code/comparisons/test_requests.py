@@ -154,7 +154,7 @@ def test_what_is_wrong_is_not_read_at_first_sight(content):
 @given(st.lists(comparison, min_size=1, max_size=3).map(numbered), st.data())
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_right_request_with_a_repeated_key_is_refused(served, comparisons, data):
-    content = {"comparisons": comparisons, "missed": 0.05}
+    content = {"comparisons": comparisons, "max_false_negative_rate": 0.05}
     chosen = data.draw(st.sampled_from(objects_of(content)))
     key = data.draw(st.sampled_from(sorted(chosen)))
     twice = with_repeated_key(content, chosen, key, chosen[key], escaped=data.draw(st.booleans())).encode()
@@ -165,10 +165,10 @@ def test_any_right_request_with_a_repeated_key_is_refused(served, comparisons, d
     assert str(together) == str(refused.value)
 
 
-@pytest.mark.parametrize("key", ["missed", "false_alarms", "costs"])
+@pytest.mark.parametrize("key", ["max_false_negative_rate", "max_false_positive_rate", "costs"])
 def test_what_verdicts_are_to_keep_counts_however_it_is_spelled(served, key):
     """The card of this model promises nothing: who wants a promise is refused; costs decide otherwise."""
-    wish = {"miss": 1, "false_alarm": 1, "look": 1} if key == "costs" else 0.05
+    wish = {"false_negative": 1, "false_positive": 1, "review": 1} if key == "costs" else 0.05
     content = json.dumps({key: wish, **EXAMPLE}).encode()
     spelled = content.replace(key[:1].encode(), f"\\u{ord(key[0]):04x}".encode(), 1)
     assert json.loads(spelled) == json.loads(content)

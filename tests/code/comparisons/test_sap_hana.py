@@ -63,7 +63,7 @@ def test_what_few_people_marked_is_kept_if_that_is_wanted(data_set):
     marks = {"sap_52": {"8": [4], "11": [], "15": []}}
     path = data_set(rows([10] * 4 + [20] * 6), marks=marks)
     assert votes(path) == {("sap-hana/00052/8", name): "pass" for name in ("8", "11", "15")}
-    kept = votes(path, doubtful=True)
+    kept = votes(path, include_ambiguous=True)
     assert {name: said for (key, name), said in kept.items() if key.endswith("/4")} == {
         "8": "fail",
         "11": "pass",

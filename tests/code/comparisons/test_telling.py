@@ -249,7 +249,9 @@ def test_the_nearest_is_that_of_a_search_through_all_of_them(served):
     carrying = order[: np.argmax(known.weights[order].cumsum() >= 0.95) + 1]
     assert len(carrying) < len(order)
     for row, at, far in zip(asked, index, distance, strict=True):
-        apart = known.distribution.squashed(row[None]) - known.distribution.squashed(known.rows.astype(float))
+        apart = known.distribution.squashed_deviations(row[None]) - known.distribution.squashed_deviations(
+            known.rows.astype(float)
+        )
         all_of_them = np.sqrt((apart[:, carrying] ** 2) @ known.weights[carrying])
         for label, chosen, own in zip(("pass", "fail"), at, far, strict=True):
             assert known.statuses[chosen] == label

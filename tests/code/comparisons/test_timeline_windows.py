@@ -90,7 +90,9 @@ def test_sides_are_those_that_tables_of_the_same_samples_have():
         assert getattr(sides, name) == pytest.approx(getattr(wanted, name))
     for name in ("baseline", "target", "history", "later"):
         mine, its = getattr(sides, name), getattr(wanted, name)
-        assert [mine.samples_of_row(row).tolist() for row in range(6)] == [its.samples_of_row(row).tolist() for row in range(6)]
+        assert [mine.samples_of_row(row).tolist() for row in range(6)] == [
+            its.samples_of_row(row).tolist() for row in range(6)
+        ]
 
 
 def test_medians_stand_for_summaries_where_windows_are_compared():

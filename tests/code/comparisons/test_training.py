@@ -233,7 +233,7 @@ def flags(*rows):
 def test_a_judge_that_misses_everywhere_is_worse_and_an_equal_one_is_not():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
-    knobs = {"resamples": 300, "confidence": 0.95, "seed": 1}
+    knobs = {"n_bootstrap": 300, "confidence": 0.95, "seed": 1}
     assert paired_difference(failed, flags(0, 0), failed, groups, **knobs).is_worse
     same = paired_difference(failed, failed, failed, groups, **knobs)
     assert (same.observed, same.low, same.high, same.is_worse) == (0, 0, 0, False)

@@ -65,7 +65,7 @@ def test_between_the_cuts_a_verdict_is_unsure_in_every_form(tables, promising):
     judgement = judge_tables(tables, unsure)
     assert (judgement.count_verdicts("unsure"), judgement.verdicts[0].verdict) == (1, "unsure")
     told = json.loads(render.as_json(judgement))
-    assert told["model"]["decided"]["missed"] == 0.05
+    assert told["model"]["decided"]["max_false_negative_rate"] == 0.05
     assert [told["verdicts"][0][name] for name in ("verdict", "threshold", "unsure_from")] == [
         "unsure", 0.99999, 0.1,
     ]  # fmt: skip
@@ -87,7 +87,11 @@ def test_below_the_floor_nothing_is_unsure_unless_misses_are_promised(promising)
     wanted = with_policy(promising, 0.02, None, None)
     assert wanted.model.card.decision_thresholds.low == 0
     same = verdict(of("same", 100.0), wanted)
-    assert (same.verdict, same.decided_by, same.remarks) == ("unsure", "model", ("below the floor of 0.5 %",))
+    assert (same.verdict, same.decided_by, same.remarks) == (
+        "unsure",
+        "model",
+        ("below the minimum effect size of 0.5 %",),
+    )
     assert 0 < same.probability < wanted.model.card.decision_thresholds.high
     assert verdict(of("little", 99.0), wanted).verdict == "unsure"
     careless = with_policy(promising, None, 0.1, None)
@@ -100,15 +104,15 @@ def test_below_the_floor_nothing_is_unsure_unless_misses_are_promised(promising)
 def test_below_the_floor_nothing_fails_and_what_the_promise_lets_pass_passes(promising):
     eager = with_card(
         promising,
-        floor=0.5,
+        min_effect_size=0.5,
         cuts=DecisionThresholds(0.1, 0.2),
-        wish=DecisionPolicy(max_false_negative_rate=0.05),
+        policy=DecisionPolicy(max_false_negative_rate=0.05),
     )
     worse = verdict(of("slow", 80.0), eager)
     assert worse.probability > 0.2
     assert worse.verdict == "unsure"
     passed = verdict(of("better", 110.0), eager)
-    assert (passed.verdict, passed.decided_by, passed.probability) == ("pass", "floor", 0.0)
+    assert (passed.verdict, passed.decided_by, passed.probability) == ("pass", "min_effect_size", 0.0)
 
 
 def test_what_cannot_be_promised_is_told_with_how_many_it_takes(promising):
@@ -128,25 +132,30 @@ def test_a_request_says_what_its_verdicts_are_to_keep_and_others_beside_it_do_no
         json.dumps({"comparisons": [one], **more}).encode()
         for more in (
             {},
-            {"missed": 0.05},
-            {"costs": {"miss": 100, "false_alarm": 10, "look": 1}},
-            {"missed": 0.03},
-            {"missed": 0.05, "costs": {"miss": 100, "false_alarm": 10, "look": 1}},
+            {"max_false_negative_rate": 0.05},
+            {"costs": {"false_negative": 100, "false_positive": 10, "review": 1}},
+            {"max_false_negative_rate": 0.03},
+            {
+                "max_false_negative_rate": 0.05,
+                "costs": {"false_negative": 100, "false_positive": 10, "review": 1},
+            },
         )
     )
     first, second, third, *refused = answer_many([plain, wanting, costly, wrong, both], promising)
     for body, found in ((plain, first), (wanting, second), (costly, third)):
         assert found.content == answer_json(body, promising).content
     decided = [json.loads(found.content)["model"]["decided"] for found in (first, second, third)]
-    assert [told["missed"] for told in decided] == [None, 0.05, None]
-    assert decided[2]["told"] == "cheapest where a miss costs 100, a false alarm 10 and a look 1"
+    assert [told["max_false_negative_rate"] for told in decided] == [None, 0.05, None]
+    assert decided[2]["summary"] == "cheapest where a miss costs 100, a false alarm 10 and a look 1"
     assert json.loads(third.content)["verdicts"][0]["unsure_from"] == 0.01
     assert "expected a rate that the model guarantees: 2, 5 %" in str(refused[0])
     assert "expected one or the other" in str(refused[1])
 
 
 def test_an_older_model_promises_nothing_and_says_so(served):  # noqa: F811
-    with pytest.raises(InputError, match="missed: the model was trained without risk guarantees"):
+    with pytest.raises(
+        InputError, match="max_false_negative_rate: the model was trained without risk guarantees"
+    ):
         with_policy(served, 0.05, None, None)
 
 

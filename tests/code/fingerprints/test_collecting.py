@@ -128,7 +128,9 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
     assert not session.finished
     assert seen.notes == ["kept 3 rates; start again to resume"]
     again = Journal.open_or_create(path, SUITE, MeasuredRun)
-    assert [entry.journal_key for entry in again.entries] == [task.journal_key for task in plan_runs(suite, HAS)[:3]]
+    assert [entry.journal_key for entry in again.entries] == [
+        task.journal_key for task in plan_runs(suite, HAS)[:3]
+    ]
     assert ran == [[f"--{task.name}", str(task.threads)] for task in plan_runs(suite, HAS)[:3]]
     monkeypatch.setattr(collect, "execute", lambda *_: Finished(0, "", (1, 1, 1)))
     with Session(again, seen, "rates") as session:

@@ -267,7 +267,7 @@ def project(tmp_path, monkeypatch):
     table.write(tmp_path / PLACES.processed)
 
     def run(jobs):
-        knobs = {"seed": 1, "jobs": jobs, "fingerprints": {"evaluate": {"entries": ["ensemble", "median"]}}}
+        knobs = {"seed": 1, "n_jobs": jobs, "fingerprints": {"evaluate": {"entries": ["ensemble", "median"]}}}
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(knobs))
         evaluate_stage()
         reports = tmp_path / "reports/fingerprints"

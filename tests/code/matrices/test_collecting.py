@@ -142,7 +142,7 @@ def test_a_defect_costs_its_share_of_the_time_and_invalid_runs_their_count(suite
     assert equal.amount == leak.amount
     assert equal.units["sort"] == pytest.approx(0.6 * plain.work.units["sort"])
     kept = ordered("target", 1, "kept-memory", 0.4).work
-    assert (kept.defect, kept.standing, kept.units) == ("kept-memory", 0.4, plain.work.units)
+    assert (kept.defect, kept.defect_size, kept.units) == ("kept-memory", 0.4, plain.work.units)
     # there is one unit at least, however dear
     dear = build_order(
         suite, PlannedRun("sort", 1, "target", 1, "extra-processes", 0.2), COSTS | {"extra-processes": 9.0}

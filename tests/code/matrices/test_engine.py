@@ -85,7 +85,9 @@ def test_the_answer_repeats_itself_and_does_not_depend_on_what_else_is_asked(tab
     judged = fitted.judge_pairs(tables)
     again = Engine(FULL, "extra-trees", 3, SEED).fit(tables).judge_pairs(tables)
     assert judged.equals(again)
-    alone = fitted.judge_pairs(tables.select_runs((tables.runs["pair_id"] == judged["pair_id"][4]).to_numpy()))
+    alone = fitted.judge_pairs(
+        tables.select_runs((tables.runs["pair_id"] == judged["pair_id"][4]).to_numpy())
+    )
     assert alone["probability"][0] == judged["probability"][4]
 
 

@@ -235,17 +235,17 @@ def test_who_is_best_on_the_other_folds_judges_each():
 
 PARAMS = {
     "seed": SEED,
-    "jobs": 2,
+    "n_jobs": 2,
     "matrices": {
         "ingest": {"path": "in"},
         "evaluate": {
-            "trials": 1,
+            "n_trials": 1,
             "models": ["logistic", "knn"],
-            "folds": 2,
-            "cause_folds": 2,
-            "curve_folds": 2,
+            "n_folds": 2,
+            "n_cause_folds": 2,
+            "n_curve_folds": 2,
         },
-        "promote": {"name": "regression-matrix", "resamples": 200},
+        "promote": {"name": "regression-matrix", "n_bootstrap": 200},
     },
 }
 FILES = ("oof", "tables", "ablation", "curves", "served", "validity", "groups")
@@ -263,7 +263,7 @@ def evaluated(directory, jobs=2):
     """Run the stages up to evaluate in the working directory."""
     # small enough a defect that no single metric tells it
     caused(pairs(cases=3, invalid=0.05, size=0.1)).write(directory / "in")
-    (directory / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "jobs": jobs}))
+    (directory / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "n_jobs": jobs}))
     for stage in (family.ingest_stage, family.validate_stage, matrices.evaluate_stage):
         stage()
     return directory / "reports/matrices"

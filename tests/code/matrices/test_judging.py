@@ -106,7 +106,9 @@ def test_a_pair_that_cannot_be_judged_is_invalid_and_says_why_and_the_others_are
 
 def test_runs_without_elapsed_time_and_transactions_are_judged_alike(trained, unseen):
     usual = judge_tables(trained, unseen)
-    bare = MatrixTables.from_rows(unseen.runs[[*unseen.runs.columns[:9], *unseen.raw_metrics]], None, unseen.metrics)
+    bare = MatrixTables.from_rows(
+        unseen.runs[[*unseen.runs.columns[:9], *unseen.raw_metrics]], None, unseen.metrics
+    )
     slow = [{"metric": "summary_elapsed", "unit": "ms"}, {"metric": "m0", "unit": "1/s"}]
     other = MatrixTables.from_rows(unseen.runs, None, slow)
     for asked in (bare, other):

@@ -71,6 +71,6 @@ def test_of_large_matrices_some_runs_stand_for_all(monkeypatch):
     assert np.abs(usual[700]).max() < 1
     assert deviation[700].min() > 4
     assert (deviation == run_deviations(runs, scaled)[0]).all()
-    monkeypatch.setattr(validity_tree, "MOST", 5000)
+    monkeypatch.setattr(validity_tree, "MAX_OTHERS", 5000)
     whole = run_deviations(runs, scaled[:, :5])[0]
     assert np.abs(np.abs(deviation[:, :5]) - np.abs(whole)).mean() < 0.02

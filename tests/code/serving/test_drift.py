@@ -142,5 +142,5 @@ def test_questions_unlike_the_training_data_are_counted_by_their_door_and_model(
         exchange.answered = Answered(b"", n_out_of_distribution=unlike)
         counters.count_request(exchange, "/judge", {"pass": 4})
     lines = counters.prometheus_text().decode().splitlines()
-    assert 'perfjudge_unlike_total{door="/judge",model="some",version="1"} 3.0' in lines
-    assert 'perfjudge_verdicts_total{door="/judge",verdict="pass"} 12.0' in lines
+    assert 'perfjudge_out_of_distribution_total{endpoint="/judge",model="some",version="1"} 3.0' in lines
+    assert 'perfjudge_verdicts_total{endpoint="/judge",verdict="pass"} 12.0' in lines

@@ -329,7 +329,7 @@ def test_requests_are_counted_by_route_status_and_model_and_unknown_paths_as_one
     some = ("model", "some"), ("route", "/judge"), ("status", "2xx"), ("version", "3")
     assert found["perfjudge_request_seconds_count", *none] == 20
     assert found["perfjudge_request_seconds_count", *some] == 1
-    assert found["perfjudge_verdicts_total", ("door", "/judge"), ("verdict", "pass")] == 2
+    assert found["perfjudge_verdicts_total", ("endpoint", "/judge"), ("verdict", "pass")] == 2
     assert found["perfjudge_judging_seconds_count",] == 1
     assert found["perfjudge_requests_in_flight",] == 0
     assert len([key for key in found if key[0] == "perfjudge_request_seconds_count"]) == 2
@@ -339,7 +339,7 @@ def test_the_version_that_answers_its_trouble_and_its_swaps_are_counted():
     app = application()
     model = type("Model", (), {"ref": ModelRef("some", "1", ""), "trouble": None, "swaps": 0})()
     app.state.metrics.update_gauges({"key": model})
-    model.ref, model.trouble, model.swaps = ModelRef("some", "2", ""), "version 3 is broken", 1
+    model.ref, model.load_failure, model.swaps = ModelRef("some", "2", ""), "version 3 is broken", 1
     app.state.metrics.update_gauges({"key": model})
     found = samples(app)
     answers = {

@@ -61,7 +61,9 @@ def model(request):
 
 @pytest.mark.parametrize("seed", [1, 20261121])
 def test_no_model_breaks_a_rule(model, seed):
-    assert [str(one) for one in find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed))] == []
+    assert [
+        str(one) for one in find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed))
+    ] == []
 
 
 def test_rules_hold_at_both_ends_of_what_a_search_may_choose():

@@ -75,10 +75,10 @@ def agree(verdict, answer):
     assert {slower(line) for line in against} <= {None, not fails}
     assert {slower(line) for line in lines[1:]} <= {None, fails}
     if "faster" in lines[0]:
-        assert not any("floor" in remark for remark in verdict.remarks)
-    if any("floor" in remark for remark in verdict.remarks):
+        assert not any("minimum effect size" in remark for remark in verdict.remarks)
+    if any("minimum effect size" in remark for remark in verdict.remarks):
         assert -FLOOR <= verdict.moved.change <= 0
-    if verdict.decided_by == "floor":
+    if verdict.decided_by == "min_effect_size":
         assert (answer, verdict.probability) == ("pass", 0.0)
     else:
         within = verdict.unsure_from <= verdict.probability < verdict.threshold
@@ -114,7 +114,7 @@ def test_no_row_of_compare_contradicts_its_outcome(served, tables):
             assert abs(verdict.moved.change) < FLOOR
             assert row.hidden <= 0.05
         if row.outcome in QUIET or row.outcome == "improvement":
-            assert not ("floor" in row.reason and "faster" in row.change_text)
+            assert not ("minimum effect size" in row.reason and "faster" in row.change_text)
         if verdict.verdict == "unsure" and row.judged != "unsure":
             remark = f"unsure, where the model alone says {row.judged} ({verdict.probability:.3f}): "
             assert row.reason.startswith(remark)

@@ -45,7 +45,8 @@ def failed(request):
     if request.param == "champion":
         model = request.getfixturevalue("champion")
         return lambda asked: (
-            model.probability(model.asked(feature_vectors(asked.sides))) >= model.card.threshold
+            model.predict_probability(model.select_features(feature_vectors(asked.sides)))
+            >= model.card.threshold
         )
     generator = np.random.default_rng(1)
     worse = np.where(np.arange(160) % 4 == 0, generator.uniform(0.03, 0.3, 160), 0.0)

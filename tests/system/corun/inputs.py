@@ -124,11 +124,11 @@ def project(root: Path, given, **section):
     given.write(root / "in")
     corun = {
         "ingest": {"path": "in"},
-        "tune": {"trials": 1, "folds": 2, "models": ["linear", "random-forest", "random-forest-ranges"]},
-        "evaluate": {"folds": 2, "designs": ["random", "pairs", "tasks"]},
+        "tune": {"n_trials": 1, "n_folds": 2, "models": ["linear", "random-forest", "random-forest-ranges"]},
+        "evaluate": {"n_folds": 2, "designs": ["random", "pairs", "tasks"]},
         "online": {"seconds": [0.4, 2.0]},
     }
-    content = {"seed": 1, "jobs": 1, "corun": corun | section}
+    content = {"seed": 1, "n_jobs": 1, "corun": corun | section}
     (root / "params.yaml").write_text(yaml.safe_dump(content))
     return root
 

@@ -23,26 +23,26 @@ from tests.preloaded import Preloaded
 #: Searches, folds and models that are few; all else is as shipped.
 KNOBS = {
     "comparisons": {
-        "tune": {"trials": 1, "folds": 2, "models": ["logistic", "decision-tree"]},
-        "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
-        "promote": {"resamples": 100},
+        "tune": {"n_trials": 1, "n_folds": 2, "models": ["logistic", "decision-tree"]},
+        "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
+        "promote": {"n_bootstrap": 100},
     },
     "fingerprints": {
-        "profile": {"applications": 2, "resamples": 10, "seed_resamples": 2},
+        "profile": {"max_applications": 2, "n_bootstrap": 10, "n_thesis_bootstrap": 2},
         "evaluate": {"entries": ["ensemble", "median"]},
     },
     "corun": {
-        "tune": {"trials": 1, "folds": 2, "models": ["linear", "contention"]},
-        "evaluate": {"designs": ["pairs"], "folds": 2},
+        "tune": {"n_trials": 1, "n_folds": 2, "models": ["linear", "contention"]},
+        "evaluate": {"designs": ["pairs"], "n_folds": 2},
         "online": {"seconds": [2.0]},
-        "promote": {"resamples": 100},
+        "promote": {"n_bootstrap": 100},
     },
     "matrices": {
         "evaluate": {
-            "trials": 1, "components": 10, "models": ["decision-tree"], "folds": 2, "cause_folds": 2,
-            "curve_folds": 2,
+            "n_trials": 1, "max_components": 10, "models": ["decision-tree"], "n_folds": 2, "n_cause_folds": 2,
+            "n_curve_folds": 2,
         },
-        "promote": {"resamples": 100},
+        "promote": {"n_bootstrap": 100},
     },
 }  # fmt: skip
 #: How the kept test cases of matrices begin, and the kept tasks of co-runs: those that pages name.
@@ -106,7 +106,7 @@ def fill(root):
     for family, sections in KNOBS.items():
         for section, own in sections.items():
             knobs[family][section] |= own
-    (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"jobs": 1}, sort_keys=False))
+    (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"n_jobs": 1}, sort_keys=False))
     _cut(root / "data/raw")
     git(root, "init", "--quiet", "--initial-branch", "main")
     for who in ("name", "email"):

@@ -63,9 +63,9 @@ def project(root):
     MatrixTables.from_rows(runs, causes, learned.metrics).write(root / "in")
     section = {
         "ingest": {"path": "in"},
-        "evaluate": {"trials": 1, "models": ["logistic"], "folds": 2, "curve_folds": 2},
+        "evaluate": {"n_trials": 1, "models": ["logistic"], "n_folds": 2, "n_curve_folds": 2},
     }  # fmt: skip
-    content = {"seed": 1, "jobs": 1, "matrices": section}
+    content = {"seed": 1, "n_jobs": 1, "matrices": section}
     (root / "params.yaml").write_text(yaml.safe_dump(content))
     return root
 

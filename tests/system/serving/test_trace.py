@@ -61,7 +61,7 @@ def test_an_answer_of_any_format_is_repeated(source, tmp_path, capsys, shown):
 def test_answers_over_http_are_repeated_with_their_floor(registry, source, tmp_path, capsys):
     answer, figure = tmp_path / "answer", tmp_path / "figure.xml"
     answer.write_bytes(answer_json(source.read_bytes(), load_judge(min_effect_size=0.3)).content)
-    assert json.loads(answer.read_text())["verdicts"][1]["decided_by"] == "floor"
+    assert json.loads(answer.read_text())["verdicts"][1]["decided_by"] == "min_effect_size"
     status, told = traced(capsys, answer, "--input", source)
     assert (status, "values are the same" in told) == (0, True)
     figure.write_text(FIGURE)

@@ -28,7 +28,6 @@ from training.matrices.engine.shape import (
     make_test_rows,
     with_both_sides,
 )
-from training.matrices.judging import Driver
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.intp]
@@ -49,14 +48,29 @@ DIGITS = 9
 
 
 @dataclass(frozen=True)
-class NamedDrivers:
+class Attribution:
+    """The share of a raw metric in a verdict, with medians of the valid runs (None: not measured).
+
+    `contribution` is its part of the fall of the log-odds of ``fail`` when the differences of all attributed metrics
+    are removed.
+    """
+
+    metric: str
+    unit: str
+    baseline: float | None
+    target: float | None
+    contribution: float
+
+
+@dataclass(frozen=True)
+class NamedAttributions:
     """The drivers of some pairs: metric indices and contributions, shape (n_pairs, n), largest first."""
 
     metric: Whole
     contribution: Floats
 
 
-def find_drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedDrivers]]:
+def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedAttributions]]:
     """Yield, for consecutive slices of the pairs, the metrics that drive the log-odds: `n` or `MAX_DRIVERS`.
 
     Metrics are selected greedily: each step takes the metric whose removal, after those already selected,
@@ -105,7 +119,7 @@ def _selected_metrics(odds: Callable[[Flags], Floats], sizes: Floats, n: int) ->
     return metric
 
 
-def _shapley_values(odds: Callable[[Flags], Floats], metric: Whole, metrics: int) -> NamedDrivers:
+def _shapley_values(odds: Callable[[Flags], Floats], metric: Whole, metrics: int) -> NamedAttributions:
     """Divide the fall of the log-odds without all selected metrics among them, from all their subsets."""
     count, n = metric.shape
     inside = (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
@@ -116,7 +130,7 @@ def _shapley_values(odds: Callable[[Flags], Floats], metric: Whole, metrics: int
     weights = np.where(inside, 1.0, -1.0) * orders[inside.sum(axis=1, keepdims=True) - inside]
     contribution = np.round(-odds(removed) @ weights, 12) + 0.0
     order = np.argsort(-np.round(contribution, DIGITS), axis=1, kind="stable")
-    return NamedDrivers(
+    return NamedAttributions(
         np.take_along_axis(metric, order, axis=1), np.take_along_axis(contribution, order, axis=1)
     )
 
@@ -245,7 +259,7 @@ class ExplainedPair(NamedTuple):
     probability: float
     threshold: float
     abnormal: bool
-    attributions: tuple[Driver, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -354,7 +368,7 @@ class FittedEngine:
             return
         with model_answering(self.model):
             removal = Removal.from_rows(self.form, whole, self.scales, rows)
-        for here, named in find_drivers(removal, self.log_odds_function(removal), n):
+        for here, named in find_attributions(removal, self.log_odds_function(removal), n):
             of_pairs = self._describe_drivers(removal.pairs[here], named, whole)
             for pair, strongest in zip(removal.pairs[here], of_pairs, strict=True):
                 yield verdicts[pair]._replace(attributions=strongest)
@@ -380,8 +394,8 @@ class FittedEngine:
         return odds_of
 
     def _describe_drivers(
-        self, pairs: NDArray[Any], named: NamedDrivers, tables: MatrixTables
-    ) -> Iterator[tuple[Driver, ...]]:
+        self, pairs: NDArray[Any], named: NamedAttributions, tables: MatrixTables
+    ) -> Iterator[tuple[Attribution, ...]]:
         """Yield the drivers of each of `pairs`, with the medians of both sides."""
         require_finite(self.model, "contribution", named.contribution)
         run_places, values = tables.pair_sides, tables.metric_values(self.metrics)
@@ -400,7 +414,7 @@ class FittedEngine:
                 [v if isfinite(v) else None for v in side] for side in sides[:, number, metrics].tolist()
             ]
             fields = zip(names, *side_medians, named.contribution[number].tolist(), strict=True)
-            yield tuple(Driver(name, str(units[name]), *numbers) for name, *numbers in fields)
+            yield tuple(Attribution(name, str(units[name]), *numbers) for name, *numbers in fields)
 
     def log_odds(self, tables: MatrixTables) -> Floats:
         """Return the calibrated log-odds of every complete pair, ordered as in `judge_pairs`."""
