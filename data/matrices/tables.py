@@ -316,11 +316,11 @@ class Choice:
     A workload is chosen if it matches a pattern of `only`, unless that is empty, and none of `without`.
     """
 
-    only: Sequence[str] = ()
-    without: Sequence[str] = ()
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.only or self.without)
+        return bool(self.include or self.exclude)
 
     def select_pairs(self, tables: MatrixTables) -> MatrixTables:
         """Return the tables of the pairs whose two sides both have a chosen workload.
@@ -328,15 +328,15 @@ class Choice:
         InputError if a pattern matches no workload, or no pair is left.
         """
         names = tables.runs["workload"].drop_duplicates().tolist()
-        patterns = (*self.only, *self.without)
+        patterns = (*self.include, *self.exclude)
         matches = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in patterns}
         for pattern in patterns:
             if not matches[pattern]:
                 more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
                 listed = ", ".join(f'"{name}"' for name in names[:SHOWN])
                 raise InputError(f'"{pattern}" matches no workload; there are {listed}{more}')
-        only = set[str]().union(*map(matches.__getitem__, self.only)) if self.only else set(names)
-        wanted = tables.runs["workload"].isin(only.difference(*map(matches.__getitem__, self.without)))
+        included = set[str]().union(*map(matches.__getitem__, self.include)) if self.include else set(names)
+        wanted = tables.runs["workload"].isin(included.difference(*map(matches.__getitem__, self.exclude)))
         chosen = wanted.groupby(tables.runs["pair_id"]).transform("all").to_numpy(bool)
         if not chosen.any():
             raise InputError("no workload is left: each chosen workload is also left out")

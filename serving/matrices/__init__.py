@@ -9,11 +9,11 @@ import typer
 
 from serving.plugins import FamilyPlugin, Importing, Judging, Registered, deferred_function, import_attribute
 
-Only = Annotated[
+Include = Annotated[
     list[str] | None,
     typer.Option("--include", metavar="PATTERN", help="Only workloads with such names (matrices)."),
 ]
-Without = Annotated[
+Exclude = Annotated[
     list[str] | None,
     typer.Option("--exclude", metavar="PATTERN", help="No workloads with such names (matrices)."),
 ]
@@ -25,7 +25,7 @@ PLUGIN = FamilyPlugin(
         "matrices",
         deferred_function("serving.matrices.command.imported"),
         lambda: import_attribute("data.matrices.formats.FORMATS"),
-        {"only": Only, "without": Without},
+        {"include": Include, "exclude": Exclude},
     ),
     judging=Judging(
         "matrices",

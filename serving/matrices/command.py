@@ -156,12 +156,12 @@ def imported(
     directory: Path,
     *,
     keep_going: bool,
-    only: Sequence[str] = (),
-    without: Sequence[str] = (),
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
 ) -> Counts:
     """Write the tables of matrices to `directory`; `only` and `without` are patterns of workloads."""
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
-    choice = Choice(only, without)
+    choice = Choice(include, exclude)
     tables = choice.select_pairs(reading.tables) if choice else reading.tables
     tables.write(directory)
     rows = {

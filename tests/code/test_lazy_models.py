@@ -120,7 +120,12 @@ def test_a_broken_version_leaves_the_last_good_one_and_one_line_in_the_log(regis
     for _ in range(3):
         standing.check_alias()
     assert standing.ensure_loaded().ref.version == "1"
-    assert standing.readiness_entry["load_failure"] == standing.models_entry["load_failure"] == standing.load_failure is not None
+    assert (
+        standing.readiness_entry["load_failure"]
+        == standing.models_entry["load_failure"]
+        == standing.load_failure
+        is not None
+    )
     # what is broken is not read again at once
     assert (len(said(caplog)), registry.loads) == (1, ["1", "2"])
     assert said(caplog)[0].endswith("; models:/some/1 answers meanwhile")

@@ -25,7 +25,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("model", ["model_directory", "forest_directory"])
 def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, request_file):
-    script = "import sys; from serving.cli import run; code = run(); print(*sys.modules); sys.exit(code)"
+    script = "import sys; from serving.cli import run_command; code = run_command(); print(*sys.modules); sys.exit(code)"
     directory = request.getfixturevalue(model)
     command = [sys.executable, "-c", script, "judge", request_file, "--model", directory, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -175,7 +175,8 @@ def test_ctrl_c_ends_a_server_that_inherited_its_ignoring(model_directory):
 
 
 @pytest.mark.parametrize(
-    ("floor", "verdict", "remarks"), [("30%", "pass", ["below the minimum effect size of 30 %"]), ("none", "fail", [])]
+    ("floor", "verdict", "remarks"),
+    [("30%", "pass", ["below the minimum effect size of 30 %"]), ("none", "fail", [])],
 )
 def test_a_floor_replaces_that_of_the_model(judged, floor, verdict, remarks):
     slow = json.loads(judged("--json", "--min-effect-size", floor).stdout)["verdicts"][1]

@@ -135,14 +135,14 @@ def test_two_commits_differ_in_parameters_scores_and_flips(told):
         0,
     )
     assert best["relabelled"] == [TURNED[-1]]
-    assert sorted(flip["case"] for flip in best["flips"]) == list(TURNED)
-    assert [flip["righted"] for flip in best["flips"]] == [False, False, True]
+    assert sorted(flip["case"] for flip in best["flipped"]) == list(TURNED)
+    assert [flip["righted"] for flip in best["flipped"]] == [False, False, True]
     assert {score["score"] for score in best["scores"]} == {"balanced accuracy", "missed", "false alarms"}
     for score in best["scores"]:
         low, observed, high = (score["difference"][name] for name in ("low", "observed", "high"))
         assert low <= observed <= high
         assert observed == pytest.approx(score["after"] - score["before"])
-    first = best["flips"][0]
+    first = best["flipped"][0]
     assert 0 <= first["before"]["value"] <= 1
     assert "10.0\N{NO-BREAK SPACE}% slower" in " ".join(first["words"]).replace(" %", "\N{NO-BREAK SPACE}%")
     assert any("labelled otherwise" in note for note in content["notes"])
@@ -153,9 +153,9 @@ def test_a_registered_version_is_compared_by_its_verdicts(told):
         told("models:/regression-comparison/1", "HEAD~1"),
         told("models:/regression-comparison/1", "HEAD"),
     )
-    assert before["families"][0]["champions"][0]["flips"] == []
+    assert before["families"][0]["champions"][0]["flipped"] == []
     assert before["families"][0]["champions"][0]["common"] == 80
-    flips = after["families"][0]["champions"][0]["flips"]
+    flips = after["families"][0]["champions"][0]["flipped"]
     assert sorted(flip["case"] for flip in flips) == list(TURNED)
     assert flips[0]["before"]["value"] is not None
 

@@ -126,7 +126,7 @@ def test_two_workers_count_as_one_server_and_outlive_a_kill(tmp_path):
         slow = [comparison(f"c{number}", 80.0) for number in range(30)]
         assert all(guarded.judge(*slow).status_code == 200 for _ in range(12))
         for _ in range(6):
-            assert guarded.value(verdicts, door=JUDGE, verdict="fail") == 360
+            assert guarded.value(verdicts, endpoint=JUDGE, verdict="fail") == 360
         assert guarded.value("perfjudge_request_seconds_count", route=JUDGE, status="2xx") == 12
         guarded.wait_for(360, "perfjudge_asked_rows", key="model")
         assert guarded.value("perfjudge_drift_max", key="model") > 0.25
@@ -138,7 +138,7 @@ def test_two_workers_count_as_one_server_and_outlive_a_kill(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.1)
         guarded.wait_for(2, "perfjudge_model_info", key="model")
-        assert guarded.value(verdicts, door=JUDGE, verdict="fail") == 360
+        assert guarded.value(verdicts, endpoint=JUDGE, verdict="fail") == 360
         assert guarded.value("perfjudge_requests_in_flight") == 1
         assert httpx.get(guarded.server.url + "/metrics").status_code == 401
     finally:

@@ -52,10 +52,10 @@ from features.plugins import FeaturesPlugin
 def _featurize():
     import numpy as np
     from data.boots.tables import BootTables
-    from data.paths import Places
+    from data.paths import FamilyPaths
     from data.tables.files import replacing
-    boots = BootTables.read(Places("boots").interim).boots
-    with replacing(Places("boots").processed / "features.parquet") as path:
+    boots = BootTables.read(FamilyPaths("boots").interim).boots
+    with replacing(FamilyPaths("boots").processed / "features.parquet") as path:
         boots.assign(log_memory=np.log2(boots["memory_gib"])).to_parquet(path)
 
 PLUGIN = FeaturesPlugin(_featurize)
@@ -81,18 +81,18 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import cross_val_predict
 from data.boots.tables import Boots
 from data.params import load
-from data.paths import Places
+from data.paths import FamilyPaths
 from data.tables.files import digest_of
 from data.tables.files import replacing, write_json
 from data.tables.documents import written
-from training.evaluation.metrics import spread
-from training.registry.challenger_test import Candidate, promoted
-from training.registry.challenger_test import OOF, Kept
+from training.evaluation.metrics import summarise_folds
+from training.registry.challenger_test import Candidate, promote_candidate
+from training.registry.challenger_test import OOF, CandidateLog
 from training.registry.stored import StoredCard, StoredModel
 from training.registry.runs import TrackedRun, scores_by_name
-from training.registry.challenger_test import by_errors
+from training.registry.challenger_test import compare_by_errors
 
-PLACES = Places("boots")
+PLACES = FamilyPaths("boots")
 FEATURES = PLACES.processed / "features.parquet"
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Card(StoredCard):
     data_digest: str
 
     @property
-    def told(self):
+    def description(self):
         return {"estimator": self.model, "features": self.features, "data_digest": self.data_digest}
 
 class Line(StoredModel[Card]):
@@ -114,7 +114,7 @@ def evaluate():
     predicted = cross_val_predict(LinearRegression(), vectors, measured, cv=4)
     with replacing(PLACES.evaluated / OOF) as path:
         rows.assign(predicted=predicted, measured=measured, group=rows["machine"]).to_parquet(path)
-    entries = {"line": {"kind": "model", "mape": spread(abs(predicted / measured - 1), None)}}
+    entries = {"line": {"kind": "model", "mape": summarise_folds(abs(predicted / measured - 1), None)}}
     splits = {"machines": {"scheme": "4 folds of machines", "folds": 4, "entries": entries}}
     data = {"path": "raw", "format": "csv", "digest": digest_of(FEATURES), "boots": len(rows)}
     write_json(PLACES.metrics, dict(champion="line", data=data, seed=load(Boots).seed, splits=splits))
@@ -126,20 +126,20 @@ def train():
 def promote():
     knobs, metrics = load(Boots), written(PLACES.metrics, "evaluate")
     how, run = knobs.section.promote, TrackedRun("line", scores_by_name(metrics["splits"], "line"))
-    oof, compare = pd.read_parquet(PLACES.evaluated / OOF), by_errors(["machine"], how, knobs.seed, "boots")
-    means = Kept("boots", metrics["data"], FEATURES, PLACES.models, [run], oof).means(Line.read, compare)
-    print(promoted(Candidate(how.name, "line", PLACES.models, PLACES.metrics, lambda: means)))
+    oof, compare = pd.read_parquet(PLACES.evaluated / OOF), compare_by_errors(["machine"], how, knobs.seed, "boots")
+    means = CandidateLog("boots", metrics["data"], FEATURES, PLACES.models, [run], oof).make_test(Line.read, compare)
+    print(promote_candidate(Candidate(how.name, "line", PLACES.models, PLACES.metrics, lambda: means)))
 """,
     "serving/boots/__init__.py": '''
 from serving.plugins import MEBIBYTE, Endpoint, FamilyPlugin, Registered
 
 def _page(root):
-    from data.paths import Places
+    from data.paths import FamilyPaths
     from data.tables.documents import written
     from serving.reports.rendering import render
-    return render("boots.html", metrics=written(Places("boots", root).metrics, "evaluate"))
+    return render("boots.html", metrics=written(FamilyPaths("boots", root).metrics, "evaluate"))
 
-def _doors():
+def _endpoints():
     from serving.boots.answers import LOADER, BootAnswer, BootRequest, handle
     by_type = {"application/json": handle}
     schemas = (BootRequest, BootAnswer)
@@ -154,7 +154,7 @@ def _commands(app):
         return 0
 
 _LINE = Registered("boots", "Tells how long machines take to boot.")
-PLUGIN = FamilyPlugin(_page, models=(_LINE,), doors=_doors, commands=_commands)
+PLUGIN = FamilyPlugin(_page, models=(_LINE,), endpoints=_endpoints, commands=_commands)
 ''',
     "serving/boots/answers.py": """
 from math import log2
@@ -177,10 +177,10 @@ def seconds(memory_gib, line):
     return BootAnswer(seconds=line.model.model.predict([[log2(memory_gib)]])[0])
 
 def handle(body, line):
-    return Answered.of(seconds(request_of(body, BootRequest).memory_gib, line))
+    return Answered.from_schema(seconds(request_of(body, BootRequest).memory_gib, line))
 
 LINES = Source(lambda: project_params(Boots).section.promote.name, Line.read, Card.read)
-LOADER = Loader(LINES.name, LINES.load, lambda line: line.card.told, ServedModel, LINES.head)
+LOADER = Loader(LINES.name, LINES.load, lambda line: line.card.description, ServedModel, LINES.load_card)
 """,
     "serving/reports/templates/boots.html": """
 {% extends "report.html" %}{% block content %}<h1>{{ metrics.data.boots }} boots</h1>{% endblock %}
@@ -250,7 +250,7 @@ def test_its_measurements_become_a_champion(house):
     metrics = json.loads((house / "reports/boots/metrics.json").read_text())
     assert metrics["splits"]["machines"]["entries"]["line"]["mape"]["mean"] < 1e-9
     told = run(house, sys.executable, "-m", "training.promote", "boots")
-    assert told == "boot-seconds v1 (line) stands: it is the first one\n"
+    assert told == "boot-seconds v1 (line) is champion: it is the first one\n"
 
 
 def test_its_report_shows_its_figures(house):

@@ -303,13 +303,13 @@ def test_workloads_are_chosen_by_patterns(how, pairs):
 def test_a_pair_of_two_workloads_goes_with_either_and_a_pattern_that_matches_none_is_told():
     other = [row | {"workload": "heap", "version": "v0"} for row in pair("sort 1") if row["side"] == "target"]
     for pattern in ("heap", "sort"):
-        assert Choice(without=[pattern]).select_pairs(small(*other)).runs["pair_id"].unique().tolist() == [
+        assert Choice(exclude=[pattern]).select_pairs(small(*other)).runs["pair_id"].unique().tolist() == [
             "pipe 1"
         ]
     with pytest.raises(InputError, match=r'^"x" matches no workload; there are "sort", "pipe"$'):
-        Choice(only=["x"]).select_pairs(small())
+        Choice(include=["x"]).select_pairs(small())
     with pytest.raises(InputError, match=r"^no workload is left"):
-        Choice(only=["sort"], without=["sort"]).select_pairs(small())
+        Choice(include=["sort"], exclude=["sort"]).select_pairs(small())
 
 
 def test_import_says_how_much_there_is(tmp_path, capsys):

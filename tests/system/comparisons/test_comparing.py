@@ -179,15 +179,15 @@ acknowledged:
   until: 2026-12-31
   at_most: 10
   by: anna
-  why: known
+  reason: known
 - operation: gone
   until: 1.2
   by: ben
-  why: was slow
+  reason: was slow
 unstable:
 - operation: e
   by: cleo
-  why: depends on the network
+  reason: depends on the network
 """
 
 
@@ -218,7 +218,7 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("acknowledged:\n- {operation: a, untl: 1, by: x, why: y}", 'did you mean "until"?'),
+        ("acknowledged:\n- {operation: a, untl: 1, by: x, reason: y}", 'did you mean "until"?'),
         ("ignored: []", "ignored is unknown"),
         ("[", "is not YAML"),
     ],
@@ -253,7 +253,7 @@ def test_revisions_are_found_by_name_and_by_git(tmp_path):
         False,
         False,
     ]
-    accepted = f"accepted:\n- {{operation: a, since: {second}, by: x, why: y}}"
+    accepted = f"accepted:\n- {{operation: a, since: {second}, by: x, reason: y}}"
     since = says(accepted, tmp_path, baseline=(second,), target=(third,))
     operations = [("bench", "a"), ("bench", "b")]
     assert since.stale_operations(operations, Revision((first,), tmp_path)) == {operations[0]}
@@ -267,7 +267,7 @@ def test_history_before_an_accepted_change_is_left_out(compared, tmp_path):
         run_file(history / f"{number}.json", {"a": 0.8}, seed=100 + number)
     before, after = run_file(tmp_path / "9.json"), run_file(tmp_path / "10.json", seed=1)
     known = tmp_path / "known.yaml"
-    known.write_text("accepted:\n- {operation: a, since: 9, by: anna, why: meant}")
+    known.write_text("accepted:\n- {operation: a, since: 9, by: anna, reason: meant}")
     answer = compared(before, after, "--history", history, "--acknowledged", known)[1]
     assert outcomes(answer)["a"] == "unchanged"
     assert not any("earlier build" in word for word in answer["verdicts"][0]["words"])
@@ -443,6 +443,6 @@ def test_a_single_side_is_refused_with_what_is_expected(compared, tmp_path):
 
 def test_annotations_beyond_the_limit_are_counted():
     missing = tuple(Missing("baseline", "m", "b", f"x,{number}\n") for number in range(25))
-    lines = list(github_annotations(SimpleNamespace(ordered=(), missing=missing)))
+    lines = list(github_annotations(SimpleNamespace(ordered_rows=(), missing=missing)))
     assert (len(lines), lines[0]) == (10, "::warning title=vanished::b/x,0%0A/m\n")
     assert lines[-1] == "::warning title=perfjudge::and 16 more\n"

@@ -55,21 +55,21 @@ def given(comparison_id="a", status="fail", by="anna", key=None, **further):
 
 
 def said(store, comparison_id="a"):
-    return [(one.labelled_by, one.status) for one in store.history(comparison_id)]
+    return [(one.labelled_by, one.status) for one in store.label_history(comparison_id)]
 
 
 def current(store):
-    return store.current()[["comparison_id", "labelled_by", "status"]].to_numpy().tolist()
+    return store.current_labels()[["comparison_id", "labelled_by", "status"]].to_numpy().tolist()
 
 
 def test_the_last_label_of_each_person_counts(store):
     for by, status in [("anna", "fail"), ("ben", "fail"), ("anna", "pass"), ("ben", None)]:
-        store.add(given(status=status, by=by))
-    store.add(given("<script>/../ü", "pass"))
+        store.add_label(given(status=status, by=by))
+    store.add_label(given("<script>/../ü", "pass"))
     assert said(store) == [("anna", "fail"), ("ben", "fail"), ("anna", "pass"), ("ben", None)]
     assert current(store) == [["a", "anna", "pass"], ["<script>/../ü", "anna", "pass"]]
     assert (
-        store.current().dtypes.astype(str).to_dict()
+        store.current_labels().dtypes.astype(str).to_dict()
         == with_dtypes(None, LABEL_DTYPES).dtypes.astype(str).to_dict()
     )
     assert said(store, "b") == []
@@ -77,18 +77,18 @@ def test_the_last_label_of_each_person_counts(store):
 
 def test_a_label_gets_the_time_of_the_server(store):
     began = datetime.now(UTC)
-    label = store.add(given(saw_verdict=True, model="regression-comparison 3"))
+    label = store.add_label(given(saw_verdict=True, model="regression-comparison 3"))
     assert (label.saw_verdict, label.model) == (True, "regression-comparison 3")
     assert began <= label.labelled_at <= datetime.now(UTC)
-    assert store.history("a") == [label]
+    assert store.label_history("a") == [label]
 
 
 def test_a_key_is_one_label_and_another_is_refused(store):
-    label = store.add(given(key="one"))
-    assert store.add(given(key="one")) == label
+    label = store.add_label(given(key="one"))
+    assert store.add_label(given(key="one")) == label
     for other in (given(key="one", status="pass"), given("b", key="one"), given(by="ben", key="one")):
         with pytest.raises(KeyTakenError, match='key="one"'):
-            store.add(other)
+            store.add_label(other)
     first, again, other = store.add_all([given("b", key="two"), given("b", key="two"), given("c", key="two")])
     assert first.label == again.label
     assert isinstance(other, KeyTakenError)
@@ -96,7 +96,7 @@ def test_a_key_is_one_label_and_another_is_refused(store):
 
 
 def test_the_order_of_labels_counts_whatever_the_clock_says(store, monkeypatch):
-    before = store.add(given(status="fail", key="z"))
+    before = store.add_label(given(status="fail", key="z"))
 
     class Late(datetime):
         @classmethod
@@ -125,15 +125,19 @@ def test_equal_labels_that_come_at_once_are_kept_once(url):
 
 def test_too_many_new_labels_of_one_person_are_refused(store):
     first = [given(key=f"f{number}") for number in range(3)]
-    assert [one.fresh for one in store.add_all(first, most=3)] == [True] * 3
-    mixed = store.add_all([*first, given(), given(by="ben")], most=3)
+    assert [one.fresh for one in store.add_all(first, max_recent=3)] == [True] * 3
+    mixed = store.add_all([*first, given(), given(by="ben")], max_recent=3)
     assert [getattr(one, "fresh", None) for one in mixed] == [False, False, False, None, True]
     assert isinstance(mixed[3], TooManyLabelsError)
-    assert (store.recent("anna", 60), store.recent("anna", 0), store.recent("carl", 60)) == (3, 0, 0)
+    assert (
+        store.count_recent_labels("anna", 60),
+        store.count_recent_labels("anna", 0),
+        store.count_recent_labels("carl", 60),
+    ) == (3, 0, 0)
 
 
 def test_the_database_refuses_to_change_or_remove_labels(url, store):
-    store.add(given())
+    store.add_label(given())
     engine = StoreAddress.from_address(url).new_engine()
     # SQLite has no TRUNCATE
     further = [] if url.startswith("sqlite") else [f"TRUNCATE {NAME}"]
@@ -195,12 +199,12 @@ def test_a_database_of_another_version_is_refused(url, store, version, age):
 
 def test_the_database_refuses_an_unknown_status(url, store):
     for status in ("pass", "fail", None, "cannot_tell"):
-        store.add(given(status=status))
-    assert [one.number for one in store.history("a")] == [1, 2, 3, 4]
+        store.add_label(given(status=status))
+    assert [one.number for one in store.label_history("a")] == [1, 2, 3, 4]
     assert [status for _, status in said(store)] == ["pass", "fail", None, "cannot_tell"]
     assert current(store) == [["a", "anna", "cannot_tell"]]
     with pytest.raises(UnreachableError, match="status"):
-        store.add(given(status="maybe"))
+        store.add_label(given(status="maybe"))
     engine = StoreAddress.from_address(url).new_engine()
     indexes = {tuple(one["column_names"]) for one in inspect(engine).get_indexes(NAME) if not one["unique"]}
     assert indexes == {("comparison_id",), ("labelled_by", "labelled_at")}
@@ -218,15 +222,19 @@ def test_labels_from_a_table_are_added_once(store):
     then = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
     labels = table(("a", "fail", "anna", then), ("a", "pass", "anna", None), ("b", "pass", None, then))
     assert [vars(import_label_table(labels, store)) for _ in range(2)] == [
-        {"added": 2, "known": 0, "nobodys": 1},
-        {"added": 0, "known": 2, "nobodys": 1},
+        {"added": 2, "already_stored": 0, "unattributed": 1},
+        {"added": 0, "already_stored": 2, "unattributed": 1},
     ]
     # without a time it is older than any
     assert current(store) == [["a", "anna", "fail"]]
     assert export_label_table(store)["labelled_at"].tolist() == [pd.Timestamp(then)]
     with pytest.raises(InputError, match=r'label of "c": labelled_at="2999-.* is in the future'):
         import_label_table(table(("c", "fail", "anna", datetime(2999, 1, 1, tzinfo=UTC))), store)
-    assert vars(import_label_table(labels, store, "carl")) == {"added": 1, "known": 2, "nobodys": 0}
+    assert vars(import_label_table(labels, store, "carl")) == {
+        "added": 1,
+        "already_stored": 2,
+        "unattributed": 0,
+    }
     assert current(store) == [["a", "anna", "fail"], ["b", "carl", "pass"]]
 
 
@@ -234,8 +242,8 @@ def test_a_withdrawn_label_does_not_come_back_with_the_data(store):
     then = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
     labels = table(("a", "fail", "anna", then), ("a", "fail", "ben", then), ("b", "pass", None, then))
     import_label_table(labels, store)
-    store.add(given("a", None, "anna"))
-    store.add(given("a", "pass", "ben"))
+    store.add_label(given("a", None, "anna"))
+    store.add_label(given("a", "pass", "ben"))
     out = export_label_table(store, labels)
     assert out[["comparison_id", "status"]].to_numpy().tolist() == [["b", "pass"], ["a", "pass"]]
     assert out["annotator"].fillna("nobody").tolist() == ["nobody", "ben"]

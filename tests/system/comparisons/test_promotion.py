@@ -17,7 +17,7 @@ from training.comparisons.promote import promote
 from training.comparisons.train import train
 from training.comparisons.tune import tune
 from training.estimators import compiled_pipeline
-from training.registry import champions, contest
+from training.registry import challenger_test, champions
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, import_mlflow, version_of
 from training.registry.origins import NoVersionError, trace_version
 from training.registry.promotion_history import sync_if_moved
@@ -219,7 +219,7 @@ def described(run):
 
 @pytest.mark.slow
 def test_runs_logged_in_an_older_form_are_logged_again(trained, store, capsys, monkeypatch):
-    monkeypatch.setattr(contest, "RUNS", 1)
+    monkeypatch.setattr(challenger_test, "RUNS", 1)
     promote(trained)
     monkeypatch.undo()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store}")

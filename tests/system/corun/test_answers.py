@@ -39,7 +39,7 @@ def predicted(static, *arguments):
 def added_up(one):
     """Return the impact of the usual co-run of each that is added up, and all that drives it from there."""
     usual = sum(explained["usual_impact"] - 1 for explained in one["drivers_explain"])
-    return 1 + usual + sum(driver["contribution"] for driver in one["drivers"])
+    return 1 + usual + sum(driver["contribution"] for driver in one["attributions"])
 
 
 def width(one):
@@ -62,7 +62,7 @@ def test_a_known_pair_gets_impact_interval_seconds_and_drivers(static):
     assert min(explained["own"], explained["others"]) > 0
     (quiet,) = predicted(static, "--task", "task-7", "--with", "task-1")["drivers_explain"]
     assert quiet["own"] > 0 > quiet["others"]
-    assert {driver["feature"].partition("_")[0] for driver in one["drivers"]} == {"own", "others"}
+    assert {driver["feature"].partition("_")[0] for driver in one["attributions"]} == {"own", "others"}
     assert added_up(one) == pytest.approx(one["impact"], rel=1e-9)
     text = corun_process("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
     assert text.startswith(f"task-7 beside task-5 on {MACHINE}: {one['impact'] - 1:.1%} slower")
@@ -84,7 +84,7 @@ def test_drivers_add_up_to_the_impact_of_each_co_runner(static):
     assert [one["corunners"] for one in several["drivers_explain"]] == [[name] for name in names]
     for name, explained in zip(names, several["drivers_explain"], strict=True):
         alone = predicted(static, "--task", "task-7", "--with", name)
-        assert [one for one in several["drivers"] if one["corunners"] == [name]] == alone["drivers"]
+        assert [one for one in several["attributions"] if one["corunners"] == [name]] == alone["attributions"]
         assert [explained] == alone["drivers_explain"]
         sides = explained["usual_impact"] + explained["own"] + explained["others"]
         assert sides == pytest.approx(explained["impact"], rel=1e-9)
@@ -132,7 +132,7 @@ def test_the_output_of_perf_is_answered_as_it_is(tmp_path, online):
     assert told["low"] < 1.4 < told["high"]
     assert told["impact"] == pytest.approx(1.4, rel=0.1)
     assert (told["sampled_seconds"], told["notes"]) == (2.0, [])
-    assert {driver["feature"] for driver in told["drivers"]} <= set(EVENTS)
+    assert {driver["feature"] for driver in told["attributions"]} <= set(EVENTS)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def sort(bench):
     def made(**how):
         spoiled = {name: how.pop(name) for name in tuple(how) if name in Work._fields}
         work = Work({"sort-words": how.pop("words", 60.0)}, 40)
-        return bench.run(Order(work._replace(**spoiled), **how))
+        return bench.run_once(Order(work._replace(**spoiled), **how))
 
     return made
 
@@ -160,14 +160,14 @@ def test_invalid_runs_are_really_made(sort, bench):
 
 @needs_perf
 def test_a_program_killed_in_its_first_transaction_has_begun(bench):
-    run = bench.run(Order(Work({"sort-words": 50_000.0}, 1), invalid="killed", moment=0.1))
+    run = bench.run_once(Order(Work({"sort-words": 50_000.0}, 1), invalid="killed", moment=0.1))
     assert run.transactions == 0
     assert 0.05 < run.elapsed < 5
 
 
 def test_a_failing_program_is_named_and_nothing_is_left(bench):
     with pytest.raises(InputError, match=r'^workload "no-such": exit code 1 \(KeyError: \'no-such\'\)$'):
-        bench.run(Order(Work({"no-such": 1.0}, 1)))
+        bench.run_once(Order(Work({"no-such": 1.0}, 1)))
     assert not [command for command in commands(os.getpid()) if "data.matrices.programs" in command]
 
 

@@ -67,7 +67,7 @@ def state(server):
     """What one of the processes says of itself, and of its model: its version, and its trouble."""
     ready = told(server, "/readyz")
     (own,) = (one for one in ready["models"] if one["serves"] == NAME)
-    return ready["status"], own["version"], own["trouble"]
+    return ready["status"], own["version"], own["load_failure"]
 
 
 def said(server):
@@ -107,7 +107,7 @@ def test_no_request_fails_while_registry_models_and_workers_change(registry):
         status, version, trouble = state(server)
         assert (status, version, "have changed since" in trouble) == ("degraded", "3", True)
         (listed,) = (one for one in told(server, "/v1/models")["models"] if one["serves"] == NAME)
-        assert (listed["version"], listed["trouble"]) == ("3", trouble)
+        assert (listed["version"], listed["load_failure"]) == ("3", trouble)
 
         registry.lead(registry.add(spoil=lambda directory: truncate(directory / "card.json")))
         until(lambda: said(server).count("card.json") == 2)
