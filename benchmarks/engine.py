@@ -237,7 +237,7 @@ GROWTH = {"last / first": ".1f", "exponent": ".2f"}
 def pooled_accuracy(judged: list[TaskResult]) -> float:
     """Return the balanced accuracy over the vectors of all folds together."""
     truth, verdict = (
-        np.concatenate([getattr(result, name) for result in judged]) for name in ("truth", "told")
+        np.concatenate([getattr(result, name) for result in judged]) for name in ("truth", "verdict")
     )
     return float((verdict[truth].mean() + (~verdict[~truth]).mean()) / 2)
 

@@ -131,9 +131,11 @@ def _guarantee_rows(counted: pd.DataFrame, held_out_share: float) -> list[tuple[
     """Return the rows of the table with the columns `PROMISES`."""
     rows: list[tuple[object, ...]] = []
     for share in SHARES:
-        share_rows = counted[(counted["kind"] == "missed") & np.isclose(counted["share"], share)]
+        share_rows = counted[
+            (counted["kind"] == "max_false_negative_rate") & np.isclose(counted["share"], share)
+        ]
         false_negative_rate, made, unsure = (
-            share_rows["missed"] / share_rows["fails"],
+            share_rows["false_negatives"] / share_rows["fails"],
             share_rows["made"],
             share_rows["unsure"] / share_rows["cases"],
         )
@@ -148,7 +150,7 @@ def _review_row(
 ) -> tuple[object, ...]:
     """Return the row of the table with the columns `SENT`, all splits pooled."""
     sums = counted[counted["kind"] == "chosen"].sum(numeric_only=True)
-    parts = (("unsure", "cases"), ("missed", "fails"), ("false_alarms", "passes"))
+    parts = (("unsure", "cases"), ("false_negatives", "fails"), ("false_positives", "passes"))
     return (held_out_share, *(sums[name] / sums[whole] for name, whole in parts), *errors)
 
 

@@ -34,18 +34,18 @@ ROOT = Path(__file__).resolve().parents[1]
 #: By family and verb, the changes to the shipped params.yaml.
 PARAM_CHANGES: dict[str, dict[str, Any]] = {
     "comparisons": {
-        "tune": {"trials": 2, "folds": 2, "models": ["logistic"]},
-        "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
-        "promote": {"resamples": 200},
+        "tune": {"n_trials": 2, "n_folds": 2, "models": ["logistic"]},
+        "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
+        "promote": {"n_bootstrap": 200},
     },
-    "matrices": {"evaluate": {"trials": 1, "models": ["logistic"], "folds": 2, "curve_folds": 2}},
+    "matrices": {"evaluate": {"n_trials": 1, "models": ["logistic"], "n_folds": 2, "n_curve_folds": 2}},
     "corun": {
-        "tune": {"trials": 1, "folds": 2, "models": ["linear"]},
-        "evaluate": {"designs": ["random", "tasks"], "folds": 2},
+        "tune": {"n_trials": 1, "n_folds": 2, "models": ["linear"]},
+        "evaluate": {"designs": ["random", "tasks"], "n_folds": 2},
         "online": {"seconds": [2.0]},
     },
     "fingerprints": {
-        "profile": {"boosting": "xgboost", "resamples": 20, "seed_resamples": 2},
+        "profile": {"boosting": "xgboost", "n_bootstrap": 20, "n_thesis_bootstrap": 2},
         "evaluate": {"entries": ["forest", "median"]},
     },
 }

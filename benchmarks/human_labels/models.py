@@ -37,7 +37,7 @@ STAGES = (
     "training.train",
 )
 #: The random split is not reported here, so it is as small as the stages allow.
-FEWEST = {"folds": 2, "repeats": 1}
+FEWEST = {"n_folds": 2, "n_repeats": 1}
 RETROSPECTIVE = "retrospective"
 #: Comparisons used to time models: nearest neighbours would take a minute for all.
 TIMED = 1000
@@ -107,7 +107,7 @@ def run_pipeline(source: Path, cache: Path, chosen: str, jobs: int, **tune_param
     """Run the stages, or reuse their output if params, code and data are unchanged; a search is resumed."""
     root = cache / f"{source.name}-{chosen}"
     params = _run_params(source, chosen, tune_params)
-    write_text(root / "params.yaml", yaml.safe_dump(params | {"jobs": jobs}))
+    write_text(root / "params.yaml", yaml.safe_dump(params | {"n_jobs": jobs}))
     key = yaml.safe_dump([params, digest_of(*_code_files(), *sorted(source.rglob("*.[cj]s*")))])
     made = root / "made"
     evaluated = FamilyPaths("comparisons", root).evaluated / "oof.parquet"
@@ -121,10 +121,10 @@ def run_pipeline(source: Path, cache: Path, chosen: str, jobs: int, **tune_param
 
 def _run_params(source: Path, chosen: str, tune_params: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    content.pop("jobs")
+    content.pop("n_jobs")
     section = content["comparisons"]
     section["ingest"] |= {"format": "sap-hana", "path": str(source.resolve()), "keep_going": True}
-    section["featurize"] |= {"set": chosen}
+    section["featurize"] |= {"feature_set": chosen}
     section["evaluate"] |= FEWEST
     section["tune"] |= tune_params
     return content

@@ -99,7 +99,7 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     note = (
         "Curves are means over the folds, whose probabilities have different scales: of the precision at "
         "every recall, and so of the average precision, the area below. A dot, like a mark of a rule, counts "
-        "all folds' verdicts: it is where a model stands at its chosen thresholds."
+        "all folds' verdicts: the point of each model is that of its chosen thresholds."
     )
     shows = f"Precision by recall on held-out folds, {len(areas)} models and {len(points)} rules"
     marks: list[Mark] = []

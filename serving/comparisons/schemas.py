@@ -69,8 +69,8 @@ class VerdictAnswer(BaseModel):
     invalid_reason: str | None
     decided_by: Literal["model", "min_effect_size", "validity"]
     remarks: list[str] = Field(
-        description="Remarks: no median worsened by at least the minimum effect size; excluded outliers; versions after the"
-        " target that the model ignores or misses."
+        description="Remarks: no median worsened by at least the minimum effect size; excluded outliers; "
+        "versions after the target that the model ignores or misses."
     )
     moved: MoveAnswer | None = Field(
         description="The configuration with the worst change; null if the verdict is invalid."

@@ -25,7 +25,10 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("model", ["model_directory", "forest_directory"])
 def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, request_file):
-    script = "import sys; from serving.cli import run_command; code = run_command(); print(*sys.modules); sys.exit(code)"
+    script = (
+        "import sys; from serving.cli import run_command; code = run_command(); "
+        "print(*sys.modules); sys.exit(code)"
+    )
     directory = request.getfixturevalue(model)
     command = [sys.executable, "-c", script, "judge", request_file, "--model", directory, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -22,5 +22,5 @@ def test_a_killed_repro_is_made_good_by_the_next(tmp_path):
     for number, share in enumerate(MOMENTS):
         root = shutil.copytree(new, tmp_path / str(number))
         found.append(kill_and_rerun(root, STAGES, KINDS[number], share * seconds, wanted))
-    assert [one for one in found if not one.well] == []
+    assert [one for one in found if not one.ended_well] == []
     assert len({one.stage for one in found}) > 1

@@ -249,7 +249,7 @@ class Evidence:
                 "it follows nothing that was measured: other stressors are needed, not other machines",
             )
             yield (
-                f"no stressor stands out from chance: {named} goes with it most, by a correlation of "
+                f"no stressor correlates significantly: the largest is of {named}, a correlation of "
                 f"{chance.correlation:.2f}, and chance alone reaches {chance.usual:.2f} "
                 f"(p {chance.p_value:.3f}, more than {level:g}): {advice}"
             )

@@ -111,7 +111,7 @@ def promote_candidate(candidate: Candidate) -> str:
             readable = True
             _note_readable(candidate, champion)
         if readable:
-            return f"{_version_title(champion)} stands: {reason}"
+            return f"{_version_title(champion)} stays champion: {reason}"
     elif champion is None:
         refused = version_of(candidate.name, CHALLENGER)
         if (

@@ -62,7 +62,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as 
 def test_only_a_worse_model_of_impact_is_challenger_under_the_name_in_params(tmp_path, store):
     good, worse, better = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1, 0.01))
     assert promote_candidate(good) == f"{NAME} v1 (forest) is champion: it is the first one"
-    assert promote_candidate(good) == f"{NAME} v1 (forest) stands: it is the first one"
+    assert promote_candidate(good) == f"{NAME} v1 (forest) stays champion: it is the first one"
     told = promote_candidate(worse)
     assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: worse than v1 on")
     assert "(mean error smaller by -0.1" in told
@@ -77,7 +77,7 @@ def test_a_champion_that_a_person_brought_back_stands_until_there_is_another_can
     promote_candidate(good)
     promote_candidate(better)
     promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
-    assert promote_candidate(better) == f"{NAME} v1 (forest) stands: anna preferred v1: calmer"
+    assert promote_candidate(better) == f"{NAME} v1 (forest) stays champion: anna preferred v1: calmer"
     assert promote_candidate(best).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
     assert [one.version for one in read_promotions(NAME)] == ["1", "2", "1", "3"]
 

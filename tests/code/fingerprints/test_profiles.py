@@ -158,7 +158,7 @@ def test_each_reason_says_what_fell_short_and_which_machines_would_help():
         rivals + "only machines on which cache and cpu differ would tell, no number of others"
     ]
     chance = (
-        "no stressor stands out from chance: cache goes with it most, by a correlation of 0.50, and chance "
+        "no stressor correlates significantly: the largest is of cache, a correlation of 0.50, and chance "
         "alone reaches 0.60 (p 0.300, more than 0.025): about 10 more machines on which cache differs would "
         "tell whether it is the cause"
     )

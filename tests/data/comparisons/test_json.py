@@ -110,7 +110,10 @@ def test_files_of_a_directory_share_no_samples_either(tmp_path):
         (request(better="up"), 'r.json: comparisons[0].better="up" is not "lower" or "higher"'),
         (
             {**request(configuration()), "colour": 1},
-            "r.json: colour is unknown; there are comparisons, max_false_negative_rate, max_false_positive_rate, costs",
+            (
+                "r.json: colour is unknown; there are comparisons, max_false_negative_rate, "
+                "max_false_positive_rate, costs"
+            ),
         ),
         ({"comparison": []}, 'r.json: comparison is unknown; did you mean "comparisons"?'),
         (request(machina="m"), 'r.json: comparisons[0].machina is unknown; did you mean "machine"?'),

@@ -50,7 +50,9 @@ def test_faulty_stretches_of_unseen_runs_fail_and_normal_ones_pass(runs):
 def test_a_saturated_processor_is_named_by_its_metrics(runs):
     trained, unseen = runs
     chosen = unseen.runs["workload"].str.contains("CPU Saturation").to_numpy(bool)
-    failed = [one for one in judge_tables(trained, unseen.of_runs(chosen)).verdicts if one.verdict == "fail"]
+    failed = [
+        one for one in judge_tables(trained, unseen.select_runs(chosen)).verdicts if one.verdict == "fail"
+    ]
     assert failed
     for verdict in failed:
         assert any("cpu" in driver.metric.lower() for driver in verdict.attributions), verdict.pair_id
@@ -66,7 +68,7 @@ def test_on_whole_runs_never_seen_an_engine_beats_what_does_not_learn(source, sh
     directory = shared_data / source.__name__.rpartition(".")[2]
     if not directory.is_dir():
         pytest.skip(f"this data is not there ({directory})")
-    tables = source.read(directory)
+    tables = source.read_tables(directory)
     examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
     abnormal = examples.pairs.set_index("pair_id")["abnormal"]
     fold_of = deal_to_folds(examples.pairs, FOLDS, SEED)

@@ -64,7 +64,7 @@ def test_the_metrics_do_not_depend_on_the_number_of_processes(trained, tmp_path)
     again = run_pipeline(small_family(tmp_path, jobs=2))
     tables = ("oof.parquet", "curves.parquet", "precision_recall.csv", "reliability.csv", "confusion.csv")
     for name in ("metrics.json", "summary.json", *(f"evaluated/{table}" for table in tables)):
-        assert (again.paths.reports / name).read_bytes() == (trained.places.reports / name).read_bytes()
+        assert (again.paths.reports / name).read_bytes() == (trained.paths.reports / name).read_bytes()
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_the_first_model_is_champion_and_refills_a_lost_store(trained, store, ca
     assert "v1" in capsys.readouterr().out
     champion = load_judge()
     assert (champion.ref.name, champion.ref.version, champion.ref.uri) == (NAME, "1", f"models:/{NAME}/1")
-    table = pd.read_parquet(trained.features)
+    table = pd.read_parquet(trained.features_file)
     verdicts = (
         champion.model.predict_probability(table[list(champion.model.card.features)].to_numpy())
         >= champion.model.card.threshold
@@ -89,7 +89,10 @@ def test_the_first_model_is_champion_and_refills_a_lost_store(trained, store, ca
             load_judge(absent)
 
     promote(trained)
-    assert f"{NAME} v1 ({champion.model.card.model}) stands: it is the first one" in capsys.readouterr().out
+    assert (
+        f"{NAME} v1 ({champion.model.card.model}) stays champion: it is the first one"
+        in capsys.readouterr().out
+    )
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store.parent / 'fresh' / 'mlflow.db'}")
     promote(trained)
@@ -121,7 +124,7 @@ def children_of(run):
 @pytest.fixture(scope="module")
 def filled(trained, tmp_path_factory):
     """A store after a promotion; the second trial of the best model was pruned, after two steps."""
-    path = trained.places.tuned / "trials.parquet"
+    path = trained.paths.tuned / "trials.parquet"
     kept = pd.read_parquet(path)
     second = (kept["part"] == "all") & (kept["model"] == MODEL) & (kept["trial"] == 1)
     had = {"state": "pruned", "value": np.nan, "reported": "[0.5, 0.25]"}
@@ -149,7 +152,7 @@ def test_an_experiment_lists_models_with_their_folds_and_trials(models, trained)
     assert [run.info.run_name for run in children_of(best)] == CHILDREN
     assert len(children_of(other)) == len(CHILDREN)
     assert {one.path for one in champions.client().list_artifacts(other.info.run_id)} == FIGURES
-    entry = json.loads(trained.places.metrics.read_text())["splits"]["grouped"]["entries"][MODEL]
+    entry = json.loads(trained.paths.metrics.read_text())["splits"]["grouped"]["entries"][MODEL]
     assert best.data.metrics["recall"] == entry["recall"]["pooled"]
     assert best.data.metrics["grouped/recall_std"] == entry["recall"]["std"]
     assert set(children_of(best)[0].data.metrics) <= set(best.data.metrics)
@@ -171,7 +174,7 @@ def test_a_run_names_its_data_set_and_commit(models, trained):
 
 def test_a_version_leads_back_to_run_data_commit_and_parameters(models, trained):
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-    found, metrics = trace_version(NAME, "1"), json.loads(trained.places.metrics.read_text())
+    found, metrics = trace_version(NAME, "1"), json.loads(trained.paths.metrics.read_text())
     assert (found.run, found.model, found.standing) == (models[0].info.run_id, MODEL, "champion")
     assert found.digest == version_of(NAME, CHAMPION).tags[DIGEST]
     assert (found.data.digest, found.data.path) == (metrics["data"]["digest"], metrics["data"]["path"])
@@ -226,7 +229,7 @@ def test_runs_logged_in_an_older_form_are_logged_again(trained, store, capsys, m
     promote(trained)
     assert f"{NAME} v2 ({MODEL}) is champion: not worse than v1" in told(capsys)
     promote(trained)
-    assert f"{NAME} v2 ({MODEL}) stands" in told(capsys)
+    assert f"{NAME} v2 ({MODEL}) stays champion" in told(capsys)
 
 
 def told(capsys):
@@ -267,7 +270,7 @@ def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse
 @pytest.mark.slow
 def test_a_model_trained_again_is_read_once(trained, store, capsys, monkeypatch):
     promote(trained)
-    model = trained.places.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
+    model = trained.paths.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
     before = version_of(NAME, CHAMPION).tags["readable"]
     kept = model.read_bytes()
     # other bytes, the same model: a comment at the end of the archive
@@ -275,7 +278,7 @@ def test_a_model_trained_again_is_read_once(trained, store, capsys, monkeypatch)
         archive.comment = b"trained again"
     try:
         promote(trained)
-        assert f"v1 ({MODEL}) stands" in told(capsys)
+        assert f"v1 ({MODEL}) stays champion" in told(capsys)
         assert version_of(NAME, CHAMPION).tags["readable"] != before
         # what was written a moment ago is not remembered
         time.sleep(0.1)
@@ -284,7 +287,7 @@ def test_a_model_trained_again_is_read_once(trained, store, capsys, monkeypatch)
         promote(trained)
     finally:
         model.write_bytes(kept)
-    assert f"v1 ({MODEL}) stands" in told(capsys)
+    assert f"v1 ({MODEL}) stays champion" in told(capsys)
 
 
 def in_a_new_process(script):

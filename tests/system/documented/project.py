@@ -39,7 +39,8 @@ KNOBS = {
     },
     "matrices": {
         "evaluate": {
-            "n_trials": 1, "max_components": 10, "models": ["decision-tree"], "n_folds": 2, "n_cause_folds": 2,
+            "n_trials": 1, "max_components": 10, "models": ["decision-tree"], "n_folds": 2,
+            "n_cause_folds": 2,
             "n_curve_folds": 2,
         },
         "promote": {"n_bootstrap": 100},

@@ -52,7 +52,7 @@ def test_another_worker_does_what_a_killed_one_was_doing(cluster, tmp_path):
 def trained(family):
     for stage in (tune, train, evaluate):
         stage(family)
-    return family.places
+    return family.paths
 
 
 def files(places):

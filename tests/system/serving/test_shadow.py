@@ -91,11 +91,11 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
         found = until(told, lambda now: now["figures"] and now["figures"][0]["judged"] == 8)
         (pair,) = found["figures"]
         assert (pair["name"], pair["champion"], pair["challenger"]) == (NAME, "1", "2")
-        said = {(one["champion"], one["challenger"]): one["count"] for one in pair["said"]}
+        said = {(one["champion"], one["challenger"]): one["count"] for one in pair["verdict_pairs"]}
         assert said == {("pass", "pass"): 4, ("fail", "pass"): 4}
         assert found["disagreements"][-1]["disagreement"]["case"] == "slow"
         metrics = httpx.get(f"{server.url}/metrics").text
-        (counted,) = (line for line in metrics.splitlines() if 'said="fail"' in line)
+        (counted,) = (line for line in metrics.splitlines() if 'champion_verdict="fail"' in line)
         assert counted.startswith("perfjudge_shadow_verdicts_total{")
         assert counted.endswith(" 4.0")
         assert "perfjudge_shadow_dropped_total 0.0" in metrics

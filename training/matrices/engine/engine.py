@@ -51,8 +51,8 @@ DIGITS = 9
 class Attribution:
     """The share of a raw metric in a verdict, with medians of the valid runs (None: not measured).
 
-    `contribution` is its part of the fall of the log-odds of ``fail`` when the differences of all attributed metrics
-    are removed.
+    `contribution` is its part of the fall of the log-odds of ``fail`` when the differences of all attributed
+    metrics are removed.
     """
 
     metric: str
