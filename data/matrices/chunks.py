@@ -94,7 +94,7 @@ def open_runs(source: Path) -> ds.Dataset:
     spec = MatrixTables.SPECS["runs"]
     for name in spec.dtypes:
         if name not in opened.schema.names and name not in spec.optional:
-            raise InputError(f"lacks the column {name!r}", file=place)
+            raise InputError(f"has no column {name!r}", file=place)
     return opened
 
 

@@ -59,7 +59,7 @@ def read_arrays(
         raise InputError(f"is not a readable NumPy archive ({exc})", file=path) from exc
     missing = [name for name in specs if name not in arrays and name not in optional]
     if missing:
-        raise InputError(f'lacks the array "{missing[0]}"; found {", ".join(names)[:200]}', file=path)
+        raise InputError(f'has no array "{missing[0]}"; found {", ".join(names)[:200]}', file=path)
     sizes: dict[str, int] = {}
     for name, array in arrays.items():
         difference = _spec_difference(array, specs[name], sizes)

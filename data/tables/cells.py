@@ -33,7 +33,7 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
     for column in columns:
         if column not in table:
             present = ", ".join(table.columns)
-            raise InputError(f'lacks the column "{column}"; found {present}', file=path, line=1)
+            raise InputError(f'has no column "{column}"; found {present}', file=path, line=1)
     return table
 
 

@@ -90,7 +90,7 @@ def _column_kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[
     if missing:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         present = ", ".join(names[:SHOWN]) or "none"
-        raise InputError(f"lacks the column {missing[0]!r}; found {present}{more}", file=path)
+        raise InputError(f"has no column {missing[0]!r}; found {present}{more}", file=path)
     kinds, index = dict[str, Kind | None](), _index_columns(schema)
     for field in schema:
         has_dtype = field.name in wanted.dtypes
@@ -235,7 +235,7 @@ def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _refuse_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Raise a ValueError for times, which would become microseconds."""
     if types.is_temporal(column.type) and column.null_count < len(column):
-        raise ValueError("a time is no number")
+        raise ValueError("expected a number, not a time")
     return column.cast(pa.float64()) if types.is_float16(column.type) else column
 
 

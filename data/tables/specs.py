@@ -194,7 +194,7 @@ class Tables:
         return self.SPECS[name]
 
     def drop_invalid_rows(self, name: str, problems: Problems) -> pd.DataFrame:
-        """Return a table without its wrong rows; see `Spec.sound`."""
+        """Return a table without its wrong rows; see `Spec.drop_invalid_rows`."""
         return self.table_spec(name).drop_invalid_rows(getattr(self, name), name, problems)
 
     def without_flaws(self, problems: Problems) -> Self:

@@ -73,7 +73,7 @@ class Attributes:
         """Return the attribute `name`; InputError if it is missing."""
         value = element.get(name)
         if value is None:
-            raise self.error_here(f"<{element.tag}> lacks the attribute {name}", place)
+            raise self.error_here(f"<{element.tag}> has no attribute {name}", place)
         return value
 
     def number_attribute(self, element: Element, name: str, place: str | None = None) -> float:

@@ -34,7 +34,7 @@ def _parse_percentage(text: str, *, zero: bool) -> float:
         share = -1.0
     if not 0 <= share < 1 or (share == 0 and text != "none" and not zero):
         interval = "from 0 to below 100" if zero else "between 0 and 100"
-        raise typer.BadParameter(f"{text!r} is no percentage {interval} and not none")
+        raise typer.BadParameter(f"{text!r} is not a percentage {interval} and not none")
     return share
 
 

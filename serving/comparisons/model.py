@@ -45,7 +45,7 @@ def load_judge(
     Raises InputError as `serving.models.locate_and_read` and `with_policy`.
     """
     if retrospective and uri is None:
-        uri = f"models:/{project_params(Comparisons).section.retrospective_name_name}@champion"
+        uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"
     served = JUDGES.load(uri)
     if min_effect_size is not None:
         served = _with_card(served, replace(served.model.card, min_effect_size=min_effect_size))

@@ -90,10 +90,10 @@ class TrustAnswer(BaseModel):
         description="The most important stressors, in any order; empty if not trusted."
     )
     top_rank_stability: Known = Field(
-        description="Share of resamples in which the leaders, or without any the first stressor, lead."
+        description="Share of resamples with these leaders, or without leaders with this first stressor."
     )
     by: Literal["importance", "correlation"] | None = Field(
-        description="Measure by which they lead: shared importance, or correlation with the performance."
+        description="Measure of the ranking: shared importance, or correlation with the performance."
     )
     chance: Known = Field(
         description="p-value of the largest correlation of a stressor with the performance."

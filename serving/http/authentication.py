@@ -57,7 +57,7 @@ def _read_token_file(path: Path) -> list[Token]:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
-            raise InputError("is no regular file", file=path)
+            raise InputError("is not a regular file", file=path)
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise InputError("others than its owner may write it; expected chmod go-w", file=path)
         return list(_parse_tokens(path.read_text("utf-8", "replace"), path))

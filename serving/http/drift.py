@@ -163,7 +163,7 @@ class Drift(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metrics for Prometheus."""
         labels = ["key", "model", "version"]
-        rows = GaugeMetricFamily("perfjudge_asked_rows", "Rows that it was asked about", labels=labels)
+        rows = GaugeMetricFamily("perfjudge_judged_rows", "Rows that it was asked about", labels=labels)
         largest = GaugeMetricFamily("perfjudge_drift_max", "The largest drift of a feature", labels=labels)
         index = GaugeMetricFamily(
             "perfjudge_drift", "Population stability index of a feature", labels=[*labels, "feature"]

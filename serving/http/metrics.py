@@ -42,7 +42,7 @@ class ServerCounters:
         description = "How many workers answer with this version"
         self._version = live("perfjudge_model_info", description, ["key", "model", "version"])
         description = "1: what the alias names does not answer, the last good version does"
-        self._load_failure = worst("perfjudge_model_trouble", description, ["key"])
+        self._load_failure = worst("perfjudge_model_load_failure", description, ["key"])
         description = "How often the version that answers has changed"
         self._swaps = worst("perfjudge_model_swaps", description, ["key"])
 

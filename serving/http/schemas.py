@@ -126,7 +126,7 @@ class ProblemDetails(BaseModel):
     detail: str
     instance: str | None = Field(
         default=None,
-        description="For errors of the server: the request id, with which its log has the traceback.",
+        description="For errors of the server: the request id, which marks the traceback in its log.",
     )
 
 

@@ -44,7 +44,7 @@ def report_advice(
         yield (
             f"Expect about {with_noun(round(1000 * alarms), 'false alarm')} in 1,000 normal pairs of new "
             "test "
-            f"cases. If these are too many, lower `matrices.decide.false_alarms`."
+            f"cases. If these are too many, lower `matrices.decide.max_false_positive_rate`."
         )
     if len(mistakes):
         pairs = join_names([str(pair) for pair in mistakes["pair_id"].head(3)])

@@ -27,13 +27,13 @@ class PromotionDecision:
     name: str
     version: str
     instead: str | None
-    reign: ChampionRecord
+    promotion: ChampionRecord
 
     @property
     def summary(self) -> str:
         """The decision in one line."""
         replaced = "" if self.instead is None else f" in place of v{self.instead}, which is challenger now"
-        return f"{self.name} v{self.version} is champion{replaced}: {self.reign.summary_line}"
+        return f"{self.name} v{self.version} is champion{replaced}: {self.promotion.summary_line}"
 
 
 def promote(name: str, version: str, reason: str, by: str | None = None) -> PromotionDecision:
@@ -91,7 +91,7 @@ def _make_champion(
     loader = endpoint_of_model(version.name).loader
     assert loader is not None
     loader.load_and_test(version)
-    reign = ChampionRecord(version.version, way, reason, by or getpass.getuser())
+    promotion = ChampionRecord(version.version, way, reason, by or getpass.getuser())
     replaced = "" if champion is None else champion.version
-    promote_version(version.name, version.version, reign, replaced)
-    return PromotionDecision(version.name, version.version, replaced or None, reign)
+    promote_version(version.name, version.version, promotion, replaced)
+    return PromotionDecision(version.name, version.version, replaced or None, promotion)

@@ -261,7 +261,7 @@ def trace_answer(
     same = same_files and (check is None or not check.differences)
     if as_json:
         judged = None if check is None else asdict(check)
-        return json.dumps(asdict(described) | {"same_files": same_files, "again": judged}, indent=1), same
+        return json.dumps(asdict(described) | {"same_files": same_files, "repeated": judged}, indent=1), same
     return "\n".join(_origin_lines(described, same_files, check)), same
 
 
@@ -290,8 +290,8 @@ def _origin_lines(described: Origin, same_files: bool, check: ReplayCheck | None
     yield f"  figures     {_first_values(figures)}"
     if described.reason:
         yield f"  contest     {described.reason}"
-    if described.reign is not None:
-        yield f"  champion    {described.reign.summary_line}"
+    if described.promotion is not None:
+        yield f"  champion    {described.promotion.summary_line}"
     commands = f"git checkout {code.commit[:12]} && uv run dvc repro"
     yield f"  make again  {f'not possible: {code.obstacle}' if code.obstacle else commands}"
     if check is not None:

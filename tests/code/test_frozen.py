@@ -124,7 +124,7 @@ LEAVES = np.full(3, -1)
         ({"feature": np.array([-2, -1, -1])}, "feature[0]=-2 is not one of the 6 features"),
         ({"roots": np.array([3])}, "roots[0]=3 is not one of the 3 nodes"),
         ({"roots": np.array([], np.intp)}, 'array "roots": is empty'),
-        ({"roots": None}, 'lacks the array "roots"; found version, '),
+        ({"roots": None}, 'has no array "roots"; found version, '),
         ({"value": np.zeros(4)}, 'array "value": holds float64 of shape (4,); expected numbers of shape (3'),
         ({"value": np.array([0.5, np.nan, 1.0])}, 'array "value": holds nan; expected finite numbers'),
         ({"value": np.array([0.5, 2.0, 1.0])}, "value: expected shares from 0 to 1"),

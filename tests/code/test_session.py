@@ -21,7 +21,7 @@ def journal(tmp_path):
 
 
 def rate(task, value):
-    return MeasuredRun(*task.key, "2026-11-21T00:00:00+00:00", value, "", 0.0)
+    return MeasuredRun(*task.journal_key, "2026-11-21T00:00:00+00:00", value, "", 0.0)
 
 
 def test_a_batch_is_made_again_together_until_nobody_disturbs_it(journal):

@@ -46,7 +46,8 @@ def test_judges_are_told_by_four_figures_and_drawn_from_the_split_that_chose_the
     every = pd.concat([verdicts("a"), verdicts("b"), verdicts("a", (0.9,) * 4, split="stratified")])
     shown = dvc_verdict_figures(metrics({"a": judged(0.75), "b": judged(0.5)}, "a"), "grouped", every)
     assert shown.summary == {
-        "champion": "a", "balanced_accuracy": 0.75, "missed": 0.25, "false_alarms": 0.1235
+        "champion": "a", "balanced_accuracy": 0.75, "false_negative_rate": 0.25,
+        "false_positive_rate": 0.1235,
     }  # fmt: skip
     places = FamilyPaths("boots", tmp_path)
     shown.write(places)

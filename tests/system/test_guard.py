@@ -128,7 +128,7 @@ def test_two_workers_count_as_one_server_and_outlive_a_kill(tmp_path):
         for _ in range(6):
             assert guarded.value(verdicts, endpoint=JUDGE, verdict="fail") == 360
         assert guarded.value("perfjudge_request_seconds_count", route=JUDGE, status="2xx") == 12
-        guarded.wait_for(360, "perfjudge_asked_rows", key="model")
+        guarded.wait_for(360, "perfjudge_judged_rows", key="model")
         assert guarded.value("perfjudge_drift_max", key="model") > 0.25
         guarded.wait_for(2, "perfjudge_model_info", key="model")
         killed = guarded.workers()[0]

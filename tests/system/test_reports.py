@@ -171,7 +171,7 @@ def test_the_page_of_comparisons_counts_the_mistakes_of_the_champion(project, pa
     )
     assert any(f"of the {missed + alarms} wrong verdicts" in one for one in points(text))
     for split, content in metrics_of(project, "comparisons")["splits"].items():
-        rows = table(text, f"opponents-{split}")
+        rows = table(text, f"reference-methods-{split}")
         assert rows.count("<tr class=") == len(content["entries"])
         assert len(re.findall(r'<tr class="model champion">', rows)) == 1
     assert "Box plots of baseline and target by threads" in text
@@ -184,7 +184,7 @@ def test_the_page_of_matrices_counts_the_mistakes_of_the_champion(project, page)
     assert f"On test cases held out of training, {metrics['champion']} misses {missed} of" in words
     assert f"{fails} abnormal pairs" in words
     assert re.search(rf"raises {alarms} false alarms? in {passes} normal pairs", words)
-    rows = table(text, "opponents-test-cases")
+    rows = table(text, "reference-methods-test-cases")
     for entry, scores in metrics["splits"]["test-cases"]["entries"].items():
         assert entry in rows
         assert f"{scores['balanced_accuracy']['pooled']:.3f}" in rows
@@ -366,7 +366,7 @@ def rows_of(browser):
     """Return the first and the third column of the table of models and rules."""
     return [
         (row.find_element("tag name", "th").text, row.find_element("css selector", "td + td").text)
-        for row in browser.find_elements("css selector", "#opponents-grouped tbody tr")
+        for row in browser.find_elements("css selector", "#reference-methods-grouped tbody tr")
     ]
 
 
@@ -375,21 +375,25 @@ def test_tables_are_sorted_by_mouse_keyboard_and_on_a_telephone(project, browser
     widen(browser, 1400)
     browser.get(FamilyPaths("comparisons", project).page.as_uri())
     before = rows_of(browser)
-    accuracy = browser.find_element("css selector", "#opponents-grouped th:nth-child(3)")
+    accuracy = browser.find_element("css selector", "#reference-methods-grouped th:nth-child(3)")
     accuracy.find_element("tag name", "button").click()
     best_first = [float(text.split()[0]) for _, text in rows_of(browser)]
     assert best_first == sorted(best_first, reverse=True)
     assert accuracy.get_attribute("aria-sort") == "descending"
     accuracy.find_element("tag name", "button").send_keys(Keys.ENTER)
     assert [float(text.split()[0]) for _, text in rows_of(browser)] == best_first[::-1]
-    browser.find_element("css selector", "#opponents-grouped th:first-child button").send_keys(Keys.SPACE)
+    browser.find_element("css selector", "#reference-methods-grouped th:first-child button").send_keys(
+        Keys.SPACE
+    )
     names = [name for name, _ in rows_of(browser)]
     assert names == sorted(names)
     # rows without an average precision come last, whichever way
-    last = browser.find_element("css selector", "#opponents-grouped th:last-child button")
+    last = browser.find_element("css selector", "#reference-methods-grouped th:last-child button")
     for _ in range(2):
         last.click()
-        cell = browser.find_element("css selector", "#opponents-grouped tbody tr:last-child td:last-child")
+        cell = browser.find_element(
+            "css selector", "#reference-methods-grouped tbody tr:last-child td:last-child"
+        )
         assert cell.text == "\N{EN DASH}"
     widen(browser, 390)
     assert not accuracy.is_displayed()

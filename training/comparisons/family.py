@@ -105,7 +105,7 @@ class FeatureTable:
         frame = pd.read_parquet(path)
         missing = [name for name in (*KEYS, *columns) if name not in frame.columns]
         if missing:
-            raise InputError(f"lacks the column {missing[0]!r}", file=path)
+            raise InputError(f"has no column {missing[0]!r}", file=path)
         unknown = set(frame["status"].unique()) - {"pass", "fail"}
         if unknown:
             raise InputError(f"status={min(map(str, unknown))!r} is neither pass nor fail", file=path)

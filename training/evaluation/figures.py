@@ -73,14 +73,9 @@ def interval_coverage(predictions: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"wanted": CONFIDENCES, "covered": covered.mean(axis=0), "cases": len(covered)})
 
 
-#: Scores of verdicts in summary.json, by their names there.
-JUDGED = {
-    "balanced_accuracy": "balanced_accuracy",
-    "false_negative_rate": "false_negative_rate",
-    "false_positive_rate": "false_positive_rate",
-}
-#: Scores of predicted numbers in summary.json, by their names there.
-PREDICTED = {"within_tolerance": "within_tolerance", "mape": "mape"}
+#: Scores of verdicts, and of predicted numbers, in summary.json.
+JUDGED = ("balanced_accuracy", "false_negative_rate", "false_positive_rate")
+PREDICTED = ("within_tolerance", "mape")
 #: Decimals of the scores.
 DIGITS = 4
 #: Number of models in plots, apart from the champion.
@@ -146,14 +141,14 @@ def leading_entries(
 def _dvc_figures(  # noqa: PLR0917 - two callers in this module
     metrics: Mapping[str, Any],
     split: str,
-    scores: Mapping[str, str],
+    scores: Sequence[str],
     tables: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]],
     rows: pd.DataFrame,
     rank: Callable[[Mapping[str, Any]], float],
 ) -> DvcFigures:
     """Return the champion's known scores, and plots of the entries that `leading_entries` returns."""
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
-    pooled = {name: entries[champion][score]["pooled"] for name, score in scores.items()}
+    pooled = {score: entries[champion][score]["pooled"] for score in scores}
     summary = {name: round(value, DIGITS) for name, value in pooled.items() if value is not None}
     parts = {entry: rows[rows["entry"] == entry] for entry in leading_entries(metrics, split, rank)}
     plots = {

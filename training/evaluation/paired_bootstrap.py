@@ -206,13 +206,11 @@ def compare_entries(
         if numbers:
             error = (rows[f"predicted{side}"] / rows["measured"] - 1).abs().astype("float64")
             rows[f"error{side}"], rows[f"wrong{side}"] = error, error > after.tolerance
-            rows[f"said{side}"] = np.where(rows[f"wrong{side}"], "outside", "within")
+            rows[f"verdict{side}"] = np.where(rows[f"wrong{side}"], "outside", "within")
         else:
             verdict = rows[f"verdict{side}"].to_numpy(np.str_)
-            rows[f"said{side}"], rows[f"wrong{side}"] = (
-                verdict,
-                (verdict == "fail") != (rows["status"] == "fail"),
-            )
+            rows[f"verdict{side}"] = verdict
+            rows[f"wrong{side}"] = (verdict == "fail") != (rows["status"] == "fail")
     return EntryComparison(
         after.what,
         before.entry,
@@ -273,12 +271,12 @@ def _mean_change(name: str, column: str, rows: pd.DataFrame, how: BootstrapSetti
 
 
 def _flipped_cases(rows: pd.DataFrame, value: str, truth: str) -> Iterator[FlippedCase]:
-    flipped = rows[rows["said_before"] != rows["said"]].to_dict("records")
+    flipped = rows[rows["verdict_before"] != rows["verdict"]].to_dict("records")
     for row in sorted(flipped, key=lambda row: (not row["wrong"], str(row["case"]))):
         label = row[truth] if isinstance(row[truth], str) else f"{row[truth]:.4g}"
         before, after = (
             Statement(
-                str(row[f"said{side}"]),
+                str(row[f"verdict{side}"]),
                 *(
                     None if pd.isna(row[f"{column}{side}"]) else float(row[f"{column}{side}"])
                     for column in (value, "threshold")

@@ -41,7 +41,7 @@ def local_store() -> Path | None:
 
 
 #: The tag of a model's run, and of its version, with its role in the registry.
-ROLE_TAG = "standing"
+ROLE_TAG = "role"
 #: The role of a model before any decision.
 CANDIDATE = "candidate"
 #: Environment variables that MLflow reads once, when it is first imported.

@@ -106,7 +106,7 @@ class Origin:
     role: str  # champion, challenger, former champion or former challenger
     reason: str  # the result of the champion/challenger test
     judged_against: str  # the champion's version in that test
-    reign: ChampionRecord | None  # its latest promotion; None if it never was champion
+    promotion: ChampionRecord | None  # its latest promotion; None if it never was champion
     run: str
     data: SourceData
     code: SourceCode

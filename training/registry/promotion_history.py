@@ -38,7 +38,7 @@ from training.registry.champions import (
 
 #: How a version became champion: by the pipeline's champion/challenger test, by a person, by a person's
 #: rollback, or by moving the alias in MLflow.
-Way = Literal["contest", "promote", "rollback", "by hand"]
+Way = Literal["challenger test", "promote", "rollback", "by hand"]
 #: Prefixes of the tags of a registered model with its promotions, and of the tags of a version with its own.
 MOVED, CROWNED = "champion ", "champion_"
 #: The tag of a version that a person replaced, with the reason.
@@ -83,7 +83,12 @@ class ChampionRecord:
         return cls(version.version, **values) if values.keys() == {"way", "reason", "by", "at"} else None  # type: ignore[arg-type]
 
 
-_DID = {"contest": "found best", "promote": "promoted", "rollback": "brought back", "by hand": "moved"}
+_DID = {
+    "challenger test": "found best",
+    "promote": "promoted",
+    "rollback": "brought back",
+    "by hand": "moved",
+}
 
 
 def champion_reason(champion: Version) -> str:
@@ -143,7 +148,9 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
             description=f"{tags['model']}: {tags['reason']}",
         )
         if alias == CHAMPION:
-            make_champion(store, name, ChampionRecord(str(version.version), "contest", tags["reason"]))
+            make_champion(
+                store, name, ChampionRecord(str(version.version), "challenger test", tags["reason"])
+            )
         else:
             make_challenger(store, name, version.version, {})
         sync_tags(store, name)

@@ -68,11 +68,11 @@ class Boundary(NamedTuple):
 
 
 def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
-    """Return the boundaries with agreement, and if ``rules.doubtful`` also disputed ones, ascending.
+    """Return the boundaries with agreement, and with ``include_ambiguous`` also disputed ones, ascending.
 
-    A change is agreed if at least ``rules.annotators`` annotators marked it within ``rules.within`` versions;
-    it is at the median of their marks. A boundary is clean if ``rules.annotators`` annotators inspected it
-    and no mark is within ``rules.clear_of`` versions. An annotator has inspected a boundary if one of the
+    A change is agreed if at least ``min_annotators`` annotators marked it within ``match_window`` versions;
+    it is at the median of their marks. A boundary is clean if ``min_annotators`` annotators inspected it and
+    no mark is within ``exclusion_window`` versions. An annotator has inspected a boundary if one of the
     `spans` contains both windows of its comparison.
     """
     by_version: dict[int, Boundary] = {}

@@ -61,7 +61,7 @@ def _read_tasks(directory: Path) -> pd.DataFrame:
         name = path.name.removesuffix(CURVE).replace("_", ".", 1)
         curves[name] = pd.Series(table["perf"].to_numpy(), table["footprint_mb"].to_numpy())
         if 0 not in curves[name].index:
-            raise InputError("lacks the row footprint_mb=0, which holds the solo seconds", file=path)
+            raise InputError("has no row footprint_mb=0, which holds the solo seconds", file=path)
     seconds = pd.DataFrame(curves).T
     solo = seconds[0].to_numpy(np.float64)
     events = seconds.drop(columns=0).rename(columns=lambda footprint: f"beside_{footprint:g}mb")

@@ -141,7 +141,7 @@ class Background(Generic[T]):
     name: str  # of the computation, for the log
     value: T | None = None  # the last result; None before the first
     failure: str = ""  # why the last computation failed; empty if it did not
-    state: Hashable = None  # the state that `value` or `trouble` belongs to
+    state: Hashable = None  # the state that `value` or `failure` belongs to
     _thread: Thread | None = None
     _lock: Lock = field(default_factory=Lock)
 

@@ -98,7 +98,7 @@ def test_where_somebody_labelled_the_status_of_xml_is_a_verdict_and_else_the_lab
             'status="maybe" is not "pass", "fail" or "cannot_tell"',
             'status="maybe" is not one of pass, fail, cannot_tell',
         ),
-        ({}, " lacks status", "<label> lacks the attribute status"),
+        ({}, " lacks status", "<label> has no attribute status"),
         (
             {"status": "pass", "labelled_at": "noon"},
             'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z',

@@ -153,7 +153,7 @@ GOOD = "1,2021-09-01 10:00:00,100,1.5\n"
         (HEADER + "1,yesterday,1,1\n", ':2: timestamp="yesterday" is not a time like 2021-09-01 10:09:12'),
         (
             "index_1based,timestamp,value\n1,2021-09-01 10:00:00,1\n",
-            ':1: lacks the column "sut_version"; found index_1based, timestamp, value',
+            ':1: has no column "sut_version"; found index_1based, timestamp, value',
         ),
         (HEADER, ": holds no value"),
         ("", ": is empty; expected CSV"),

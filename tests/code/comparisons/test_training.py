@@ -267,7 +267,7 @@ def test_an_unknown_model_in_the_params_is_named(tmp_path):
 
 def test_a_feature_table_without_a_feature_is_refused(tmp_path):
     family = small_family(tmp_path, table=feature_table().drop(columns="noise"))
-    with pytest.raises(InputError, match=r"features.parquet: lacks the column 'noise'"):
+    with pytest.raises(InputError, match=r"features.parquet: has no column 'noise'"):
         FeatureTable.read(family.features_file, family.columns())
 
 

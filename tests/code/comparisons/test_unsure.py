@@ -178,8 +178,8 @@ def test_a_card_keeps_calibration_promise_and_cuts(promising, tmp_path):
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("--max-false-negative-rate=0", "'0' is no percentage"),
-        ("--max-false-negative-rate=x", "'x' is no percentage"),
+        ("--max-false-negative-rate=0", "'0' is not a percentage"),
+        ("--max-false-negative-rate=x", "'x' is not a percentage"),
         ("--costs=1:2", "three costs"),
     ],
 )

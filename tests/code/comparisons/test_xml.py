@@ -140,15 +140,15 @@ def test_two_reports_on_one_machine_never_mix():
         ),
         (
             report(comparison(content="\n<result/>")),
-            'r.xml:3 operation "bt": <result> lacks the attribute threads_no',
+            'r.xml:3 operation "bt": <result> has no attribute threads_no',
         ),
         (
             report("\n\n<comparison_result benchmark_name='x'/>"),
-            "r.xml:4: <comparison_result> lacks the attribute operation_name",
+            "r.xml:4: <comparison_result> has no attribute operation_name",
         ),
         (
             report("<comparison_result operation_name='x'/>"),
-            'r.xml:2 operation "x": <comparison_result> lacks the attribute benchmark_name',
+            'r.xml:2 operation "x": <comparison_result> has no attribute benchmark_name',
         ),
         (
             report(comparison(content=RESULT.replace('"3"', '"3,1"', 1))),
@@ -156,7 +156,7 @@ def test_two_reports_on_one_machine_never_mix():
         ),
         (
             report(comparison(content=f'<result threads_no="1">{BASE}\n<target_result max="inf"/></result>')),
-            'r.xml:3 operation "bt" target_result: <target_result> lacks the attribute min',
+            'r.xml:3 operation "bt" target_result: <target_result> has no attribute min',
         ),
         (
             report(comparison(better="bigger")),
@@ -170,7 +170,7 @@ def test_two_reports_on_one_machine_never_mix():
             report(comparison(content=RESULT.replace(TARGET, f"<base_result {FIVE}/>"))),
             'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
         ),
-        (earlier('values="1"'), 'r.xml:2 operation "bt": <samples> lacks the attribute order'),
+        (earlier('values="1"'), 'r.xml:2 operation "bt": <samples> has no attribute order'),
         (earlier('order="1.5" values="1"'), 'r.xml:2 operation "bt": order="1.5" is not a whole number'),
         (
             earlier('order="1" values="1 1e400"'),

@@ -120,7 +120,7 @@ def test_a_model_of_impact_is_logged_with_data_set_picture_folds_and_trials(tmp_
     promote_candidate(candidate(tmp_path / "good", 0.05))
     client = champions.client()
     run = client.get_run(client.get_model_version(NAME, "1").run_id)
-    assert (run.info.run_name, run.data.tags["standing"]) == ("static forest", "champion")
+    assert (run.info.run_name, run.data.tags["role"]) == ("static forest", "champion")
     assert run.data.metrics == {"mape": 0.05, "pairs/mape_mean": 0.05, "pairs/mape_pooled": 0.05}
     (given,) = run.inputs.dataset_inputs
     assert (given.dataset.name, given.dataset.digest) == ("raw", "0.05")

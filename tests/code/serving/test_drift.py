@@ -121,7 +121,7 @@ def test_workers_add_up_what_they_were_asked(tmp_path, monkeypatch):
     monkeypatch.setattr("serving.http.drift.os.getpid", lambda: 13)
     assert drift.by_model()["key"].rows == 300
     gauges = {family.name: family.samples for family in drift.collect()}
-    assert gauges["perfjudge_asked_rows"][0].value == 300
+    assert gauges["perfjudge_judged_rows"][0].value == 300
     assert len(gauges["perfjudge_drift"]) == len(NAMES)
     assert gauges["perfjudge_drift_max"][0].value == max(one.value for one in gauges["perfjudge_drift"])
 

@@ -348,5 +348,5 @@ def test_the_version_that_answers_its_trouble_and_its_swaps_are_counted():
         if name == "perfjudge_model_info"
     }
     assert answers == {"1": 0, "2": 1}
-    assert found["perfjudge_model_trouble", ("key", "key")] == 1
+    assert found["perfjudge_model_load_failure", ("key", "key")] == 1
     assert found["perfjudge_model_swaps", ("key", "key")] == 1

@@ -41,7 +41,7 @@ WHOLE = {
 ONE = {
     "missing attribute": (
         operation(inner=result().replace(' median="3"', "", 1)),
-        f"{PLACE} base_result: <base_result> lacks the attribute median",
+        f"{PLACE} base_result: <base_result> has no attribute median",
     ),
     "no number": (operation(inner=result(low="one")), f'{PLACE} base_result: min="one" is not a number'),
     "NaN": (operation(inner=result(low="nan")), f'{PLACE} base_result: min="nan" is not a finite number'),

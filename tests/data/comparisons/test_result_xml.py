@@ -135,7 +135,7 @@ def test_a_single_file_is_too_few(files):
     [
         ("<report/>", "v1.xml:1: <report> is not a benchmark run; expected <beaker_run_result>"),
         (run_xml(), "v1.xml: <beaker_run_result> holds no result of an operation"),
-        (run_xml("<nas_result/>"), "v1.xml:1: <nas_result> lacks the attribute benchmark_name"),
+        (run_xml("<nas_result/>"), "v1.xml:1: <nas_result> has no attribute benchmark_name"),
         (run_xml("<nas_result benchmark_name='mg'/>"), 'v1.xml:1 operation "mg": has no <threads>'),
         (run_xml(operation(threads="four")), 'v1.xml:1 operation "mg": number="four" is not a whole number'),
         (
@@ -148,7 +148,7 @@ def test_a_single_file_is_too_few(files):
         ),
         (
             run_xml(operation(results=("mops='1'", "bops='2'"))),
-            'v1.xml:1 operation "mg" threads="2": <result> lacks the attribute mops',
+            'v1.xml:1 operation "mg" threads="2": <result> has no attribute mops',
         ),
         (
             run_xml(operation(results=("mops='1' real_time='nan'",))),
@@ -166,7 +166,7 @@ def test_a_single_file_is_too_few(files):
         ),
         (
             run_xml(operation(), settings="<settings><Kernel/></settings>"),
-            "v1.xml:1 settings: <Kernel> lacks the attribute value",
+            "v1.xml:1 settings: <Kernel> has no attribute value",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_pattern_that_others_never_finish_takes_no_time(read):
         (f"<r>\n{BASELINE}\n<goal/></r>", 'rules.xml:3 rules "rules": <goal> is not a role of results'),
         (f"<r>{BASELINE}\n{BASELINE}{TARGETS}</r>", 'rules.xml:2 rules "rules": <baseline> appears twice'),
         (f"<r>{BASELINE}\n<targets/></r>", 'rules.xml:2 rules "rules": <targets> holds no rule'),
-        (f"<r>{BASELINE}<targets>\n<Kernel/></targets></r>", "<Kernel> lacks the attribute value"),
+        (f"<r>{BASELINE}<targets>\n<Kernel/></targets></r>", "<Kernel> has no attribute value"),
         (
             f'<r>{BASELINE}<targets>\n<Kernel value="(4"/></targets></r>',
             'rules.xml:2 rules "rules" target <Kernel>: value="(4" is not a regular expression of RE2',

@@ -281,7 +281,7 @@ def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"if2.t": None}, 'if2.npz: lacks the array "t"; found'),
+        ({"if2.t": None}, 'if2.npz: has no array "t"; found'),
         (
             {"if2.i_interference0": np.array([0, 5, 0])},
             "if2.npz row 1: i_interference0=5 names none of the 2",
@@ -333,7 +333,7 @@ def test_campaigns_of_spec_corun_become_machines_of_one_device(tmp_path):
         ),
         (
             {"curve": "4 12.0\n"},
-            "sensitivity/600_a_s_data.csv: lacks the row footprint_mb=0, which holds the solo seconds",
+            "sensitivity/600_a_s_data.csv: has no row footprint_mb=0, which holds the solo seconds",
         ),
     ],
 )

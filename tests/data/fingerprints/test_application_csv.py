@@ -39,7 +39,7 @@ def test_a_given_repetition_stays(tmp_path):
     [
         ("", "is empty; expected CSV"),
         ("machine,value\n", "holds no measurement"),
-        ("machine,seconds\na,1\n", ':1: lacks the column "value"; found machine, seconds'),
+        ("machine,seconds\na,1\n", ':1: has no column "value"; found machine, seconds'),
         ("machine,value\na,1\nb,fast\n", ':3: value="fast" is not a number above 0'),
         ("machine,value\na,0\n", ':2: value="0" is not a number above 0'),
         ("machine,value\na,-1\n", ':2: value="-1" is not a number above 0'),

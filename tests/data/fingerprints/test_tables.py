@@ -336,7 +336,7 @@ def test_the_paper_s_repetitions_count_through_its_campaigns_so_that_each_run_ha
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("result\n", "outcome\n"), 'results.csv:1: lacks the column "result"'),
+        (("result\n", "outcome\n"), 'results.csv:1: has no column "result"'),
         (("cpu,220", "cpu,many"), 'results.csv:3: result="many" is not a number'),
         (("stressng", "stress"), 'results.csv: holds no row with the benchmark "stressng"'),
     ],

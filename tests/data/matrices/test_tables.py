@@ -123,7 +123,7 @@ def test_units_stand_in_a_file_beside_runs_in_one_file(tmp_path):
 def test_a_line_names_a_few_of_thousands(tmp_path):
     path = tmp_path / "runs.parquet"
     pd.DataFrame({f"m{number}": [1.0] for number in range(3000)}).to_parquet(path)
-    with pytest.raises(InputError, match=r"lacks the column 'run_id'; found m0, .*, m7 and 2992 more$"):
+    with pytest.raises(InputError, match=r"has no column 'run_id'; found m0, .*, m7 and 2992 more$"):
         MatrixTables.read(path)
     groups = [row | {"group": f"g{number}"} for number in range(30) for row in pair(f"new {number}")]
     notes = match_metrics(small(*groups), small().metrics, {"sorting", "pipes"}, 0.5).notes
@@ -289,9 +289,9 @@ def test_sources_with_one_metric_in_two_units_cannot_be_joined():
 
 
 CHOICES = {
-    "one workload": ({"only": ["sort"]}, ["sort 1"]),
-    "all but one": ({"without": ["s*"]}, ["pipe 1"]),
-    "both": ({"only": ["*"], "without": ["pipe"]}, ["sort 1"]),
+    "one workload": ({"include": ["sort"]}, ["sort 1"]),
+    "all but one": ({"exclude": ["s*"]}, ["pipe 1"]),
+    "both": ({"include": ["*"], "exclude": ["pipe"]}, ["sort 1"]),
 }
 
 
@@ -434,11 +434,11 @@ def test_petshop_keeps_gaps_and_no_row_is_in_two_pairs():
     [
         (petshop.read_tables, r": holds no traffic pattern; expected \*/noissue/metrics.csv$"),
         (dbsherlock.read_tables, r": holds no \.parquet file$"),
-        (lambda path: dbsherlock.read_tables(path / "x.parquet"), r"lacks the column 'cause'; found run$"),
+        (lambda path: dbsherlock.read_tables(path / "x.parquet"), r"has no column 'cause'; found run$"),
     ],
 )
 def test_public_formats_that_are_not_there_are_told(make, message, tmp_path):
-    if "lacks" in message:
+    if "has no column" in message:
         pd.DataFrame({"run": [1]}).to_parquet(tmp_path / "x.parquet")
     with pytest.raises(InputError, match=message):
         make(tmp_path)

@@ -77,7 +77,7 @@ def test_chunks_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tm
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (lambda runs: runs.drop(columns="side"), "lacks the column 'side'"),
+        (lambda runs: runs.drop(columns="side"), "has no column 'side'"),
         (lambda runs: runs.assign(pair_id=runs["pair_id"].where(runs.index != 3)), "row 3: pair_id is"),
         (lambda runs: runs.assign(abnormal=False), "all training rows are normal"),
         (lambda runs: runs.assign(m0="x"), 'm0="x" is not a number'),

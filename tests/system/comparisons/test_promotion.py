@@ -181,7 +181,7 @@ def test_a_version_leads_back_to_run_data_commit_and_parameters(models, trained)
     assert found.code.commit == commit.stdout.strip()
     assert found.params["seed"] == "7"
     assert found.metrics["balanced_accuracy"] > 0.9
-    assert (found.reign.way, found.reign.reason) == ("contest", "it is the first one")
+    assert (found.promotion.way, found.promotion.reason) == ("challenger test", "it is the first one")
     with pytest.raises(NoVersionError, match='of the model "regression-comparison" does not exist'):
         trace_version(NAME, "2")
 
@@ -209,7 +209,7 @@ def test_a_worse_candidate_becomes_challenger_and_is_judged_once(trained, worse,
     assert f"**Champion**: [{NAME} v1](#/models/{NAME}/versions/1)" in described(first)
     assert "**Challenger**" in described(second)
     assert "worse than v1" in described(second)
-    standings = [run.data.tags["standing"] for run in runs_of("comparisons")]
+    standings = [run.data.tags["role"] for run in runs_of("comparisons")]
     assert sorted(standings) == ["candidate", "candidate", "challenger", "champion"]
     # moved by hand in MLflow
     client.set_registered_model_alias(NAME, CHAMPION, "2")
@@ -256,7 +256,7 @@ def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse
     assert f"v2 ({MODEL}) is champion: v1 cannot be read any more" in told(capsys)
     assert load_judge().model.card.model == MODEL
     former = champions.client().get_run(first)
-    assert former.data.tags["standing"] == "former champion"
+    assert former.data.tags["role"] == "former champion"
     assert f"No longer champion since [{NAME} v2]" in described(former)
 
     with_renamed_type(version_of(NAME, CHAMPION).directory / "model.skops")
@@ -351,7 +351,7 @@ def test_a_killed_promotion_is_finished_by_the_next_one(moment, trained, store, 
     assert f"v1 ({MODEL}) is champion: it is the first one" in told(capsys)
     client = champions.client()
     (version,) = client.search_model_versions(f"name = '{NAME}'")
-    assert client.get_run(version.run_id).data.tags["standing"] == "champion"
+    assert client.get_run(version.run_id).data.tags["role"] == "champion"
     experiments = [one.experiment_id for one in client.search_experiments()]
     assert "RUNNING" not in {run.info.status for run in client.search_runs(experiments)}
 

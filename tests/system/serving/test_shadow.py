@@ -118,7 +118,7 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
         server.stop()
     until(lambda: Path(f"/proc/{another}").exists(), lambda there: not there)
 
-    because = promote(NAME, "2", "let it pass", "anna").reign.reason
+    because = promote(NAME, "2", "let it pass", "anna").promotion.reason
     assert because.startswith("let it pass (both say the same of 50.0% of ")
     assert "fail and pass" in because
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("2", "1")

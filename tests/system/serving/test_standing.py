@@ -142,7 +142,7 @@ def test_the_command_line_promotes_and_rolls_back(store):
         return done.returncode, done.stdout, done.stderr
 
     status, said, _ = run("promote", NAME, "2", "--reason", "better", "--by", "anna", "--json")
-    assert (status, json.loads(said)["reign"]["reason"]) == (0, "better")
+    assert (status, json.loads(said)["promotion"]["reason"]) == (0, "better")
     status, said, _ = run("rollback", NAME, "--reason", "worse after all")
     assert (status, f"{NAME} v1 is champion in place of v2" in said) == (0, True)
     assert run("rollback", NAME, "--reason", "more") == (

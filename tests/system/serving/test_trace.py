@@ -67,7 +67,7 @@ def test_answers_over_http_are_repeated_with_their_floor(registry, source, tmp_p
     figure.write_text(FIGURE)
     answer.write_bytes(answer_xml(FIGURE.encode(), load_judge()).content)
     status, told = traced(capsys, answer, "--input", figure, "--json")
-    assert (status, json.loads(told)["again"]["differences"]) == (0, [])
+    assert (status, json.loads(told)["repeated"]["differences"]) == (0, [])
 
 
 def test_a_changed_number_or_file_is_named(source, tmp_path, capsys):
