@@ -18,7 +18,8 @@ from benchmarks.table import Table, machine_line
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
 from data.corun.validity import decide_validity, select_engines
-from features.corun.rates import Solo, corun_vectors, placed_from_instances, training_instances
+from features.corun.featurize import placed_from_instances, training_instances
+from features.corun.rates import Solo, corun_vectors
 from training.corun.estimators.fitting import ImpactRecipe, ImpactTable
 from training.corun.estimators.models import CATALOGUE
 from training.corun.splits import DESIGNS, possible_splits

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from benchmarks.table import SEED, Table
 from data.corun.tables import CorunTables
 from data.measure.perf_stat import TIME
-from features.corun.rates import Solo, training_instances
+from features.corun.featurize import training_instances
+from features.corun.rates import Solo
 from serving.corun.online_answer import predict_online
 from serving.corun.schemas import OnlineAnswer
 from training.corun.online import SampledRuns, pair_runs

@@ -2,4 +2,4 @@
 
 from features.plugins import FeaturesPlugin
 
-PLUGIN = FeaturesPlugin("features.corun.rates:featurize_stage")
+PLUGIN = FeaturesPlugin("features.corun.featurize:featurize_stage")

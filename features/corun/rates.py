@@ -16,11 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
-from data.errors import InputError
-from data.paths import FamilyPaths
-from data.tables.files import write_tables
 
-PLACES = FamilyPaths("corun")
 #: Columns that identify an instance.
 CORUN = ["task", "corunners", "machine"]
 #: All columns of an instance but its features, with their types.
@@ -189,48 +185,6 @@ def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return all features of each row: rates, times, machine."""
     made = (make(solo, placed) for make in (rate_vectors, time_vectors, machine_vectors))
     return pd.concat(made, axis="columns")
-
-
-def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
-    """Return the training rows: one per task, co-runners and machine, with the columns of `KEYS`.
-
-    ``impact`` is the median over repetitions of co-run time / median solo time; ``families`` are the families
-    of all tasks involved, in alphabetical order, equal for both directions of a pair.
-    """
-    placed = Placed.from_pairs(tables.pairs)
-    alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
-    impact = tables.pairs["corun_seconds"].to_numpy(np.float64) / alone
-    rows = placed.as_columns.assign(solo_seconds=alone, impact=impact)
-    repeated = rows.groupby(["machine", "task", "corunners"], sort=True)
-    table = repeated["impact"].agg(repetitions="size", impact="median")
-    table = table.assign(solo_seconds=repeated["solo_seconds"].first()).reset_index()
-    family = solo.families.to_dict()
-    joined = table["task"] + AND + table["corunners"]
-    return table.assign(
-        device=solo.hosts["device"].reindex(table["machine"]).to_numpy(),
-        families=[AND.join(sorted(family[name] for name in names.split(AND))) for names in joined],
-    )[list(KEYS)].astype(KEYS)
-
-
-def placed_from_instances(table: pd.DataFrame) -> Placed:
-    """Return the tasks and co-runners of rows of `training_instances`."""
-    corunners = [tuple(names.split(AND)) for names in table["corunners"]]
-    return Placed(table["task"].tolist(), corunners, table["machine"].tolist())
-
-
-def featurize_stage() -> None:
-    """Stage featurize: write the instances and their vectors."""
-    # imported here, because readers of all formats depend on it
-    from data.corun.validity import CorunDecisions
-
-    tables = CorunDecisions.read(PLACES.valid).select_kept(CorunTables.read(PLACES.interim))
-    solo = Solo.from_tables(tables)
-    table = training_instances(tables, solo)
-    if table["impact"].isna().all():
-        raise InputError("no co-run has a solo time", file=PLACES.interim / "pairs.parquet")
-    written = pd.concat([table, corun_vectors(solo, placed_from_instances(table))], axis="columns")
-    write_tables(PLACES.processed, {"features": written})
-    print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
 
 
 def _solo_times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:

@@ -35,8 +35,8 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
     params = project_params(Matrices)
     evaluate = params.section.evaluate
     recipe = LargeRecipe(
-        Cell(model, replace(LARGE, components=evaluate.components)),
-        evaluate.trials if trials is None else trials,
+        Cell(model, replace(LARGE, components=evaluate.max_components)),
+        evaluate.n_trials if trials is None else trials,
         params.seed,
         params.section.checks.missing,
         params.compute,

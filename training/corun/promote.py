@@ -159,11 +159,11 @@ def out_of_fold_source() -> PredictionReaders:
     return PredictionReaders((_OOF.as_posix(), _ONLINE.as_posix()), _read_predictions, _read_registered)
 
 
-PLACES = FamilyPaths("corun")
+PATHS = FamilyPaths("corun")
 
 
 def promotion_candidates(
-    params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths = PLACES
+    params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths = PATHS
 ) -> list[Candidate]:
     """Return the best static model, and the best online one if samples were evaluated."""
     section, online, best = params.section, metrics["online"], metrics["champion"]
@@ -178,5 +178,5 @@ def promotion_candidates(
 
 def promote_stage() -> None:
     """Register the best models, and make each champion unless it is worse than the current one."""
-    for candidate in promotion_candidates(load(Corun), written(PLACES.metrics, "evaluate")):
+    for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

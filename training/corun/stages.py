@@ -18,9 +18,10 @@ from data.corun.validity import CorunDecisions
 from data.errors import InputError
 from data.parallel import Compute, side_by_side
 from data.params import Params, load
+from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import write_json, write_tables
-from features.corun.rates import CORUN, MOST, OTHERS, OWN, PLACES
+from features.corun.rates import CORUN, MOST, OTHERS, OWN
 from training.corun.estimators import fitting as impact_scores
 from training.corun.estimators.fitting import FittedImpact, ImpactRecipe, ImpactTable, accuracy_scores
 from training.corun.estimators.models import CATALOGUE, PREPARATIONS
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FEATURES = PLACES.processed / "features.parquet"
+PATHS = FamilyPaths("corun")
+FEATURES = PATHS.processed / "features.parquet"
 #: Number of random trials before a search learns from them.
 STARTUP = 4
 #: Models whose searches take longest.
@@ -145,19 +147,19 @@ def tune_stage() -> None:
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = list_searches(table, params.section, params.seed)
     outcomes = side_by_side(run_search, tasks, params.compute, "tune corun")
-    write_outcomes(PLACES.tuned, outcomes)
+    write_outcomes(PATHS.tuned, outcomes)
 
 
 def read_valid_tables() -> CorunTables:
     """Read the valid rows of the ingested tables."""
-    tables = CorunTables.read(PLACES.interim)
-    return CorunDecisions.read(PLACES.valid).select_kept(tables)
+    tables = CorunTables.read(PATHS.interim)
+    return CorunDecisions.read(PATHS.valid).select_kept(tables)
 
 
 def train_stage() -> None:
     """Fit every regression to all rows, and the online model to all samples; write them."""
     params, table = load(Corun), ImpactTable.read(FEATURES)
-    tuned, path = read_tuned(PLACES.tuned, Tuned)["all"], PLACES.evaluated / "oof.parquet"
+    tuned, path = read_tuned(PATHS.tuned, Tuned)["all"], PATHS.evaluated / "oof.parquet"
     if not path.is_file():
         raise InputError("no such file; run evaluate first", file=path)
     oof = pd.read_parquet(path)
@@ -179,20 +181,20 @@ def train_stage() -> None:
             params.seed,
             params.section.evaluate.confidence,
         )
-        TrainedImpact(trained.model, card).write(PLACES.models / name)
-        known_tasks.write(PLACES.models / name)
+        TrainedImpact(trained.model, card).write(PATHS.models / name)
+        known_tasks.write(PATHS.models / name)
     _train_online(table, valid_tables.samples, params)
 
 
 def _train_online(table: ImpactTable, samples: pd.DataFrame, params: Params[Corun]) -> None:
-    online, section = written(PLACES.metrics, "evaluate")["online"], params.section.online
+    online, section = written(PATHS.metrics, "evaluate")["online"], params.section.online
     if online is None:
         return
     sampled = SampledRuns.from_samples(samples, section.trained_at)
     (model,) = fit_online_models(
         sampled, pair_runs(sampled.runs, table.frame), [second_stage_model(online["champion"], params.seed)]
     )
-    oof = pd.read_parquet(PLACES.evaluated / "online.parquet")
+    oof = pd.read_parquet(PATHS.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
     confidence = params.section.evaluate.confidence
     at = rows[rows["seconds"] == section.trained_at]
@@ -209,7 +211,7 @@ def _train_online(table: ImpactTable, samples: pd.DataFrame, params: Params[Coru
         params.seed,
         confidence,
     )
-    TrainedOnline(model, card).write(PLACES.models / "online")
+    TrainedOnline(model, card).write(PATHS.models / "online")
 
 
 def _half_widths(oof: pd.DataFrame, by: str, confidence: float, shown: str = "{}") -> dict[str, float]:
@@ -403,7 +405,7 @@ def evaluate_stage() -> None:
     ]
     oof = pd.concat(intervals, ignore_index=True)
     table_1 = seed_table(cells, table.rate_features, params.compute)
-    write_tables(PLACES.evaluated, {"oof": oof, "table1": table_1})
+    write_tables(PATHS.evaluated, {"oof": oof, "table1": table_1})
     entries = {
         str(design): {
             str(name): impact_scores.summarise_predictions(selected)
@@ -422,21 +424,21 @@ def evaluate_stage() -> None:
         "removed": accuracy_without_events(selected, rows, params.compute),
         "residuals": residual_plot_data(rows, vectors[list(table.rate_features)].to_numpy(np.float64)),
     }
-    write_tables(PLACES.evaluated, explained)
+    write_tables(PATHS.evaluated, explained)
     valid_tables = read_valid_tables()
     metrics = _static_metrics(table, valid_tables, params, entries)
     printed = table_1.round(6).astype({"seeds": object}).where(table_1.notna(), None).to_dict("records")
     online = _evaluate_online(table, valid_tables.samples, params)
     content = {**metrics, "table_1": printed, "champion": champion, "online": online}
-    write_json(PLACES.metrics, content)
+    write_json(PATHS.metrics, content)
     main_predictions = oof[oof["design"] == main].rename(columns={"model": "entry"}).assign(unit="impact")
-    dvc_prediction_figures(content, main, "mape", main_predictions).write(PLACES)
+    dvc_prediction_figures(content, main, "mape", main_predictions).write(PATHS)
 
 
 def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
-    tuned, rows = read_tuned(PLACES.tuned, Tuned), table.frame
+    tuned, rows = read_tuned(PATHS.tuned, Tuned), table.frame
     parts = [part for part in divide_table(table, params.section, params.seed) if part.fold >= 0]
-    require_parts(PLACES.tuned, tuned, [part.name for part in parts])
+    require_parts(PATHS.tuned, tuned, [part.name for part in parts])
     return [
         ModelOfPart(
             recipe_of(table, name, params.section, params.seed, outcome.params),
@@ -527,7 +529,7 @@ def _evaluate_online(
     if not fold_predictions:
         columns = {"online": ONLINE_COLUMNS, "online_residuals": RESIDUAL_COLUMNS}
         empty = {name: pd.DataFrame(columns=list(selected)) for name, selected in columns.items()}
-        write_tables(PLACES.evaluated, empty)
+        write_tables(PATHS.evaluated, empty)
         return None
     predictions = pd.concat(fold_predictions, ignore_index=True)
     summary = accuracy_by_seconds(predictions, section.evaluate.tolerance).round(DIGITS)
@@ -541,7 +543,7 @@ def _evaluate_online(
         changes, on=ONLINE_KEYS, how="left", validate="many_to_one"
     )
     left = residual_plot_data(rows, rows[changes.columns.drop(ONLINE_KEYS)].to_numpy(np.float64))
-    write_tables(PLACES.evaluated, {"online": predictions, "online_residuals": left})
+    write_tables(PATHS.evaluated, {"online": predictions, "online_residuals": left})
     return {
         "design": main,
         "champion": str(champion),

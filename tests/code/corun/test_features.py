@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from data.corun.tables import CorunTables
-from features.corun.rates import Placed, Solo, corun_vectors, rate_vectors, training_instances
+from features.corun.featurize import training_instances
+from features.corun.rates import Placed, Solo, corun_vectors, rate_vectors
 
 ALONE = {"a": (2.0, 10.0), "b": (4.0, 8.0), "c": (1.0, 3.0)}
 

@@ -7,7 +7,8 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from data.corun.tables import CorunTables
-from features.corun.rates import Solo, training_instances
+from features.corun.featurize import training_instances
+from features.corun.rates import Solo
 from serving.corun.online_answer import SWAPPED_LOG_ODDS
 from training.corun.online import SampledRuns, fit_online_models, pair_runs
 from training.corun.splits import at_random, by_task
