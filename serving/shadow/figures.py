@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS disagreements (
     case_id TEXT, about TEXT, champion_verdict TEXT, challenger_verdict TEXT,
     champion_probability REAL, challenger_probability REAL
 );
-CREATE TABLE IF NOT EXISTS lost (why TEXT PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS lost (reason TEXT PRIMARY KEY, count INTEGER NOT NULL);
 """
 
 
@@ -205,7 +205,7 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
     with _open_database(path, "read") as store:
-        lost = dict(store.execute("SELECT why, count FROM lost ORDER BY why"))
+        lost = dict(store.execute("SELECT reason, count FROM lost ORDER BY reason"))
         rows = store.execute(
             "SELECT at, name, champion, challenger, source, case_id, about, champion_verdict, "
             "challenger_verdict, "
