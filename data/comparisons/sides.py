@@ -93,7 +93,7 @@ class Siblings:
     stop: Ints
 
     def select_rows(self, rows: Ints) -> Siblings:
-        """Return the positions of the comparisons `rows`, in that order."""
+        """Return the positions of the comparisons `rows`, shape (n_selected,), in that order."""
         return Siblings(self.versions, self.first[rows], self.stop[rows])
 
     @cached_property
@@ -132,7 +132,10 @@ class Samples:
     stops: Ints
 
     def select_rows(self, rows: NDArray[np.bool_] | Ints) -> Samples:
-        """Return the lists of the configurations `rows`, a mask or indices; values are not copied."""
+        """Return the lists of the configurations `rows`, without copying values.
+
+        `rows` is a mask, shape (n_configurations,), or indices, shape (n_selected,).
+        """
         return Samples(self.values, self.orders, self.starts[rows], self.stops[rows])
 
     def followed_by(self, other: Samples) -> Samples:
@@ -164,11 +167,11 @@ class Samples:
         return Samples(values, self.orders[place], starts, stops)
 
     def samples_of_row(self, row: int) -> Floats:
-        """Return the samples of one list."""
+        """Return the samples of one list, shape (n_samples,), in the operation's unit."""
         return self.values[self.starts[row] : self.stops[row]]
 
     def iterate_versions(self, row: int) -> Iterator[tuple[int, Floats]]:
-        """Yield the versions of one list: order and samples."""
+        """Yield the versions of one list: order and samples, shape (n_samples,)."""
         orders = self.orders[self.starts[row] : self.stops[row]]
         edges = np.flatnonzero(np.diff(orders, prepend=orders[:1] - 1))
         for first, last in pairwise([*edges, len(orders)]):
@@ -181,7 +184,7 @@ class Samples:
 
     @cached_property
     def matrix_indices(self) -> Sequence[tuple[Ints, Ints]]:
-        """Like `iterate_matrices`, but with positions in `values` and `orders` instead of samples."""
+        """Like `iterate_matrices`, but with positions of samples in `values`, shape (n_rows, length)."""
         lengths, groups = self.lengths, []
         for length in sorted(set(lengths.tolist()) - {0}):
             rows = (lengths == length).nonzero()[0]
@@ -214,7 +217,7 @@ class Samples:
 
     @cached_property
     def sorted_matrices(self) -> Sequence[tuple[Ints, Floats]]:
-        """Like `iterate_matrices`, but with the samples of every list sorted in ascending order."""
+        """Like `iterate_matrices`, but with samples, shape (n_rows, length), ascending in every row."""
         groups = list(self.iterate_matrices())
         for _, matrix in groups:
             matrix.sort(axis=1)
@@ -339,7 +342,7 @@ class Sides:
 
     @property
     def both_sides(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
-        """Name, samples and five numbers of the two sides."""
+        """Name, samples and five numbers, shape (n_configurations, 5), of the two sides."""
         return (("baseline", self.baseline, self.baseline_five), ("target", self.target, self.target_five))
 
 

@@ -20,7 +20,7 @@ REPEATED = "repeats an earlier comparison"
 
 
 def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
-    """Return the reason why each comparison cannot be judged, as text; empty where it can.
+    """Return the reason why each comparison cannot be judged, shape (n_comparisons,); "" where it can.
 
     The first of these counts: no measurement, or none of one side with some number of threads; a repeated
     number of threads; a value that is not finite; only one repetition; a value that is not above 0 (times,
@@ -78,7 +78,8 @@ def _are_positive(values: Floats) -> bool:
 def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
     """Return the reason why each comparison cannot be used: as `invalid_reasons`, or that it is repeated.
 
-    A comparison is repeated if an earlier one in the table has its identifier or its content.
+    A comparison is repeated if an earlier one in the table has its identifier or its content. The result has
+    shape (n_comparisons,).
     """
     reasons_found, comparisons = invalid_reasons(Sides.from_tables(tables)), tables.comparisons
     repeated = comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)

@@ -231,7 +231,7 @@ class PairSides:
 
     @property
     def matrix_index(self) -> NDArray[np.intp]:
-        """The matrix of each run: 2 * pair for the baseline, 2 * pair + 1 for the target."""
+        """The matrix of each run, shape (n_runs,): 2 * pair for the baseline, 2 * pair + 1 for the target."""
         return 2 * self.pair + self.target
 
 

@@ -67,12 +67,12 @@ def _quote_formula(cell: Any) -> Any:
 
 
 def not_finite(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark numbers that are NaN or infinite."""
+    """Mark numbers that are NaN or infinite; the result has the shape of `numbers`."""
     return ~np.isfinite(numbers)
 
 
 def not_whole(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark numbers that are NaN or not whole."""
+    """Mark numbers that are NaN or not whole; the result has the shape of `numbers`."""
     return ~(numbers % 1 == 0)
 
 
@@ -87,9 +87,9 @@ def parse_numbers(
 ) -> pd.Series:
     """Return a column of cells, text or numbers, as numbers.
 
-    `wrong` marks invalid numbers; cells that are not numbers are NaN. With `gaps`, empty cells are missing
-    numbers. InputError at the first invalid cell, with its line, which is `first` for the first row;
-    `expected` describes a valid cell.
+    `wrong` marks invalid numbers, shape (n_rows,); cells that are not numbers are NaN. With `gaps`, empty
+    cells are missing numbers. InputError at the first invalid cell, with its line, which is `first` for the
+    first row; `expected` describes a valid cell.
     """
     text = column.str.strip() if column.dtype == "str" else column
     values = pd.to_numeric(text, errors="coerce").astype("float64")
@@ -105,7 +105,8 @@ def refuse_wrong_rows(
 ) -> None:
     """Raise an InputError at the line of the first row that is `wrong`, if any.
 
-    `describe_row` takes the number of a row and returns the problem; row 0 is in line `first`.
+    `wrong` is a mask, shape (n_rows,). `describe_row` takes the number of a row and returns the problem; row
+    0 is in line `first`.
     """
     rows = np.flatnonzero(wrong)
     if len(rows):

@@ -23,7 +23,10 @@ class RankTest:
     continuity: Floats  # half a rank in units of z: the continuity correction
 
     def p_values(self) -> Floats:
-        """Return the two-sided p with continuity correction; NaN where a side has no samples."""
+        """Return the two-sided p with continuity correction; NaN where a side has no samples.
+
+        The result has shape (n_configurations,), between 0 and 1.
+        """
         from scipy.special import ndtr
 
         return np.minimum(2 * ndtr(self.continuity - np.abs(self.z)), 1.0)
@@ -106,7 +109,10 @@ def has_samples(sides: Sides) -> NDArray[np.bool_]:
 
 
 def flatten_samples(samples: Samples) -> tuple[Ints, Ints]:
-    """Return the list of each sample, and its position in ``samples.values``, in the order of the lists."""
+    """Return the list and the index in ``samples.values`` of each sample, in the order of the lists.
+
+    Both have shape (n_samples,).
+    """
     lengths = samples.lengths
     owner = np.repeat(np.arange(len(lengths)), lengths)
     within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -257,7 +263,10 @@ def relative_differences(baseline: Floats, target: Floats) -> Floats:
 
 
 def robust_spread(five: Floats) -> Floats:
-    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` of the median."""
+    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` of the median.
+
+    `five` has shape (..., 5); the result has shape (...) and the unit of `five`.
+    """
     middle = np.abs(five[..., 2])
     return np.maximum((five[..., 3] - five[..., 1]) / _IQR, NOISE_FLOOR * middle)
 

@@ -94,7 +94,8 @@ class PreparedComparisons:
     def worst_change(self) -> Floats:
         """The most negative change of each comparison's medians, shape (n_comparisons,); NaN if unknown.
 
-        A change for the worse within between-run variation counts as 0.
+        A change for the worse within between-run variation counts as 0. The change is a share of the baseline
+        median.
         """
         counts = self.sides.per_comparison
         worst, occupied = np.full(len(counts), np.nan), counts > 0

@@ -77,7 +77,10 @@ class Solo:
         return dict(sorted(engines.items()))
 
     def log_seconds(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
-        """Return the logarithms of solo times, NaN where a task never ran on that machine."""
+        """Return the logarithms of solo times, NaN where a task never ran on that machine.
+
+        Logarithms of seconds, shape (n_rows,), for ``machines[i], tasks[i]`` in row i.
+        """
         rows = self.seconds.index.get_indexer(pd.Index(tasks))
         columns = self.seconds.columns.get_indexer(pd.Index(machines))
         values = np.log(self.seconds.to_numpy(np.float64)[rows, columns])

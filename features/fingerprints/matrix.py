@@ -54,7 +54,7 @@ class Measured:
     cpus: NDArray[np.str_]  # shape (n_rows,): CPU models, whose machines are held out together
 
     def select_rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
-        """Return a copy with the rows `index`."""
+        """Return a copy with the rows `index`, a mask, shape (n_rows,), or indices, shape (n_selected,)."""
         return replace(
             self, x=self.x[index], y=self.y[index], machines=self.machines[index], cpus=self.cpus[index]
         )
@@ -73,11 +73,11 @@ class Measured:
 
     @property
     def log_speed(self) -> NDArray[np.float64]:
-        """The logarithm of the performance, negated where lower is better."""
+        """The logarithm of the performance, shape (n_rows,), negated where lower is better."""
         return np.log(self.y) if self.better == "higher" else -np.log(self.y)
 
     def performance_at(self, speed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the performance at a `log_speed`, in its own unit."""
+        """Return the performance at a `log_speed`, in its own unit; its shape is that of `speed`."""
         return np.exp(speed if self.better == "higher" else -speed)
 
 

@@ -24,7 +24,11 @@ class GroupSums:
 
     @classmethod
     def from_values(cls, values: Floats, weights: Floats, place: Whole, groups: int) -> GroupSums:
-        """Sum up `values`; a missing one weighs nothing."""
+        """Sum up `values`; a missing one weighs nothing.
+
+        `values` and `weights`: shape (n_rows, n_metrics). `place`: shape (n_rows,), the index of the group,
+        or `groups` if it is unknown.
+        """
         weights = np.where(np.isnan(values), 0.0, weights)
         sums, totals = np.zeros((2, groups + 1, values.shape[1]))
         np.add.at(sums, place, weights * np.nan_to_num(values))
@@ -35,7 +39,7 @@ class GroupSums:
         return GroupSums(self.sums + other.sums, self.totals + other.totals)
 
     def shrunk_means(self, prior: float) -> Floats:
-        """Return the means by group, shrunk towards that of all groups, which is the last row."""
+        """Return the means by group, shrunk towards that of all groups, the last row; shape as `sums`."""
         every = self.sums.sum(axis=0) / np.maximum(self.totals.sum(axis=0), 1)
         means = (self.sums + prior * every) / (self.totals + prior)
         means[-1] = every
@@ -56,7 +60,7 @@ class MatrixPairs:
 
     @classmethod
     def from_tables(cls, tables: MatrixTables, scaled: Floats) -> MatrixPairs:
-        """Summarise the runs of `tables`, whose metrics are `scaled`."""
+        """Summarise the runs of `tables`, whose metrics are `scaled`, shape (n_runs, n_metrics)."""
         pair, side, pairs = tables.pair_sides.pair, tables.pair_sides.target, len(tables.pair_sides.names)
         order = np.lexsort((np.arange(len(pair)), ~side, pair))
         first = order[np.searchsorted(pair[order], np.arange(pairs))]
@@ -134,7 +138,7 @@ class Rows:
     n_other_columns: int = 0  # number of columns at the end that are not metrics; they are not projected
 
     def select_rows(self, chosen: NDArray[np.bool_] | Whole) -> Rows:
-        """Return the rows selected by a mask or by indices."""
+        """Return the rows selected by a mask, shape (n_rows,), or by indices, shape (n_selected,)."""
         about = self.about.iloc[chosen].reset_index(drop=True)
         return replace(self, x=self.x[chosen], about=about, y=self.y[chosen])
 
@@ -178,7 +182,7 @@ class MetricStatistics:
         return np.sinh(values) * self.units
 
     def rows_of_groups(self, groups: Sequence[str]) -> Whole:
-        """Return the row of `drift` and `spread` for each of `groups`."""
+        """Return the row of `drift` and `spread` for each of `groups`, shape (n,), the last if unknown."""
         rows = {group: row for row, group in enumerate(self.groups)}
         return np.array([rows.get(group, len(rows)) for group in groups], np.intp)
 
@@ -338,7 +342,7 @@ def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place:
 
 
 def abnormal_flags(runs: pd.DataFrame) -> Floats:
-    """Return the flag ``abnormal`` of each run: 1, 0, or NaN."""
+    """Return the flag ``abnormal`` of each run, shape (n_runs,): 1, 0, or NaN."""
     return runs["abnormal"].astype("boolean").to_numpy(np.float64, na_value=np.nan)
 
 

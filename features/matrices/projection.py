@@ -25,7 +25,7 @@ class RowMoments:
 
     @classmethod
     def from_rows(cls, x: Floats) -> RowMoments:
-        """Take the moments of rows, at least one."""
+        """Take the moments of the rows of `x`, shape (n_rows, n_columns), at least one row."""
         mean = x.mean(axis=0)
         return cls(len(x), mean, (x - mean).T @ (x - mean))
 

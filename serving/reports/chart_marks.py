@@ -222,7 +222,7 @@ def _with_spread(values: Floats, spread: ArrayLike | None) -> list[list[tuple[st
 
 
 def box_percentiles(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
-    """Return the percentiles `low`, 25, 50, 75 and `high` of the values, for a box plot."""
+    """Return the percentiles `low`, 25, 50, 75 and `high` of `values`, shape (5,), for a box plot."""
     five: Floats = np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
     return five
 
@@ -347,7 +347,10 @@ class Heat:
 
     @classmethod
     def with_robust_range(cls, values: Floats, label: str, middle: float) -> Heat:
-        """Return a heat map whose colours reach to the 95th percentile of distances from `middle`."""
+        """Return a heat map whose colours reach to the 95th percentile of distances from `middle`.
+
+        `values` has shape (n_rows, n_columns) and the unit of `middle`.
+        """
         far = np.abs(values[np.isfinite(values)] - middle)
         return cls(values, label, middle, max(float(np.percentile(far, _NEARLY)), _SMALL))
 

@@ -39,7 +39,7 @@ class Examples:
     bare: Examples | None = None
 
     def select_rows(self, index: NDArray[np.int64]) -> Examples:
-        """Return the rows `index`, in that order."""
+        """Return the rows `index`, shape (n_selected,), in that order."""
         below = None if self.below is None else self.below[index]
         bare = None if self.bare is None else self.bare.select_rows(index)
         return Examples(self.x[index], self.y[index], self.groups[index], below, bare)

@@ -266,7 +266,7 @@ class Pool:
 
 
 def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
-    """Return the rows to label next, in order.
+    """Return the indices of the rows to label next, in order, shape (n,).
 
     Fails are rare, so the first task is to find some: while none is labelled, the most suspicious rows come
     first, with some at random among them. Then a model is fitted to the labels, and rows come first where its

@@ -277,7 +277,7 @@ class ReadyModel:
         return replace(ready, examples=StoredExamples.read(directory, ready.card.features))
 
     def predict_uncleaned(self, sides: Sides) -> Floats:
-        """Remove duplicates and outliers from the samples and return `predict_cleaned`."""
+        """Return `predict_cleaned` of `sides` without duplicates and outliers, shape (n_comparisons,)."""
         return self.predict_cleaned(without_outliers(without_duplicates(sides))[0])
 
     def predict_cleaned(self, sides: Sides) -> Floats:
@@ -289,7 +289,7 @@ class ReadyModel:
         return zero_below_min_effect(probability, change, self.card.min_effect_size)
 
     def decide_verdicts(self, sides: Sides) -> NDArray[np.str_]:
-        """Return the verdicts on comparisons without duplicates and outliers."""
+        """Return the verdicts on comparisons without duplicates and outliers, shape (n_comparisons,)."""
         probability, change = self._predict_and_compare(sides)
         below = below_min_effect(change, self.card.min_effect_size)
         adjusted = discount_below(probability, below, self.card.beneath)
@@ -311,7 +311,8 @@ class ReadyModel:
     def select_features(self, vectors: Floats) -> Floats:
         """Select the model's features, in the order of the card, from the vectors of the set `computed_set`.
 
-        InputError if a feature of the card is no longer computed.
+        `vectors`: shape (n_comparisons, n_computed); result: (n_comparisons, n_features). InputError if a
+        feature of the card is no longer computed.
         """
         return vectors[:, self._column_indices]
 
@@ -341,7 +342,10 @@ class ReadyModel:
         return probability, contributions
 
     def predict_probability(self, columns: Floats) -> Floats:
-        """Return the probability of `predict_and_explain`; ModelError if a number is not finite."""
+        """Return the probability of `predict_and_explain`; ModelError if a number is not finite.
+
+        `columns`: shape (n_comparisons, n_features), as in the card; the result has shape (n_comparisons,).
+        """
         with model_answering(self.card.model):
             probability = self._calibrate_and_raise(self.answering.predict_probability(columns), columns)
         require_finite(self.card.model, "probability", probability)

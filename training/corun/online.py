@@ -80,7 +80,10 @@ class RatioSpread:
         return cls(ratios.mean(axis=0), np.atleast_2d(np.cov(ratios.T, bias=True)))
 
     def fill_missing(self, ratios: Floats, is_counted: NDArray[np.bool_]) -> Floats:
-        """Return the ratios of one co-run; those not counted are expectations given the others."""
+        """Return the ratios of one co-run; those not counted are expectations given the others.
+
+        `ratios` (log ratios of event rates), `is_counted` and the result have shape (n_events,).
+        """
         if is_counted.all():
             return ratios
         counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
@@ -98,7 +101,7 @@ class RatioSpread:
         """Return the log-odds that solo run and co-run are swapped, from the ratios of counted events.
 
         When swapped, all ratios change their sign: linear discriminant analysis with the covariance of
-        training co-runs.
+        training co-runs. `ratios` (log ratios of event rates) and `is_counted` have shape (n_events,).
         """
         counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
         ridge = (
@@ -137,7 +140,7 @@ class OnlineModel:
         return impacts
 
     def predict(self, solo: Floats, corun: Floats) -> Floats:
-        """Return impacts from `SampledRuns.start` of each task's solo run and co-run."""
+        """Return impacts, shape (n_runs,), from `SampledRuns.start` of each task's solo run and co-run."""
         ratios = self.completion_rates(corun) - self.completion_rates(solo)
         return self.impacts_of_ratios(ratios)
 

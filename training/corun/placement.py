@@ -60,7 +60,10 @@ class Room:
 
 
 def pairwise_cost(slowdown: Floats) -> Cost:
-    """Return a cost function for additive slow-downs; [i, j] is impact - 1 of task i with co-runner j."""
+    """Return a cost function for additive slow-downs.
+
+    `slowdown`: shape (n_tasks, n_tasks); [i, j] is impact - 1 of task i with co-runner j.
+    """
     pair_slowdown = slowdown + slowdown.T
 
     def sum_over_pairs(groups: list[Group]) -> Floats:
@@ -74,7 +77,8 @@ def pairwise_cost(slowdown: Floats) -> Cost:
 def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """Return the placement with the least total: exact for one or two slots, else by local search.
 
-    `tasks` is their number; `cost` must be 0 for a task alone. Raises InputError if the tasks do not fit.
+    `tasks` is their number; `cost` returns slow-downs, shape (n_groups,), 0 for a task alone. Raises
+    InputError if the tasks do not fit.
     """
     room.require_space(tasks)
     if room.slots == 1:
@@ -91,6 +95,7 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
     """Return a placement with a large total on as few machines as possible.
 
     It is the worst placement for two slots and as many tasks as slots; else the worst that the search finds.
+    `cost` returns slow-downs, shape (n_groups,).
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
@@ -106,7 +111,7 @@ def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> 
 
 
 def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
-    """Return the random placements whose totals `random_totals` returns."""
+    """Return the random placements whose totals `random_totals` returns; `cost` returns shape (n_groups,)."""
     room.require_space(tasks)
     generator = np.random.default_rng(seed)
     slots = (generator.permutation(room.machines * room.slots)[:tasks] for _ in range(draws))
@@ -194,7 +199,7 @@ def _group_by_machine(machines: NDArray[np.intp]) -> list[Group]:
 
 
 def total_slowdown(groups: list[Group], cost: Cost) -> float:
-    """Return the slow-down of all groups; 0 for a task alone."""
+    """Return the slow-down of all groups, 0 for a task alone; `cost` returns shape (n_groups,)."""
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 
 

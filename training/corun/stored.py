@@ -87,7 +87,10 @@ class KnownTasks(Tables):
         return float(np.exp(self.solo_medians.log_seconds([machine], [task])[0]))
 
     def usual_features(self, machine: str, n_corunners: int, columns: tuple[str, ...]) -> Floats:
-        """Return the medians of `columns` over the tasks of a machine, with `n_corunners` co-runners each."""
+        """Return the medians of `columns` over the tasks of a machine, with `n_corunners` co-runners each.
+
+        The result has shape (n_columns,), in the units of the columns.
+        """
         key = machine, n_corunners, columns
         if key not in self._usual_cache:
             tasks = sorted(self.tasks_by_machine[machine])

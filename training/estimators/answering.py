@@ -40,7 +40,8 @@ def model_answering(model: str) -> Iterator[None]:
 def require_finite(model: str, answer: str, *numbers: ArrayLike) -> None:
     """Raise ModelError if one of the model's `numbers` is NaN or infinite.
 
-    `model` is its name in the catalogue; `answer` names the numbers in the message, such as "probability".
+    `numbers` may have any shape. `model` is its name in the catalogue; `answer` names the numbers in the
+    message, such as "probability".
     """
     for values in map(np.asarray, numbers):
         infinite = values[~np.isfinite(values)]
@@ -84,10 +85,13 @@ class Answering(Protocol):
         """
 
     def predict_probability(self, columns: Floats) -> Floats:
-        """Return only the probability of `predict_and_explain`, which takes less time."""
+        """Return only the probability of `predict_and_explain`, shape (n_rows,), which takes less time."""
 
     def raise_calibrated(self, calibrated: Floats, columns: Floats) -> Floats:
-        """Raise `calibrated` probabilities where the evidence leaves no doubt; see `raise_by_evidence`."""
+        """Raise `calibrated` probabilities where the evidence leaves no doubt; see `raise_by_evidence`.
+
+        `calibrated` and the result have shape (n_rows,), `columns` has shape (n_rows, n_features).
+        """
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class FittedPipeline:
     unit: ClassVar[Unit] = "probability"
 
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Return probabilities and contributions; see `Answering`."""
+        """Return probabilities, shape (n_rows,), and contributions, shape as `columns`; see `Answering`."""
         full = self.predict_probability(columns)
         contributions = np.empty_like(columns)
         for feature in range(columns.shape[1]):
@@ -112,11 +116,11 @@ class FittedPipeline:
         return full, contributions
 
     def predict_probability(self, columns: Floats) -> Floats:
-        """Return only the probability."""
+        """Return the probability of ``fail``, shape (n_rows,)."""
         return np.asarray(self.pipeline.predict_proba(columns)[:, 1], np.float64)
 
     def raise_calibrated(self, calibrated: Floats, columns: Floats) -> Floats:
-        """Return `calibrated` unchanged, because the pipeline has already raised it."""
+        """Return `calibrated`, shape (n_rows,), unchanged, because the pipeline has already raised it."""
         del columns
         return calibrated
 
@@ -190,7 +194,7 @@ class Preparation:
         return raise_by_evidence(probability, prepared[:, self.evidence], float(self.sure))
 
     def raise_calibrated(self, calibrated: Floats, columns: Floats) -> Floats:
-        """Raise `calibrated` probabilities where the evidence leaves no doubt."""
+        """Raise `calibrated` probabilities, shape (n_rows,), where the evidence leaves no doubt."""
         return (
             calibrated
             if self.evidence < 0

@@ -203,7 +203,7 @@ class Boosted(Preparation):
     unit: ClassVar[Unit] = "log-odds"
 
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Return probabilities and exact contributions, equal to XGBoost's; see `Answering`."""
+        """Return probabilities and exact contributions, equal to XGBoost's; shapes as of `Answering`."""
         del reference
         prepared = self.prepare_columns(columns)
         return self.raise_with_contributions(

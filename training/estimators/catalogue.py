@@ -298,7 +298,7 @@ class ClassCounts:
 
     @classmethod
     def from_labels(cls, y: NDArray[np.int64]) -> ClassCounts:
-        """Count the zeros (passed) and ones (failed) of `y`."""
+        """Count the zeros (passed) and ones (failed) of `y`, shape (n_rows,)."""
         failed = int(y.sum())
         return cls(len(y) - failed, failed)
 
@@ -372,7 +372,10 @@ def build_pipeline(
     seed: int,
     constraints: MonotoneConstraints | None = None,
 ) -> Any:
-    """Build a `strict_pipeline`; if infeasible, one without sampler and with at most len(y) neighbours."""
+    """Build a `strict_pipeline`; if infeasible, one without sampler and with at most len(y) neighbours.
+
+    `y`, shape (n_rows,), are labels, 1 is fail.
+    """
     try:
         return strict_pipeline(model, params, y, seed, constraints)
     except InfeasibleError:

@@ -51,7 +51,10 @@ class Tree(NamedTuple):
 
     @classmethod
     def from_sklearn(cls, tree: Any, value: Floats, first: int = 0) -> Tree:
-        """Convert scikit-learn's arrays; `first` is the column of the tree's first feature."""
+        """Convert scikit-learn's arrays; `first` is the column of the tree's first feature.
+
+        `value`, shape (n_nodes,), is the prediction of each node.
+        """
         return cls(
             np.where(tree.children_left == LEAF, LEAF, tree.feature + first),
             tree.threshold,
@@ -141,7 +144,7 @@ class Forest:
                 features = self.feature.take(nodes)
 
     def below_threshold(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
-        """Return which values are not above the threshold of their node."""
+        """Return which values are not above the threshold of their node; all have shape (n,)."""
         return values <= self.threshold.take(nodes)
 
 
@@ -167,7 +170,7 @@ class Linear(Preparation):
     unit: ClassVar[Unit] = "log-odds"
 
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Return probabilities and contributions: coefficient x deviation from the reference."""
+        """Return probabilities and coefficient x deviation from the reference, shapes as of `Answering`."""
         prepared = self.prepare_columns(columns)
         contributions = (prepared - self.prepare_columns(reference)) * self.coefficients
         return self.raise_with_contributions(self.classifier_probability(prepared), contributions, prepared)
@@ -203,7 +206,7 @@ class Trees(Forest, Preparation):
 
         Every split moves the expected probability from that of its node to that of the child; the difference
         is attributed to the split's feature (Saabas, "Interpreting random forests", 2014). The contributions
-        of a row sum to its probability - `base_rate`.
+        of a row sum to its probability - `base_rate`. Shapes as of `Answering`.
         """
         del reference
         answer = np.full(len(columns), self.of_leaf[self.roots].sum())
@@ -290,7 +293,7 @@ class Neighbours(NearVotes, Preparation):
     """One-sided nearest neighbours; see `training.estimators.monotone.OneSidedNeighbours`."""
 
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Return probabilities and contributions; see `Answering`.
+        """Return probabilities, shape (n_rows,), and contributions, shape as `columns`; see `Answering`.
 
         The difference from the reference's probability is divided among the columns that deviate from the
         reference in the direction of the difference, in proportion to their deviation.
@@ -357,7 +360,7 @@ def write(path: Path, compiled: CompiledPipeline, model: Path) -> None:
 
 
 def by_name(compiled: Preparation | Forest) -> dict[str, NDArray[Any]]:
-    """Return the arrays of `compiled`, by name."""
+    """Return the arrays of `compiled`, by name, in the shapes stated by its fields."""
     return {field.name: np.asarray(getattr(compiled, field.name)) for field in fields(compiled)}
 
 

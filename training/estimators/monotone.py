@@ -36,7 +36,10 @@ class SignedLogistic(ProbabilityClassifier):
         self.class_weight = class_weight
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Minimise the penalised loss under the sign constraints (L-BFGS-B: Byrd et al. 1995)."""
+        """Minimise the penalised loss under the sign constraints (L-BFGS-B: Byrd et al. 1995).
+
+        `X`: shape (n_rows, n_features). `y` and `sample_weight`: shape (n_rows,).
+        """
         rows = check_training_rows(self, X, y, sample_weight)
         self.classes_ = rows.classes
         costs = self.class_weight or {}
@@ -132,7 +135,7 @@ class OneSidedNeighbours(ProbabilityClassifier):
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
-        """Learn the axes, and store the rows."""
+        """Learn the axes, and store the rows of `X`, shape (n_rows, n_features); `y`: (n_rows,)."""
         rows = check_training_rows(self, X, y, None)
         self.classes_ = rows.classes
         self.axes_ = axes_of(rows.x, self.directions)

@@ -138,7 +138,10 @@ class TrainingDistribution:
         return distances
 
     def new_gaps(self, row: Floats) -> list[int]:
-        """Return the indices of a row's missing features that exceed the closest training pattern."""
+        """Return the indices of a row's missing features that exceed the closest training pattern.
+
+        `row` has shape (n_features,), NaN where a feature is missing.
+        """
         return np.flatnonzero(self._gaps_beyond_patterns(np.isnan(row))).tolist()
 
     def most_unusual_feature(self, row: Floats) -> int:
@@ -229,7 +232,10 @@ def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
 def score_held_out_rows(
     rows: Floats, groups: NDArray[np.str_], level: float = LEVEL
 ) -> OutOfDistributionScore:
-    """Measure the share of held-out rows that are called out of distribution, given the other groups."""
+    """Measure the share of held-out rows that are called out of distribution, given the other groups.
+
+    `rows`: shape (n_rows, n_features). `groups`: shape (n_rows,).
+    """
     flags = [
         TrainingDistribution.from_rows(rows[~test], groups[~test], level).is_out_of_distribution(rows[test])
         for test in fold_flags(groups)

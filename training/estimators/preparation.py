@@ -100,7 +100,7 @@ class GapFiller(TransformerMixin, BaseEstimator):
         self.evidence = evidence
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
-        """Learn medians and slopes."""
+        """Learn medians and slopes from `X`, shape (n_rows, n_features), NaN in gaps."""
         x = np.asarray(X, np.float64)
         finite = ~np.isnan(x)
         self.fill_, self.slope_ = np.zeros(x.shape[1]), np.zeros(x.shape[1])
@@ -144,7 +144,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that predicts the class with the highest probability."""
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the most probable class of each row."""
+        """Return the most probable class of each row, shape (n_rows,)."""
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
 
 
@@ -161,7 +161,10 @@ class EvidenceClassifier(ProbabilityClassifier):
         self.column = column
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
-        """Fit the classifier, and learn the least step that is beyond doubt."""
+        """Fit the classifier, and learn the least step that is beyond doubt.
+
+        `X`: shape (n_rows, n_features). `y`: shape (n_rows,), 1 is fail.
+        """
         x, labels = np.asarray(X, np.float64), np.asarray(y)
         self.classifier_ = clone(self.classifier).fit(x, labels)
         self.classes_, self.n_features_in_ = self.classifier_.classes_, x.shape[1]

@@ -459,7 +459,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         return np.column_stack([expit(-odds), expit(odds)])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the more probable class of each pair."""
+        """Return the more probable class of each pair, shape (n_pairs,)."""
         check_is_fitted(self)
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 

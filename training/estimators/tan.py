@@ -197,7 +197,8 @@ class TAN(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
         """Learn cuts, tree and tables; a row that weighs 2 counts as two rows.
 
-        ValueError if a value is not finite, there is one class only, or a parameter is out of its range.
+        `X`: shape (n_rows, n_features). `y` and `sample_weight`: shape (n_rows,). ValueError if a value is
+        not finite, there is one class only, or a parameter is out of its range.
         """
         whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
         if not whole and self.levels != "classes":
@@ -231,7 +232,7 @@ class TAN(ClassifierMixin, BaseEstimator):
         return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the most probable class of each row."""
+        """Return the most probable class of each row, shape (n_rows,)."""
         joint = self._log_joint(X)
         return np.asarray(self.classes_[joint.argmax(axis=1)])
 

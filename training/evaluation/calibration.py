@@ -30,7 +30,7 @@ RANGES = 10
 
 
 def log_odds(probability: Floats) -> Floats:
-    """Return the log-odds of probabilities, clipped to `EXTREME`."""
+    """Return the log-odds of probabilities, clipped to `EXTREME`, in the shape of `probability`."""
     inside = np.clip(probability, EXTREME, 1 - EXTREME)
     return np.asarray(np.log(inside / (1 - inside)))
 
@@ -78,7 +78,10 @@ def _row_losses(y: NDArray[np.int64], odds: Floats) -> Floats:
 
 
 def learn_sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
-    """Return Platt's map of log-odds, learned from out-of-fold predictions; it always rises."""
+    """Return Platt's map of log-odds, learned from out-of-fold predictions; it always rises.
+
+    `y` (1 is fail) and `odds` (log-odds) have shape (n_rows,).
+    """
     slope, shift = _fit_line(y, odds[:, None])
     return lambda odds_in: slope * odds_in + shift
 
@@ -127,7 +130,7 @@ def calibration_error(y: NDArray[np.int64], probability: Floats) -> float:
     """Return the expected calibration error (Naeini and others 2015) in `RANGES` bins of equal width.
 
     It is the mean distance between the share of fails and the mean probability, weighted by the cases of a
-    bin.
+    bin. `y` (1 is fail) and `probability` have shape (n_rows,).
     """
     number = np.minimum((probability * RANGES).astype(np.int64), RANGES - 1)
     off = np.bincount(number, weights=y - probability, minlength=RANGES)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 def half_width(misses: NDArray[np.float64], confidence: float) -> float:
     """Return the half width of intervals (split conformal: Vovk and others 2005, Lei and others 2018).
 
-    It is the ceil((n + 1) confidence)-th smallest of the n out-of-fold errors `misses`, or the largest if
-    there are too few; `confidence` is the nominal coverage of the intervals.
+    It is the ceil((n + 1) confidence)-th smallest of the n out-of-fold errors `misses`, shape (n,), in their
+    unit, or the largest if there are too few; `confidence` is the nominal coverage of the intervals.
     """
     rank = int(np.ceil((len(misses) + 1) * confidence))
     return float(np.sort(np.abs(misses))[min(rank, len(misses)) - 1])
@@ -104,7 +104,8 @@ def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
 def summarise_folds(folds: Sequence[float] | Floats, pooled: float | None) -> dict[str, float | None]:
     """Return the ``mean`` and ``std`` over `folds` and the ``pooled`` value, as in metrics.json.
 
-    A value that cannot be computed, or has no fold, is None.
+    `folds` has shape (n_folds,) and the unit of `pooled`. A value that cannot be computed, or has no fold, is
+    None.
     """
     figures = {
         "mean": float(np.mean(folds)) if len(folds) else None,
@@ -122,7 +123,7 @@ def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
 
     `verdicts` are rows of oof.parquet of one entry in one split; folds without fails are ignored. Returns the
     recalls, ascending to 1, and the precision from the recall before, or 0, to each of them. The area below
-    is the mean of the folds' average precision.
+    is the mean of the folds' average precision. Both results have shape (n_recalls,), from 0 to 1.
     """
     folds = (rows for _, rows in verdicts.groupby(["repeat", "fold"]))
     steps = [_precision_steps(rows) for rows in folds if (rows["status"] == "fail").any()]

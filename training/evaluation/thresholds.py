@@ -188,7 +188,7 @@ class DecisionThresholds:
     high: FiniteFloat
 
     def decide_verdicts(self, probability: Floats) -> NDArray[np.str_]:
-        """Return the verdicts; NaN becomes ``invalid``."""
+        """Return the verdicts, in the shape of `probability`; NaN becomes ``invalid``."""
         verdict = np.where(
             probability >= self.high, "fail", np.where(probability >= self.low, "unsure", "pass")
         )
@@ -396,12 +396,15 @@ def below_min_effect(worst_change: Floats, min_effect_size: float) -> NDArray[np
 
 
 def zero_below_min_effect(probability: Floats, worst_change: Floats, min_effect_size: float) -> Floats:
-    """Return the probabilities of ``fail``, set to 0 where `below_min_effect` is true."""
+    """Return the probabilities of ``fail``, set to 0 where `below_min_effect` is true.
+
+    Arrays have shape (n_comparisons,). `worst_change` is a share of the baseline median, negative is worse.
+    """
     return np.where(below_min_effect(worst_change, min_effect_size), 0.0, probability)
 
 
 def discount_below(probability: Floats, below: NDArray[np.bool_], factor: float) -> Floats:
-    """Return calibrated probabilities, multiplied by `factor` where flagged `below`."""
+    """Return calibrated probabilities, multiplied by `factor` where flagged `below`, shape (n_rows,)."""
     return np.where(below, factor * probability, probability)
 
 

@@ -66,7 +66,10 @@ class Predictor:
     members: tuple[tuple[Floats, Any], ...]
 
     def predict(self, x: Floats) -> Floats:
-        """Return the speed (logarithm, more is better) of machines with these rates."""
+        """Return the speed (logarithm, more is better) of machines, shape (n_rows,).
+
+        `x`: shape (n_rows, n_columns), bogo operations per second, NaN where unknown.
+        """
         scores = self.standardised_inputs(np.log(x))
         speeds = [regression.predict(scores * stretch) for stretch, regression in self.members]
         average = np.mean([np.asarray(speed, np.float64) for speed in speeds], axis=0)

@@ -94,7 +94,7 @@ def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> di
 
 
 def smooth_counts(counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return counts, with bins on the last axis, as shares above 0."""
+    """Return `counts`, shape (..., n_bins), as shares above 0 that add up to 1."""
     raised = counts + 0.5
     shares: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)
     return shares

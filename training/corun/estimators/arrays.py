@@ -135,7 +135,7 @@ class ImpactArrays(Forest):
         return np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
 
     def below_threshold(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
-        """Return which values are not above the threshold; a gap goes where its node sends it."""
+        """Return which values are not above their node's threshold, shape (n,); a gap follows `gap`."""
         return super().below_threshold(values, nodes) | (np.isnan(values) & self.gap.take(nodes))
 
 

@@ -77,7 +77,10 @@ class RangeModel:
         return cls(classifier.fit(x, class_numbers), classes, ranges)
 
     def predict(self, x: Floats, tasks: Words) -> Floats:
-        """Return the impact in the middle of the predicted range of each row."""
+        """Return the impact in the middle of each row's predicted range, shape (n_rows,).
+
+        `x`: shape (n_rows, n_features). `tasks`: shape (n_rows,).
+        """
         numbers = self.classes[np.asarray(self.classifier.predict(x), np.int64)]
         return (numbers + 0.5) * self.ranges.range_widths(tasks)
 

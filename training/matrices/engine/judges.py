@@ -124,7 +124,7 @@ class GroupClassifiers:
     def fit(
         cls, model: Model, params: Params, cases: Cases, *, chosen: Flags, groups: Collection[str], seed: int
     ) -> GroupClassifiers:
-        """Fit to the `chosen` cases.
+        """Fit to the cases of the mask `chosen`, shape (n_rows,).
 
         `params` are the classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``.
         Those of `groups` whose chosen cases have both labels get their own classifier. No fallback is fitted

@@ -40,7 +40,10 @@ class Nearest:
         self.k, self.p = k, p
 
     def fit(self, x: Floats, y: NDArray[np.int64]) -> Self:
-        """Store at least `k` rows and their labels, 0 or 1."""
+        """Store at least `k` rows and their labels, 0 or 1.
+
+        `x`: shape (n_rows, n_columns). `y`: shape (n_rows,).
+        """
         self.x_, self.y_, self.squares_ = x, y.astype(np.float64), np.einsum("ij,ij->i", x, x)
         return self
 

@@ -67,7 +67,7 @@ class Calibration:
         return cls(line_of.slope, line_of.shift, cut.threshold)
 
     def probability(self, odds: Floats) -> Floats:
-        """Return the calibrated probability of abnormal."""
+        """Return the calibrated probability of abnormal, in the shape of the log-odds `odds`."""
         from scipy.special import expit
 
         return np.asarray(expit(self.slope * odds + self.shift))
