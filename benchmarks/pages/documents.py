@@ -2,7 +2,7 @@
 
 A block (a paragraph, a list, a table, or the output of a command) with figures has a comment before it::
 
-    <!-- figures: results/sap-hana-unseen: (champion) / missed fails; 5 % -->
+    <!-- figures: results/sap-hana-held-out: (champion) / missed fails; 5 % -->
 
 which gives the source of each figure in turn, or repeats a figure that is a limit or a setting. A source is
 

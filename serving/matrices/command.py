@@ -38,7 +38,7 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
         Cell(model, replace(LARGE, components=evaluate.max_components)),
         evaluate.n_trials if trials is None else trials,
         params.seed,
-        params.section.checks.missing,
+        params.section.checks.max_missing_fraction,
         params.compute,
     )
     place = output.parent if work is None else work
