@@ -40,7 +40,7 @@ class BuildRun:
 
     @property
     def journal_key(self) -> tuple[str, str, str, int, int]:
-        """The fields that identify a run."""
+        """The fields that identify a run: operation, change, purpose, number and threads."""
         return self.operation, self.change, self.purpose, self.number, self.threads
 
 
@@ -85,8 +85,8 @@ class Slowdown:
         """Estimate the slowdown: the median of the Walsh averages of log ratios (Hodges and Lehmann, 1963).
 
         The interval is that of Wilcoxon's signed-rank test, which does not assume normal noise and is robust
-        to outliers. `unchanged` and `changed` have shape (n_pairs,), their samples measured in turn. `better`
-        is "lower" or "higher".
+        to outliers. `unchanged` and `changed` have shape (n_pairs,) and positive values, measured in turn.
+        `better` is "lower" or "higher", the direction of better values.
         """
         sign = 1.0 if better == "lower" else -1.0
         logs = sign * np.log(np.asarray(changed, float) / np.asarray(unchanged, float))
@@ -98,7 +98,7 @@ class Slowdown:
 
     @property
     def status(self) -> str | None:
-        """The label that follows from the interval; None where the interval is too wide for one."""
+        """The label: "fail" from `FAIL_FROM`, "pass" up to `PASS_UP_TO`; None if the interval is too wide."""
         if self.low >= FAIL_FROM:
             return "fail"
         return "pass" if self.high <= PASS_UP_TO else None
@@ -134,11 +134,11 @@ class Workshop:
         self._disk.mkdir(parents=True, exist_ok=True)
 
     def measure_sample(self, variant: Variant, work: int, threads: int) -> float:
-        """Run a build once and return the value of the operation's metric.
+        """Run a build once; return the value of its metric (units: `data.comparisons.suite.METRICS`).
 
-        It does `work` units, those of a build with injected work ``work * (1 + variant.extra)``. InputError
-        with the last line of the output if the program is missing or fails; TimedOutError if it runs too
-        long.
+        The build does `work` units of work; a build with injected work does ``work * (1 + variant.extra)``.
+        InputError with the last line of the output if the program is missing or fails; TimedOutError if it
+        runs too long.
         """
         operation, place = variant.operation, f'operation "{variant.operation.name}"'
         done_work = max(1, round(work * (1 + variant.extra)))
@@ -173,7 +173,10 @@ class Workshop:
             raise InputError(f"{done.last_line!r} is not a value of {operation.metric}", place=place) from exc
 
     def choose_work_per_sample(self, operation: SuiteOperation) -> Trial:
-        """Choose the work per sample and the samples per run of an operation by trying it out."""
+        """Return a trial of the unchanged build: its work per sample, noise and samples per run.
+
+        If the program fails or runs too long, they are 0, and `problem` is the reason.
+        """
         build, (fewest, largest) = operation.unchanged_build, self._suite.samples
         try:
             work = operation.work or self._choose_work(build, self._suite.seconds)
@@ -200,7 +203,6 @@ class Workshop:
         return work / value if build.operation.metric == "rate" else value
 
     def _estimate_noise(self, build: Variant, work: int) -> float:
-        """Return the relative standard deviation of samples, estimated from six samples' median deviation."""
         values = np.array([self.measure_sample(build, work, build.operation.threads[0]) for _ in range(6)])
         middle = np.median(values)
         return float(1.4826 * np.median(abs(values - middle)) / middle)

@@ -48,7 +48,7 @@ class Pairing:
 
     @property
     def label_source(self) -> str:
-        """Source of the true label."""
+        """Source of the true label: "reference measurement", or "the same build"."""
         return "reference measurement" if self.variant.change else "the same build"
 
     @property
@@ -67,12 +67,13 @@ class Pairing:
 
 
 def tables_of_journal(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, pd.DataFrame]:
-    """Return the tables of a measurement, and a table of reference slowdowns with the columns `REFERENCE`.
+    """Return the tables of a measurement, and its reference slowdowns (columns `REFERENCE`).
 
     The order of an unchanged run is the number of its pass. Runs of changed builds have higher orders, so
     that none is history of a comparison. A changed build is compared with the last passes measured before it;
-    the unchanged build is also compared with itself. The columns ``truth_*`` of the comparisons hold the
-    truth and must not be used as features.
+    the unchanged build is also compared with itself. Incomplete runs are left out, and comparisons without a
+    clear label have no label. The columns ``truth_*`` of the comparisons hold the truth and must not be used
+    as features.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):
@@ -156,7 +157,7 @@ def _iterate_pairings(
 def _pairs_of_passes(
     passes: Sequence[int], generator: random.Random
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Pair the last passes with earlier ones, at short and at random distances in turn; lengths are drawn."""
+    """Pair the last passes with earlier ones, at short and at random distances in turn."""
     pairs = []
     for place in range(len(passes) - 1, 0, -1):
         length = min(generator.choice(SPANS), len(passes) - place)
@@ -205,7 +206,7 @@ class MeasurementSession:
     screen: Screen
 
     def load_or_run_trial(self, operation: SuiteOperation) -> Trial:
-        """Return the trial of an operation; run it if the journal has none."""
+        """Return the trial of an operation; run it, and write it to the journal, if the journal has none."""
         notes: list[Trial] = self.journal.notes
         for note in notes:
             if (note.operation, note.change) == (operation.name, ""):
@@ -213,7 +214,7 @@ class MeasurementSession:
         return self._note_trial(self.workshop.choose_work_per_sample(operation))
 
     def cannot_measure(self, variant: Variant) -> bool:
-        """Return whether an earlier problem shows that this machine cannot measure the build."""
+        """Return whether a trial or run of the build (or the unchanged one) has failed here before."""
         operation = variant.operation.name
         return any(
             note.operation == operation and note.change in {"", variant.change} and note.problem
@@ -221,7 +222,11 @@ class MeasurementSession:
         )
 
     def measure_tasks(self, tasks: Sequence[PlannedBuildRun]) -> tuple[list[BuildRun], float]:
-        """Measure `tasks`; return their runs and the largest share of the processor that others used."""
+        """Measure planned runs; return their results and the largest processor share of other processes.
+
+        A build that fails is noted in the journal and skipped, as are its later runs. The share is 0 without
+        results. TimedOutError if a program runs too long.
+        """
         entries = [entry for task in tasks for entry in self._measure_task(task)]
         return entries, max((entry.foreign for entry in entries), default=0.0)
 
@@ -269,7 +274,11 @@ class MeasurementSession:
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite and write the tables of its complete runs; see `data.collect.collect_suite`."""
+    """Measure a suite, or resume it, and write its tables to `directory`; return whether it is complete.
+
+    Writes the three tables and ``reference.parquet`` (columns `REFERENCE`), both of complete runs only, and
+    ``settings.json``. InputError if the suite is invalid or `directory` holds another measurement.
+    """
     suite = suites.load_suite(path)
     session = Session.begin_or_resume(directory, suite, screen, "runs", BuildRun, note=Trial)
     measurement = MeasurementSession(

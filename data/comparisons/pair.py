@@ -36,7 +36,7 @@ class Missing:
 
     @property
     def part_kind(self) -> Literal["machine", "operation", "configuration"]:
-        """The kind of the part that only one side has."""
+        """The kind of the part that only one side has, by its narrowest field."""
         if self.operation is None:
             return "machine"
         return "operation" if self.threads is None else "configuration"
@@ -48,10 +48,10 @@ class Missing:
 
 
 def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
-    """Return machines, then operations, then configurations that only one run has, the baseline's first.
+    """Return the machines, then operations, then configurations that only one run has, baseline first.
 
-    Parts of a missing machine or operation are not listed again. `results` are those of both runs; the order
-    is 0 for the baseline and 1 for the target.
+    `results` are the rows of both runs, with columns `CONFIGURATION` and ``order``: 0 for the baseline, 1 for
+    the target. Parts of a missing machine or operation are not listed again.
     """
     parts: list[Missing] = []
     for keys in (["machine"], OPERATION, CONFIGURATION):
@@ -64,9 +64,10 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
 
 
 def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the results of the operations, and of their configurations, that both runs have.
+    """Return the rows of the operations, and of their configurations, that both runs have.
 
-    An operation without a common configuration keeps all of them, so that it can be reported as invalid.
+    `results` have the columns `CONFIGURATION` and ``order`` (0 or 1). An operation without a common
+    configuration keeps all its rows, so that it can be reported as invalid.
     """
     results = results[_in_both(results, OPERATION)]
     common = _in_both(results, CONFIGURATION)
@@ -74,7 +75,7 @@ def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_missing(parts: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
-    """Yield a line per kind of missing part and side; `names` are the names of baseline and target."""
+    """Yield a line per kind of part and side, such as "2 operations only in v1: a, b" (v1 in `names`)."""
     name_of_side = dict(zip(SIDES, names, strict=True))
     for (kind, side), group in groupby(parts, key=lambda part: (part.part_kind, part.only_in)):
         texts = list(map(str, group))
@@ -82,12 +83,12 @@ def describe_missing(parts: Sequence[Missing], names: tuple[str, str]) -> Iterat
 
 
 def number_with_noun(number: int, noun: str) -> str:
-    """Return a number and its noun, such as "2 operations"."""
+    """Return a number and its noun, such as "1 operation" or "2 operations"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Return the first `MAX_NAMES` names, and the number of the others."""
+    """Return the first `MAX_NAMES` names, joined by commas, and "and N more" for the others."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}"
 
@@ -126,6 +127,11 @@ def pair_results(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str,
     names : tuple of str
         The names of the sides in messages, such as their files.
 
+    Returns
+    -------
+    TwoRuns
+        Values are in the unit of the baseline. A comparison's id is ``benchmark/operation/machine``.
+
     Raises
     ------
     InputError
@@ -160,11 +166,14 @@ class MatchedOperations:
     only: bool = False
 
     def of_baseline(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Return the results of the baseline that are compared."""
+        """Return the rows of the baseline that are compared: all, or with `only` the matched operations."""
         return results[_rows_of(results, self.renamed.values())] if self.only else results
 
     def of_target(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Return the results of the target that are compared, with the names of the baseline."""
+        """Return the rows of the target that are compared, with the operation names of the baseline.
+
+        With `only`, these are the matched operations, else all whose name no matched operation takes.
+        """
         if not self.renamed:
             return results
         matched = _rows_of(results, self.renamed)
@@ -177,7 +186,7 @@ class MatchedOperations:
         return results
 
     def name_in_target(self, benchmark: str, operation: str) -> str:
-        """Return the target's name of an operation of the baseline; empty if it is not renamed."""
+        """Return the target's name of an operation of the baseline; "" if it is not renamed."""
         names = {baseline: target[1] for target, baseline in self.renamed.items()}
         return names.get((benchmark, operation), "")
 
@@ -192,18 +201,11 @@ def matched_operations(
 ) -> dict[NamedOperation, NamedOperation]:
     """Return the operations that are compared under another name, as `MatchedOperations.renamed`.
 
-    Parameters
-    ----------
-    wanted : sequence of str
-        ``BASE=NEW``: an operation of each side, its name alone or ``benchmark/operation``. Names may contain
-        ``=``.
-    names : tuple of str
-        The names of the sides in messages.
-
-    Raises
-    ------
-    InputError
-        If a side has no such operation, or several, or if an operation is matched twice.
+    The result maps (benchmark, operation) of the target to that of the baseline. `wanted` are texts
+    ``BASE=NEW``: an operation of each side, its name alone or ``benchmark/operation``; names may contain
+    ``=``. `baseline` and `target` are results of one run each; `names` are those of the sides in messages.
+    InputError if a text has no ``=``, a side has no such operation, or several, or an operation is matched
+    twice.
     """
     sides = [_distinct_operations(results) for results in (baseline, target)]
     renamed: dict[NamedOperation, NamedOperation] = {}
@@ -263,7 +265,7 @@ _ALIKE = 60
 
 
 def _match_hint(baseline: pd.DataFrame, target: pd.DataFrame) -> str:
-    """Return advice to match the two operations with the most similar names; empty if machines differ."""
+    """Return advice to match the operations with the most similar names; "" if machines differ."""
     machines = [set(results["machine"].fillna(UNKNOWN)) for results in (baseline, target)]
     if not machines[0] & machines[1]:
         return ""
@@ -285,7 +287,10 @@ def paired_runs(
 ) -> TwoRuns:
     """Compare several runs per side; `earlier` runs, oldest first, become the baseline's history.
 
-    The order of a run is its index in earlier, baseline and target runs together. Raises as `pair_results`.
+    Each run is a table with the columns of ``RESULT_DTYPES``; its order becomes its index in earlier,
+    baseline and target runs together. `names` are those of the sides, for messages. Of `earlier`, only
+    configurations of the baseline are used. InputError if no operation is common, or if runs of one operation
+    have opposite directions or incompatible units.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]
@@ -309,7 +314,7 @@ def _with_run_numbers(runs: Sequence[pd.DataFrame], first: int) -> list[pd.DataF
 
 
 def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
-    """Raise an InputError if an operation's values are better lower in one run and higher in the other."""
+    """Raise an InputError if the runs of an operation differ in ``better``, or it is not lower or higher."""
     first = _first_of_operation(results, results["better"])
     wrong = results.assign(first=first)[(results["better"] != first) | ~first.isin(_BETTER)]
     if len(wrong):
@@ -321,8 +326,8 @@ def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None
 def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
     """Convert every operation to the first unit it was measured in, the baseline's if it has one.
 
-    Returns the results, and notes on conversions and on missing units. InputError if two units of an
-    operation measure different quantities.
+    Returns the results with new ``value`` and ``unit``, and notes on conversions and on missing units, which
+    are taken to be the first unit. InputError if two units of an operation measure different quantities.
     """
     units = results["unit"].where(results["unit"].map(is_known_unit))
     first = _first_of_operation(results, units)

@@ -13,11 +13,11 @@ from data.tables.documents import Section
 class LabelRules(Section):
     """Rules that turn marked change points into labelled comparisons (format sap-hana).
 
-    The baseline is ``versions_before`` versions before a boundary, the target ``versions_after`` after it;
-    ``versions_later`` more versions are kept for models that judge in hindsight. The other rules are
-    explained at `data.comparisons.formats.sap_hana.find_boundaries`. With ``include_ambiguous``, changes that
-    fewer than ``min_annotators`` people marked are included, with the labels of these people but without a
-    consensus.
+    The baseline is the ``versions_before`` versions before a boundary, the target the ``versions_after``
+    versions from it on; ``versions_later`` more versions are included for models that judge in hindsight. The
+    other rules are explained at `data.comparisons.formats.sap_hana.find_boundaries`. With
+    ``include_ambiguous``, changes that fewer than ``min_annotators`` people marked are included, with the
+    labels of these people but without a consensus.
     """
 
     versions_before: Count = 10
@@ -61,8 +61,8 @@ class CheckComparisons(Section):
 class FeaturizeComparisons(Section):
     """The feature set, and additional training data.
 
-    The set ``retrospective`` uses versions after the target. With ``start_from: champion``, models also train
-    on the training data of the shipped champion.
+    The set ``retrospective`` uses versions after the target. With ``extra_training_data: champion``, models
+    also train on the training data of the shipped champion.
     """
 
     feature_set: FeatureSet = "extended"
@@ -85,10 +85,10 @@ class Tune(Section):
 
 
 class Evaluate(Section):
-    """Numbers of folds of the two splits.
+    """Numbers of folds of the two splits of the evaluation.
 
-    One has ``n_repeats`` times ``n_folds`` random folds (seed 000), the other ``n_grouped_folds`` of whole
-    operations.
+    The first split has ``n_repeats`` times ``n_folds`` random folds of comparisons (as in the scheduler
+    thesis, seed 000), the second has ``n_grouped_folds`` folds of whole operations.
     """
 
     n_folds: Annotated[int, Field(ge=2)] = 4

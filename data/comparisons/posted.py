@@ -23,7 +23,7 @@ from data.comparisons.tables import FIVE_NUMBERS
 
 
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
-    """Return the names and sides of requested comparisons, equal to those of their tables."""
+    """Return names and sides of decoded requests; equal to `NamedSides.from_tables` of their tables."""
     return NamedSides(
         [comparison.comparison_id for comparison in comparisons],
         [comparison.benchmark for comparison in comparisons],

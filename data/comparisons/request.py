@@ -59,7 +59,10 @@ Side = Annotated[
 
 
 def versions_of(side: list[float] | list[list[float]] | FiveNumbers) -> list[list[float] | FiveNumbers]:
-    """Return the versions of a side, at least one, the oldest first."""
+    """Return the versions of one side, in the order of the request (oldest first).
+
+    A list of lists is returned as it is; samples (even an empty list) or five numbers are the only version.
+    """
     has_versions = isinstance(side, list) and side and isinstance(side[0], list)
     return cast(list[list[float] | FiveNumbers], side if has_versions else [side])
 
@@ -169,10 +172,11 @@ _BOUNDS = ("ge", "le", "gt", "lt", "min_length", "pattern")
 
 
 def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[[bytes], Part | None]:
-    """Return a function that decodes JSON several times as fast as `model`.
+    """Return a function that decodes JSON several times as fast as `model` validates it.
 
-    It returns objects with the attributes of `model` except `left_out`, or None if there may be an error.
-    Lists that may hold either of two types may be mixed, which the caller must check.
+    It returns an object with the attributes of `model` except `left_out`, or None if the JSON may be invalid,
+    has an unknown key or a key of `left_out`. Where a value may be a list of either of two types, lists may
+    mix both, which the caller must check.
     """
     decoder = msgspec.json.Decoder(_quick_type(model, left_out))
 
@@ -226,7 +230,11 @@ _DECODE_QUICKLY = quick_reader(JudgeRequest, left_out={"labels"})
 
 
 def read_request(body: bytes) -> JudgeRequest | None:
-    """Return a decoded request without its labels; None if there may be an error or it has labels."""
+    """Decode the JSON body of a request to judge; None if it may be invalid or has labels.
+
+    After None, the caller validates `body` in full (`data.comparisons.formats.comparison_json`), which
+    explains errors.
+    """
     request = _DECODE_QUICKLY(body)
     for comparison in () if request is None else request.comparisons:
         for configuration in comparison.configurations:

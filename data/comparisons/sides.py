@@ -18,7 +18,7 @@ _LEAST_SQUARABLE, _MOST_SQUARABLE = 2.0**-256, 2.0**256
 
 
 def are_squarable(values: Floats) -> bool:
-    """Return whether all numbers other than 0 and NaN can be squared without overflow or underflow."""
+    """Return whether all absolute values but 0 and NaN are from 2**-256 to 2**256; True if empty."""
     least, largest = np.fmin.reduce(values, None, initial=1.0), np.fmax.reduce(values, None, initial=1.0)
     if least <= 0:
         sizes = np.abs(values[values != 0])
@@ -27,13 +27,13 @@ def are_squarable(values: Floats) -> bool:
 
 
 def divide_by_powers(values: Floats, exponents: Ints) -> Floats:
-    """Return `values` divided by 2**exponents, clipped to numbers that can be squared."""
+    """Return `values` / 2**exponents (broadcast), clipped to -2**256 to 2**256; NaN stays NaN."""
     with np.errstate(over="ignore", under="ignore"):
         return np.clip(np.ldexp(values, -exponents), -_MOST_SQUARABLE, _MOST_SQUARABLE)
 
 
 def exponents_of(values: Floats) -> Ints:
-    """Return the exponents of the next power of two above each number; 0 unless it is finite and positive."""
+    """Return the smallest ``e`` with 2**e above each number; 0 unless it is finite and positive."""
     is_positive = np.isfinite(values) & (values > 0)
     return np.where(is_positive, np.frexp(np.where(is_positive, values, 1.0))[1], 0).astype(np.int64)
 
@@ -43,8 +43,8 @@ class Versions:
     """All versions of all series of the results, sorted by series and order.
 
     Version ``i`` has the samples ``values[starts[i]:starts[i + 1]]``. `name` is a number per benchmark,
-    machine and version name, -1 for versions without name. All arrays but `values` and `starts` have shape
-    (n_versions,).
+    machine and version name, -1 for versions without name; `lower` is whether lower is better. All arrays but
+    `values` and `starts` have shape (n_versions,).
     """
 
     values: Floats
@@ -58,7 +58,11 @@ class Versions:
     def from_results(
         cls, results: pd.DataFrame, ordered: _OrderedSamples, operation: Ints
     ) -> Versions | None:
-        """Gather the versions of results without summaries; None if no version has a name."""
+        """Gather the versions of `results`, which have samples only; None if no version has a name.
+
+        `ordered` are these samples sorted by series and order, `operation` is the number of each sorted
+        sample's operation, shape (n_samples,).
+        """
         if "version" not in results or not results["version"].notna().any():
             return None
         begins = (np.diff(ordered.orders) != 0) | (np.diff(ordered.series) != 0)
@@ -75,7 +79,11 @@ class Versions:
         )
 
     def locate_targets(self, comparison: Ints, targets: Samples, n_comparisons: int) -> Siblings:
-        """Locate the target of each comparison: the one of its first configuration with samples."""
+        """Return the positions of each comparison's target: that of its first configuration with samples.
+
+        `comparison`, shape (n_configurations,), is the row of the comparison of each list of `targets`. A
+        comparison without target samples gets an empty range.
+        """
         rows = np.flatnonzero(targets.lengths > 0)
         owner, at = np.unique(comparison[rows], return_index=True)
         first, stop = np.zeros((2, n_comparisons), np.int64)
@@ -98,7 +106,7 @@ class Siblings:
 
     @cached_property
     def overflow_safe(self) -> Siblings:
-        """A copy with every series divided by a power of two, or itself if all numbers can be squared."""
+        """A copy with series divided by powers of two, or itself if all numbers can be squared."""
         versions = self.versions
         if are_squarable(versions.values):
             return self
@@ -139,7 +147,7 @@ class Samples:
         return Samples(self.values, self.orders, self.starts[rows], self.stops[rows])
 
     def followed_by(self, other: Samples) -> Samples:
-        """Return these lists followed by those of `other`; arrays are copied only if they differ."""
+        """Return the lists of this object, then those of `other`; arrays are copied only if they differ."""
         if self.shares_values(other):
             values, orders, behind = self.values, self.orders, 0
         else:
@@ -149,7 +157,7 @@ class Samples:
         return Samples(values, orders, np.concatenate(starts), np.concatenate(stops))
 
     def shares_values(self, other: Samples) -> bool:
-        """Return whether `other` has the same array of values."""
+        """Return whether `other` has the identical (not only an equal) array of values."""
         return self.values is other.values  # noqa: PD011 - a field, not pandas'
 
     @cached_property
@@ -158,7 +166,7 @@ class Samples:
         return self.stops - self.starts
 
     def divided_by_powers(self, exponents: Ints) -> Samples:
-        """Return a copy with lists divided by 2**exponents, one exponent per list."""
+        """Return a copy with list ``i`` divided by 2**exponents[i], clipped to -2**256 to 2**256."""
         owner = np.repeat(np.arange(len(self.starts)), self.lengths)
         stops = np.cumsum(self.lengths)
         starts = stops - self.lengths
@@ -167,24 +175,31 @@ class Samples:
         return Samples(values, self.orders[place], starts, stops)
 
     def samples_of_row(self, row: int) -> Floats:
-        """Return the samples of one list, shape (n_samples,), in the operation's unit."""
+        """Return the samples of list `row`, shape (n_samples,), in the operation's unit; a view."""
         return self.values[self.starts[row] : self.stops[row]]
 
     def iterate_versions(self, row: int) -> Iterator[tuple[int, Floats]]:
-        """Yield the versions of one list: order and samples, shape (n_samples,)."""
+        """Yield (order, samples) per version of list `row`, oldest first; nothing if the list is empty."""
         orders = self.orders[self.starts[row] : self.stops[row]]
         edges = np.flatnonzero(np.diff(orders, prepend=orders[:1] - 1))
         for first, last in pairwise([*edges, len(orders)]):
             yield int(orders[first]), self.samples_of_row(row)[first:last]
 
     def iterate_matrices(self) -> Iterator[tuple[Ints, Floats]]:
-        """Yield groups of non-empty lists of equal length: rows, and samples of shape (n_rows, length)."""
+        """Yield (rows, samples) per length of non-empty lists, ascending.
+
+        `rows` are the indices of the lists with this length; their samples are a copy of shape (n_rows,
+        length).
+        """
         for rows, index in self.matrix_indices:
             yield rows, self.values[index]
 
     @cached_property
     def matrix_indices(self) -> Sequence[tuple[Ints, Ints]]:
-        """Like `iterate_matrices`, but with positions of samples in `values`, shape (n_rows, length)."""
+        """Pairs per length of non-empty lists, ascending: list indices, and positions in `values`.
+
+        The positions have shape (n_rows, length).
+        """
         lengths, groups = self.lengths, []
         for length in sorted(set(lengths.tolist()) - {0}):
             rows = (lengths == length).nonzero()[0]
@@ -193,7 +208,7 @@ class Samples:
 
     @cached_property
     def version_medians(self) -> Samples:
-        """The medians of the versions of every list, as lists of one value per version.
+        """Each list as medians: one value per version, oldest first; NaN if the version has a NaN.
 
         Medians are robust to single outliers. They are computed once per version, even if lists share it; no
         list begins or ends within a version.
@@ -217,7 +232,10 @@ class Samples:
 
     @cached_property
     def sorted_matrices(self) -> Sequence[tuple[Ints, Floats]]:
-        """Like `iterate_matrices`, but with samples, shape (n_rows, length), ascending in every row."""
+        """Pairs per length of non-empty lists, ascending: list indices, and samples sorted in each row.
+
+        The samples have shape (n_rows, length).
+        """
         groups = list(self.iterate_matrices())
         for _, matrix in groups:
             matrix.sort(axis=1)
@@ -236,6 +254,8 @@ class Sides:
         Row of the comparisons table.
     sign : shape (n_configurations,)
         1 where higher is better, -1 where lower is better.
+    baseline, target : Samples
+        A list per configuration; empty where a side is missing or has only a summary.
     history, later : Samples
         At most `HISTORY_VERSIONS` versions before the baseline, and `LATER_VERSIONS` after the target.
     baseline_five, target_five : shape (n_configurations, 5)
@@ -262,7 +282,10 @@ class Sides:
 
     @classmethod
     def from_tables(cls, tables: ComparisonTables) -> Sides:
-        """Gather the sides of all comparisons of `tables`."""
+        """Return the sides of all comparisons of `tables`; configurations ascend by comparison, then threads.
+
+        A comparison without results has no configuration; results of no comparison are ignored.
+        """
         results, comparisons = tables.results, tables.comparisons
         result_key, comparison_key = _operation_keys(tables)
         result_series = result_key * _THREADS + results["threads"].to_numpy(np.int64)
@@ -342,7 +365,7 @@ class Sides:
 
     @property
     def both_sides(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
-        """Name, samples and five numbers, shape (n_configurations, 5), of the two sides."""
+        """("baseline", samples, five numbers of shape (n_configurations, 5)), and the same of "target"."""
         return (("baseline", self.baseline, self.baseline_five), ("target", self.target, self.target_five))
 
 
@@ -358,7 +381,7 @@ class NamedSides:
 
     @classmethod
     def from_tables(cls, tables: ComparisonTables) -> NamedSides:
-        """Return the names and sides of the comparisons of `tables`."""
+        """Return the ids, benchmarks, operations and sides of all comparisons of `tables`, in order."""
         identifiers, benchmarks, operations = (
             tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
         )
@@ -368,7 +391,7 @@ class NamedSides:
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
-    """Return `Sides.siblings_worse` for values that may be missing; None if all are."""
+    """Return the shares as an array of shape (n_comparisons,), with NaN for None; None if all are missing."""
     stated = np.array(siblings_worse, np.float64)
     return None if np.isnan(stated).all() else stated
 
@@ -381,7 +404,7 @@ def _row_medians(ordered: Floats) -> Floats:
 
 
 def five_numbers(samples: Samples) -> Floats:
-    """Return min, linear quartiles and max of every list, shape (n_lists, 5); NaN if empty."""
+    """Return min, linear quartiles and max of every list, shape (n_lists, 5); NaN if empty or with NaN."""
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
     # data.comparisons.validity reports infinite numbers and overflow
     with np.errstate(invalid="ignore", over="ignore"):
@@ -391,7 +414,7 @@ def five_numbers(samples: Samples) -> Floats:
 
 
 def _row_five_numbers(ordered: Floats) -> Floats:
-    """Return the five numbers of ascending rows; faster than ``numpy.quantile``, with the same results."""
+    """Return the five numbers of ascending rows; equal to ``numpy.quantile``, but faster."""
     low, high, weight, rest, near = _quantile_positions(ordered.shape[1])
     below, above = ordered[:, low], ordered[:, high]
     step = above - below
@@ -427,7 +450,7 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class _OrderedSamples:
-    """Samples sorted by series and order; `row` is that of each in the results."""
+    """Samples sorted by series and order; `place` is the row of each sample in the results."""
 
     values: Floats
     orders: Ints

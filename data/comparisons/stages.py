@@ -53,20 +53,12 @@ def import_tables(
     label_rules: LabelRules | None = None,
     measure: Measure | None = None,
 ) -> Imported:
-    """Read `paths` and write the three tables to `directory`, all of them or none.
+    """Read `paths`, write the three tables to `directory` (all of them or none) and return their counts.
 
-    Parameters
-    ----------
-    name : str
-        One of `data.comparisons.formats.FORMATS`.
-    keep_going : bool
-        Skip parts that cannot be read. Comparisons that can be read but not judged are imported, and also
-        counted as skipped.
-
-    Raises
-    ------
-    InputError
-        At the first error, unless `keep_going`; and if there is nothing to judge or learn from.
+    `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories. With
+    `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not judged are
+    imported, and also counted as skipped. InputError at the first error, unless `keep_going`; and if nothing
+    can be judged or learned from.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
@@ -184,7 +176,11 @@ def _open_writers(directory: Path) -> Iterator[dict[str, _Writer]]:
 
 @dataclass(frozen=True)
 class Valid(Tables):
-    """Validity of each comparison, the reason if not valid, and its training label (missing in a tie)."""
+    """Table of validity: a row per comparison, with its training label.
+
+    The columns are ``comparison_id``, ``valid``, ``reason`` (empty if valid) and ``status`` ("pass" or
+    "fail"; missing if unlabelled or in a tie of votes).
+    """
 
     SPECS: ClassVar = {
         "comparisons": Spec(
@@ -196,13 +192,17 @@ class Valid(Tables):
     comparisons: pd.DataFrame
 
     def describe_counts(self) -> str:
-        """Return a text with the numbers of valid and of labelled comparisons."""
+        """Return a text such as "95 of 100 are valid, 40 labelled"."""
         valid, labelled = self.comparisons["valid"], self.comparisons["status"].notna()
         return f"{valid.sum()} of {len(valid)} are valid, {labelled.sum()} labelled"
 
 
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
-    """Read the source of comparisons in params.yaml."""
+    """Return the tables of the source that params.yaml names, skipped errors and notes.
+
+    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; and if nothing
+    can be judged or learned from.
+    """
     source = section.ingest
     return formats.read_tables(
         source.format,
@@ -214,9 +214,11 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
 
 
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
-    """Return for each comparison whether models can train on it, and its training label.
+    """Return a row per comparison: whether models can train on it, and its training label.
 
-    `rule` is how several annotators' labels are aggregated. InputError if a table violates its schema.
+    `rule` ("majority" or "dawid-skene") is how several annotators' labels are aggregated. InputError if a
+    table violates its schema; comparisons that cannot be judged, or repeat an earlier one, are no error but
+    get a ``reason``.
     """
     tables.without_flaws(Problems())
     reasons = pd.Series(unusable_reasons(tables), dtype="str")

@@ -102,7 +102,7 @@ class Suite(measured.Suite):
         return self.foreign, self.attempts
 
     def changed_builds(self, operation: SuiteOperation) -> tuple[Variant, ...]:
-        """Return the changed builds of an operation; injected work is drawn with the suite's seed."""
+        """Return the changed builds of an operation: its changes, then injected work drawn with the seed."""
         changes = operation.changes | {name: self.shared[name] for name in operation.also}
         builds = [
             Variant(operation, name, operation.settings | settings) for name, settings in changes.items()
@@ -117,7 +117,11 @@ class Suite(measured.Suite):
 
 
 def load_suite(path: Path) -> Suite:
-    """Read and validate a suite; an InputError names file, key and value."""
+    """Read and validate a suite of comparisons, a YAML file.
+
+    InputError, with file, key and value, if the file cannot be read, a value is invalid, two operations share
+    a name, or an operation's ``also`` names a change that is not in ``shared``.
+    """
     suite = validate_suite(Suite, yaml_content(path), path)
     require_unique([operation.name for operation in suite.operations], "operation", path)
     for operation in suite.operations:
@@ -147,26 +151,26 @@ class PlannedBuildRun:
 
     @property
     def journal_key(self) -> tuple[str, str, str, int, int]:
-        """The key of its journal entry."""
+        """The key of its journal entry: operation, change, purpose, number and threads."""
         return self.variant.operation.name, self.variant.change, self.purpose, self.number, self.threads
 
     @property
     def description(self) -> str:
-        """A text for people that names the build and the purpose."""
+        """A text such as "sort work+5% (run)"; unchanged builds are named "unchanged"."""
         return f"{self.variant.operation.name} {self.variant.change or 'unchanged'} ({self.purpose})"
 
     def draw_sample_count(self, suite: Suite, usual: int) -> int:
-        """Return the number of samples: a drawn multiple of `usual`, within ``suite.samples``."""
+        """Return the number of samples: `usual` times a drawn factor, within ``suite.samples``."""
         fewest, largest = suite.samples
         share = random.Random(f"{suite.seed} {self.journal_key[:-1]}").choice(SHARES)
         return min(largest, max(fewest, round(usual * share)))
 
 
 def plan_runs(suite: Suite) -> list[PlannedBuildRun]:
-    """Return all runs in the order of measurement.
+    """Return all runs in the order of measurement, shuffled with the suite's seed.
 
-    References are spread over the first passes, runs of changed builds over the later ones. Thus history
-    covers the whole time, and every changed run follows a recent unchanged one.
+    References are spread over the first ``history`` passes, runs of changed builds over the later ones. Thus
+    history covers the whole time, and every changed run follows a recent unchanged one.
     """
     shuffle = random.Random(suite.seed)
     unchanged = [operation.unchanged_build for operation in suite.operations]

@@ -76,11 +76,12 @@ class ComparisonTables(Tables):
     ----------
     results : DataFrame
         Columns `RESULT_DTYPES` and any others: a row per sample (``stat`` missing) or per statistic of
-        `STATS`.
+        `STATS`. ``order`` sorts the versions of an operation, oldest first.
     comparisons : DataFrame
-        Columns `COMPARISON_DTYPES`. ``later_to`` is the last order after the target's that may be used in
-        hindsight; ``source`` is ``file:line``, for messages; ``siblings_worse`` is missing where the results
-        of other operations are in the table.
+        Columns `COMPARISON_DTYPES`. ``baseline_from`` to ``target_to`` are the first and last orders of both
+        sides (inclusive); ``later_to`` is the last order after the target's that may be used in hindsight;
+        ``source`` is ``file:line``, for messages; ``siblings_worse`` is missing where the results of other
+        operations are in the table.
     labels : DataFrame
         Columns `LABEL_DTYPES`: settled labels have no ``annotator``.
     """
@@ -124,7 +125,10 @@ class ComparisonTables(Tables):
     labels: pd.DataFrame
 
     def without_flaws(self, problems: Problems) -> ComparisonTables:
-        """Return the tables without unusable rows, whose errors are added to `problems`."""
+        """Return the tables without rows that break a rule, such as a target before its baseline.
+
+        `problems` receives an InputError per dropped row; it is raised unless ``problems.keep_going``.
+        """
         tables = super().without_flaws(problems)
         comparisons = tables.comparisons
         later = comparisons["later_to"].fillna(comparisons["target_to"])
@@ -140,12 +144,12 @@ class ComparisonTables(Tables):
         return replace(tables, comparisons=comparisons[ordered].reset_index(drop=True))
 
     def describe_counts(self) -> str:
-        """Return a text with the numbers of comparisons and labels."""
+        """Return a text such as "100 comparisons, 40 labels"."""
         return f"{len(self.comparisons)} comparisons, {len(self.labels)} labels"
 
 
 def comparison_units(tables: ComparisonTables) -> list[str]:
-    """Return the unit of every comparison; empty where it is unknown."""
+    """Return the unit of every comparison (of its first result), in order; "" if it has none."""
     distinct = tables.results["unit"].dropna().unique()
     if len(distinct) == 1 and tables.results["unit"].notna().all():
         return [str(distinct[0])] * len(tables.comparisons)
@@ -155,9 +159,9 @@ def comparison_units(tables: ComparisonTables) -> list[str]:
 
 
 def version_ranges(tables: ComparisonTables) -> list[str]:
-    """Return the versions of every comparison, such as ``v1 -> v2`` or ``v1..v3 -> v4``.
+    """Return the versions of every comparison as text: ``v1 -> v2``, or ``v1..v3 -> v4`` for a range.
 
-    A version without a name in the results is represented by its order.
+    The baseline comes first. A version without a name in the results is represented by its order.
     """
     keys, comparisons = [*OPERATION, "order"], tables.comparisons
     names = tables.results[[*keys, "version"]].drop_duplicates(keys).set_index(keys)["version"]
@@ -181,7 +185,7 @@ _RAW = b"\xff"
 
 
 class Series(NamedTuple):
-    """The columns that all results of one series share."""
+    """The values of columns that all results of one series share: an operation with a number of threads."""
 
     series_id: str
     group: str
@@ -230,7 +234,10 @@ class Results:
         values: Sequence[float],
         *extra_values: Sequence[float],
     ) -> None:
-        """Add the samples of one series at one version, with the values of the `extra_columns`."""
+        """Add the samples of one series at one version; `order` sorts the versions of an operation.
+
+        `extra_values` has a list as long as `values` for each of the `extra_columns`.
+        """
         length = len(values)
         self._values.extend(values)
         self._stats.frombytes(_RAW * length)
@@ -242,7 +249,7 @@ class Results:
     def add_summary(
         self, series: Series, order: int, version: str | None, numbers: Mapping[str, float]
     ) -> None:
-        """Add summary statistics of one series at one version, by names of `STATS`."""
+        """Add statistics of one series at one version; the keys of `numbers` are names of `STATS`."""
         self._values.extend(numbers.values())
         self._stats.extend(map(STATS.index, numbers))
         for column in self._columns.values():
@@ -250,7 +257,7 @@ class Results:
         self._add_list(series, order, version, len(numbers))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table of results."""
+        """Return the rows as a table with columns `RESULT_DTYPES`, then the additional ones."""
         *lists, length = np.array(self._lists, np.int64).reshape(-1, 4).T
         series, order, version = (np.repeat(numbers, length) for numbers in lists)
         columns = series_columns(self._series, series)
@@ -291,11 +298,11 @@ class Builder:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are enough results for a chunk."""
+        """Whether `results` has at least `chunk_rows` rows; False without `chunk_rows`."""
         return self._chunk_rows is not None and len(self.results) >= self._chunk_rows
 
     def take_tables(self) -> ComparisonTables:
-        """Return the rows so far as tables, and remove them."""
+        """Return the rows so far as tables, with all declared columns even if empty, and remove the rows."""
         tables = ComparisonTables(
             self.results.to_frame(),
             with_dtypes(pd.DataFrame(self.comparisons, columns=self._names), COMPARISON_DTYPES),
@@ -307,7 +314,7 @@ class Builder:
 
 
 def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
-    """Return the columns of ``series[codes]`` by name."""
+    """Return an array per field of `Series`, by name: the fields of ``series[code]`` for all `codes`."""
     fields = zip(*series, strict=True) if series else ((),) * len(Series._fields)
     return {
         name: np.asarray(values, np.int64)[codes] if name == "threads" else text_array(values, codes)
@@ -316,7 +323,7 @@ def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
 
 
 def text_array(levels: Iterable[str], codes: Any) -> Any:
-    """Return the array ``levels[codes]``; the code -1 becomes a missing value."""
+    """Return a pandas array of the text ``levels[code]`` for each of `codes`; missing for the code -1."""
     array, codes = pd.array(list(levels), dtype="str"), np.asarray(codes)
     if not len(array):
         array = pd.array([None], dtype="str")

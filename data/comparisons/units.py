@@ -54,7 +54,7 @@ class Unit:
 
     @classmethod
     def from_text(cls, text: str) -> Unit:
-        """Parse a unit such as ``ms``, ``GB/s`` or ``ns/op``."""
+        """Parse a unit such as ``ms``, ``GB/s`` or ``ns/op``; an unknown name is a kind by itself."""
         text = " ".join(text.split())
         parts = (part.strip() for part in _RATES.get(text, text.replace(" per ", "/")).split("/"))
         names = (_SPELLINGS.get(part, part) for part in parts)
@@ -64,7 +64,7 @@ class Unit:
 
 
 def is_known_unit(text: object) -> bool:
-    """Return whether `text` names a unit: neither missing, nor empty, nor `UNKNOWN`."""
+    """Return whether `text` names a unit: False if it is not a str, blank, or `UNKNOWN`."""
     return isinstance(text, str) and text.strip() not in {"", UNKNOWN}
 
 
@@ -75,7 +75,7 @@ def conversion_factor(unit: str, wanted: str) -> Fraction | None:
 
 
 def scale_to(unit: str, wanted: str) -> float | None:
-    """Return `conversion_factor` as a float; 1.0 if either unit is unknown."""
+    """Return the factor from `unit` to `wanted`: 1.0 if either is unknown, None if they are incompatible."""
     if unit == wanted or not (is_known_unit(unit) and is_known_unit(wanted)):
         return 1.0
     scale = conversion_factor(unit, wanted)

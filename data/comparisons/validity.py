@@ -49,7 +49,7 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
 
 
 def _are_all_usable(sides: Sides) -> bool:
-    """Return True if a fast test shows that all comparisons can be judged; False requires the full test."""
+    """Return True if a fast test shows that all comparisons are valid; False requires the full test."""
     history, lengths = sides.history, sides.pooled_samples.lengths
     five = np.concatenate((sides.baseline_five, sides.target_five))
     summaries = five[lengths == 0]
@@ -76,10 +76,11 @@ def _are_positive(values: Floats) -> bool:
 
 
 def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
-    """Return the reason why each comparison cannot be used: as `invalid_reasons`, or that it is repeated.
+    """Return the reason why each comparison cannot be used, shape (n_comparisons,); "" where it can.
 
-    A comparison is repeated if an earlier one in the table has its identifier or its content. The result has
-    shape (n_comparisons,).
+    A comparison is unusable if an earlier one in the table has equal identifiers, or equal benchmark,
+    operation, machine and orders (`REPEATED`, which precedes other reasons); or if `invalid_reasons` has a
+    reason, such as a side without measurements or a value that is not above 0.
     """
     reasons_found, comparisons = invalid_reasons(Sides.from_tables(tables)), tables.comparisons
     repeated = comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)
@@ -88,7 +89,7 @@ def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
 
 
 def find_errors(tables: ComparisonTables) -> list[InputError]:
-    """Return an error for every comparison that cannot be used, with its place."""
+    """Return an InputError (not raised), with its place, per comparison that cannot be used."""
     reasons = unusable_reasons(tables)
     return list(
         map(
@@ -100,7 +101,7 @@ def find_errors(tables: ComparisonTables) -> list[InputError]:
 
 
 def comparison_error(reason: str, comparison: Any) -> InputError:
-    """Return an error with a reason and the place of a comparison, which is a row of the table."""
+    """Return an InputError with `reason`; its place is the ``source`` of a comparisons row, else its id."""
     name = f'comparison "{comparison.comparison_id}"'
     return InputError(reason, place=name if pd.isna(comparison.source) else comparison.source)
 

@@ -113,10 +113,12 @@ def stream_tables(
     measure: Measure | None = None,
     chunk_rows: int | None = CHUNK_ROWS,
 ) -> Iterator[ComparisonTables]:
-    """Yield the tables of `paths` in chunks; XML of any size needs bounded memory.
+    """Yield the tables of `paths` in chunks, not checked for validity; XML needs bounded memory.
 
     A comparison comes in the same chunk as its results, except in result-xml, where the baseline may be in an
-    earlier chunk. Errors are raised as by `read_tables`.
+    earlier chunk. Parameters are those of `read_tables`; `chunk_rows` is the number of results per chunk
+    (None: one chunk). InputError at the first error unless ``problems.keep_going``, and if the format is
+    unknown or a path is missing.
     """
     reader = choose_reader(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)
@@ -139,14 +141,17 @@ def read_tables(
         One of `FORMATS`.
     paths : list of Path
         Files, or directories of files.
+    label_rules, measure : optional
+        Rules for marked change points (sap-hana); the metric and its direction, where files do not define
+        them.
     keep_going : bool
-        Skip parts that cannot be read. Comparisons that can be read but not judged are kept, and also counted
-        as skipped.
+        Skip parts that cannot be read. Comparisons that can be read but not judged are included, and also
+        counted as skipped.
 
     Raises
     ------
     InputError
-        At the first error, unless `keep_going`; and if there is nothing to judge or learn from.
+        At the first error, unless `keep_going`; and if nothing can be judged or learned from.
     """
     problems = Problems(keep_going)
     chunks = stream_tables(name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=None)
@@ -160,7 +165,10 @@ def read_tables(
 def require_content(
     name: str, paths: list[Path], problems: Problems, *, results: int, comparisons: int
 ) -> None:
-    """Raise an InputError if `results` or `comparisons`, numbers of rows, are 0 and no part was skipped."""
+    """Raise an InputError if nothing can be judged (0 `results`) and no part was skipped.
+
+    Result files and benchmark tools also need a comparison (`comparisons` is their number).
+    """
     if problems.skipped:
         return
     if name == "result-xml" and not comparisons:
@@ -184,6 +192,8 @@ def results_of_run(
         A file of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a directory of tables.
     problems : Problems, optional
         Receives notes on assumptions.
+    measure : Measure, optional
+        The metric and its direction, where the file does not define them.
     kind : str, optional
         The format; recognised from the content by default.
 
@@ -217,9 +227,9 @@ def _files_in(paths: list[Path], suffix: str) -> list[Path]:
 
 
 def recognise_format(path: Path) -> str:
-    """Return the format of `path`, recognised from its content.
+    """Return the format of a file or directory, a key of `FORMATS`, recognised from its content.
 
-    InputError if the format is unknown, or `path` is missing or cannot be read.
+    InputError if the format is unknown, or `path` is missing, empty or cannot be read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
@@ -277,7 +287,7 @@ def _sniff_xml(path: Path, head: bytes) -> str:
 
 
 def _sniff_json(path: Path) -> str:
-    """Return the format of JSON; the comparison reader reports invalid JSON and misspelt keys."""
+    """Return the format of JSON; invalid JSON and misspelt keys are "comparison-json"."""
     file = recognition.UnreadFile(path)
     keys = file.json_outline.members
     if "comparisons" in keys:

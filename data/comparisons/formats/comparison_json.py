@@ -64,12 +64,8 @@ def tables_of(
     The order of the baseline is the length of the longest history; the orders of its other versions, of the
     target's and of later versions follow. Versions are unnamed. Comparisons share no samples: from the second
     comparison of an operation on, the machine is called ``<machine> #2`` and so on. The names of the request
-    are added to `used_names`, those of earlier requests.
-
-    Raises
-    ------
-    InputError
-        If there is no comparison, or, unless ``problems.keep_going``, at the first error.
+    are added to `used_names`, those of earlier requests. InputError if the request has no comparison, or,
+    unless ``problems.keep_going``, at the first error.
     """
     used_names, builder = used_names or UsedNames(), Builder()
     request = _validate_part(JudgeRequest, content, name, "")
@@ -81,10 +77,8 @@ def tables_of(
 def checked_request(content: object, name: str) -> JudgeRequest:
     """Return a request that was loaded from JSON, with each of its comparisons checked.
 
-    Raises
-    ------
-    InputError
-        At the first error.
+    InputError, with `name`, at the first missing, unknown or wrong value; repeated ids and threads are
+    accepted.
     """
     request = _validate_part(JudgeRequest, content, name, "")
     request.comparisons = [
@@ -118,7 +112,7 @@ class UsedNames:
     operations: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def reserve_machine(self, benchmark: str, operation: str, machine: str) -> str:
-        """Reserve and return a machine name that no earlier comparison of this operation uses."""
+        """Reserve and return an unused machine name: `machine`, else ``machine #2`` and so on."""
         key = name = (benchmark, operation, machine)
         while name in self.operations:
             self.operations[key] += 1
@@ -173,8 +167,7 @@ def _add_comparison(comparison: Comparison, source: str, used_names: UsedNames, 
 def _validate_part(kind: type[Part], content: object, name: str, place: str) -> Part:
     """Return `content` validated as `kind`.
 
-    An InputError names the first error, or an unknown key in the object of the first error, because it may be
-    the misspelt name of a missing key.
+    An InputError names the first error, or an unknown key near it, which may be a misspelt missing key.
     """
     try:
         return kind.model_validate(content)
@@ -192,7 +185,7 @@ def _validate_part(kind: type[Part], content: object, name: str, place: str) -> 
 
 
 def _rejects_other_form(error: ErrorDetails) -> bool:
-    """Return whether an error only rejects one of the two forms of samples although the other was meant."""
+    """Return whether an error only rejects one form of samples although the other was meant."""
     *_, form, last = ("", "", *error["loc"])
     if isinstance(error["input"], dict):
         return last in _FORMS[:2]

@@ -1,4 +1,4 @@
-"""Comparison XML (seed 000, figure 6.1) as a report generator writes it, with optional additions.
+"""Comparison XML (the scheduler thesis, figure 6.1) as a report generator writes it, with optional additions.
 
 Optional attributes of ``comparison_result``: ``comparison_id``, ``unit``, ``better`` and ``siblings_worse``,
 the share of the benchmark's other operations that got worse at the target's version. Optional attribute of
@@ -63,7 +63,7 @@ class _ReportNames:
 
 
 def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
-    """Return the id of a ``comparison_result``: its ``comparison_id``, or report, benchmark and operation."""
+    """Return the id of a ``comparison_result``: ``comparison_id``, else "report/benchmark/operation"."""
     default = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
     return attributes.get("comparison_id") or default
 
@@ -71,7 +71,7 @@ def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
 def summary_statistics(walk: Attributes, element: Element, place: str) -> dict[str, float]:
     """Return the summary statistics of an element, by `STATS` names.
 
-    InputError as of `Attributes.number`; all but `mean` and `stdev` are required.
+    InputError if an attribute is not a finite number, or one other than `mean` and `stdev` is missing.
     """
     return {
         name: walk.number_attribute(element, attribute, place)
@@ -87,18 +87,14 @@ def read_documents(
     better: str | None = None,
     chunk_rows: int | None = None,
 ) -> Iterator[ComparisonTables]:
-    """Read comparison XML one comparison at a time; `problems` receives those that are skipped.
+    """Yield the comparisons of comparison XML in chunks; `problems` receives those that are skipped.
 
     Results are samples, or, where a version has none, its five numbers with mean and stdev. Orders are
     assigned by position: earlier versions from 0 on, then the baseline's, the target's and later ones. Where
-    no machine is named, the report's name is used. The second comparison of an operation is on
-    ``<machine> #2``. `better` ("higher" or "lower") is used where an element has no attribute ``better``;
-    without it, higher is assumed and noted.
-
-    Yields
-    ------
-    ComparisonTables
-        Whole comparisons with the additional columns `UUIDS`; at least one chunk.
+    no machine is named, the report's name is used. From the second comparison of an operation on, the
+    machine's name ends in ``#2`` and so on. `better` ("higher" or "lower") is used where an element has no
+    attribute ``better``; without it, higher is assumed and noted. Comparisons have the additional columns
+    `UUIDS`; at least one chunk is yielded. InputError at the first error, unless ``problems.keep_going``.
     """
     reader = _Reader(Builder(chunk_rows, extra_comparison_columns=UUIDS), problems, better)
     for document in documents:
@@ -112,14 +108,16 @@ def read_documents(
 
 
 def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
-    """Return the tables of a request in comparison XML; `problems` is as for `read_documents`."""
+    """Return the tables of a request in comparison XML; `name` is its file in messages.
+
+    `problems` receives skipped comparisons; without it, or unless it has ``keep_going``, InputError at the
+    first error.
+    """
     return next(read_documents([Document.from_bytes(body, name)], problems or Problems()))
 
 
 @dataclass
 class _Side:
-    """The content of one element of `VERSIONS`: summary statistics, and samples with their orders."""
-
     numbers: dict[str, float]
     samples: list[tuple[int, array[float]]] = field(default_factory=list)
 
@@ -253,7 +251,6 @@ class _Reader:
         return LabelRow(comparison.key, status, labelled_by, annotator, labelled_at)
 
     def _read_choice(self, element: Element, name: str, allowed: tuple[str, ...], place: str) -> str:
-        """Return an attribute's value, empty if missing; InputError if the value is not in `allowed`."""
         value = element.get(name, "")
         if value and value not in allowed:
             expected = " or ".join(f'"{word}"' for word in allowed)

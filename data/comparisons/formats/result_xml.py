@@ -1,4 +1,4 @@
-"""Result XML (seed 000, figures 4.1 and 4.2): a file is one version, compared with the version before."""
+"""Result XML (scheduler thesis, figures 4.1, 4.2): a file is one version, compared with the one before."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Settings:
 
 
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties in an element ``settings``; InputError if a property has no value."""
+    """Return the properties in an element ``settings``, by name; InputError if one has no value."""
     properties = {}
     for element in list(settings.iter())[1:]:
         tree.here = element
@@ -45,7 +45,7 @@ def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
 
 
 def properties_beside(path: Path) -> dict[str, str]:
-    """Return the properties in ``<stem>.settings.xml``, else ``settings.xml``, in the directory of `path`."""
+    """Return the properties in ``<stem>.settings.xml``, else ``settings.xml``, next to `path`, else {}."""
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.from_path(candidate))
@@ -57,7 +57,7 @@ def properties_beside(path: Path) -> dict[str, str]:
 
 
 def is_settings(path: Path) -> bool:
-    """Return whether a file holds only settings, judged by its name."""
+    """Return whether a file is named ``settings.xml`` or ``<stem>.settings.xml``."""
     return path.name == "settings.xml" or path.name.endswith(".settings.xml")
 
 
@@ -111,12 +111,12 @@ class ResultRun:
 
     @cached_property
     def line_numbers(self) -> Mapping[str, int]:
-        """The line numbers where the operations begin."""
+        """The line number where each operation begins, by name."""
         operations = self.operations.items()
         return {name: self.tree.line_of(operation.element) for name, operation in operations}
 
     def benchmark_name(self, operation: _RunOperation) -> str:
-        """Return the name of the benchmark of an operation."""
+        """Return the benchmark of an operation: that of the settings, else the suite of its element."""
         return self.settings.benchmark or operation.suite
 
 
@@ -126,8 +126,9 @@ def read_run(
     """Read one result file; `problems` receives the operations that are skipped.
 
     Without ``measure.metric``, the metric is the first attribute or element that is not a time, else the real
-    time. For times, lower is better. `times` maps columns that are kept in addition to the samples to their
-    possible attributes, as `TIMES` does.
+    time. For times, lower is better. `times` maps columns that are read in addition to the samples to their
+    possible attributes, as `TIMES` does. InputError if the file is not a result, and at the first invalid
+    operation unless ``problems.keep_going``.
     """
     reader = _RunReader(path, problems, measure, times)
     reader.read_file()
@@ -254,19 +255,11 @@ class _RunReader:
 def read_results(
     paths: list[Path], problems: Problems, measure: Measure | None = None, *, chunk_rows: int | None = None
 ) -> Iterator[ComparisonTables]:
-    """Read result files, the oldest version first; files that hold only settings are skipped.
+    """Read result files, the oldest version first, in chunks; files that hold only settings are skipped.
 
-    Yields
-    ------
-    ComparisonTables
-        With the additional columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries). The
-        order of a version is the index of its file. Every version but the first is compared with the one
-        before.
-
-    Raises
-    ------
-    InputError
-        Unless ``problems.keep_going``, at the first error.
+    Results have the additional columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries).
+    The order of a version is the index of its file. Every version but the first is compared with the one
+    before. InputError at the first error, unless ``problems.keep_going``.
     """
     results = [path for path in paths if not is_settings(path)]
     if not results:

@@ -70,10 +70,12 @@ class Boundary(NamedTuple):
 def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
     """Return the boundaries with agreement, and with ``include_ambiguous`` also disputed ones, ascending.
 
-    A change is agreed if at least ``min_annotators`` annotators marked it within ``match_window`` versions;
-    it is at the median of their marks. A boundary is clean if ``min_annotators`` annotators inspected it and
-    no mark is within ``exclusion_window`` versions. An annotator has inspected a boundary if one of the
-    `spans` contains both windows of its comparison.
+    A change is agreed if the marks of at least ``min_annotators`` annotators are at most ``match_window``
+    versions from each other; it is at their median, rounded down. With fewer annotators it is disputed. A
+    boundary (at every ``clean_every`` versions) is clean if ``min_annotators`` annotators inspected it and no
+    mark is within ``exclusion_window`` versions. An annotator has inspected a boundary if one of the `spans`
+    contains the ``versions_before`` versions before it and the ``versions_after`` from it on. Changes that
+    nobody inspected are left out.
     """
     by_version: dict[int, Boundary] = {}
     last = max((span.stop for span in spans), default=0)
@@ -90,7 +92,7 @@ def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRul
 
 
 def _groups_of_marks(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield groups of nearby marks (version, annotators), the largest first; each mark is in at most one."""
+    """Yield groups of nearby marks (version, annotators), largest first; groups do not overlap."""
     left = marks
     while left:
         groups = (
@@ -176,8 +178,9 @@ def read_data_set(
 ) -> Iterator[ComparisonTables]:
     """Read SAP's data set: ``annotations.json`` and, at any depth, ``<id>__<category>__<unit>.csv``.
 
-    A series is an operation with one thread; the order of a version is its index in the series. `problems`
-    receives series that are skipped. A chunk has at least `_LONGER` times `chunk_rows` results (None: all).
+    A series is an operation with one thread; the order of a version is its index in the series. A chunk has
+    at least `_LONGER` times `chunk_rows` results (None: all). InputError if a file is missing, and at the
+    first invalid series unless ``problems.keep_going``, which skips it.
     """
     annotations = annotations_of(path / "annotations.json")
     files = sorted(path.rglob("*__*__*.csv"))
@@ -213,7 +216,11 @@ def _series_number(name: str) -> str:
 
 
 def annotations_of(path: Path) -> dict[str, list[Annotations]]:
-    """Return the splits of every series, by the number of the series without leading zeros."""
+    """Return the splits of every series, by the number of the series without leading zeros.
+
+    InputError if the file is not a JSON object of ``sap_<id>`` or ``sap_<id>_split<1 or 2>`` with lists of
+    marks by annotator.
+    """
     content = content_of(path)
     if not isinstance(content, dict):
         raise InputError("is not a JSON object", file=path)

@@ -63,7 +63,10 @@ class Votes:
 
 
 def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels pass and fail, without those that their author later replaced by `CANNOT_TELL`."""
+    """Return the labels pass and fail, without those that their author later replaced by `CANNOT_TELL`.
+
+    The author is the ``annotator``, else ``labelled_by``. `labels` has the columns ``LABEL_DTYPES``.
+    """
     undecided = labels["status"] == CANNOT_TELL
     if not undecided.any():
         return labels
@@ -75,9 +78,10 @@ def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def settled_labels(labels: pd.DataFrame) -> pd.Series:
-    """Return the settled status of comparisons with exactly one label without annotator, by comparison_id.
+    """Return the status of comparisons with exactly one label without annotator, by comparison_id.
 
-    A label of an annotator that is later than the settled one overrides it: then votes decide.
+    Other comparisons are left out, and those where an annotator's label is later than the settled one: then
+    votes decide.
     """
     labels = decided_labels(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
@@ -102,7 +106,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reliability:
-    """Estimates from votes: sensitivity and specificity per annotator, P(fail) per comparison."""
+    """Estimates from votes: sensitivity and specificity, shape (n_people,), and prevalence of fail.
+
+    `posterior` is P(fail), shape (n_comparisons,). The order is that of `Votes.people` and
+    `Votes.comparisons`.
+    """
 
     sensitivity: Floats
     specificity: Floats
@@ -119,7 +127,10 @@ _EDGE = 1e-9
 
 
 def dawid_skene(votes: Votes) -> Reliability:
-    """Estimate the annotators' reliability by expectation maximisation (Dawid and Skene, 1979)."""
+    """Estimate the annotators' reliability and P(fail) of every comparison by expectation maximisation.
+
+    Method: Dawid and Skene (1979), with weak priors for few votes. ValueError if there are no votes.
+    """
     passes, fails = votes.vote_counts
     posterior = fails / (passes + fails)
     for _ in range(_MOST_ROUNDS):
@@ -167,10 +178,11 @@ _TIED = 1e-9
 
 
 def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
-    """Return the status of every labelled comparison, by comparison_id; missing where votes are tied.
+    """Return the status ("pass", "fail") of every labelled comparison, indexed by comparison_id.
 
-    A settled label (`settled_labels`) precedes all votes. Other comparisons get the status of the majority,
-    or with the rule "dawid-skene" the more probable status given the reliability of the voters.
+    It is missing where votes are tied. A settled label (`settled_labels`: the only one without annotator)
+    precedes all votes. Other comparisons get the status of the majority, or with the rule "dawid-skene" the
+    more probable status given the reliability of the voters.
     """
     votes = Votes.from_labels(labels)
     if rule == "majority":
@@ -185,14 +197,11 @@ def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
 
 
 def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
-    """Return the reliability of every annotator, the one with most labels first.
+    """Return the reliability of every annotator, the one with most labels first, ties by name.
 
-    Returns
-    -------
-    DataFrame
-        Columns `ANNOTATOR_COLUMNS`: the number of labels (``cases``) and of fails among them, sensitivity and
-        specificity by Dawid and Skene, and the share of labels that agree with the consensus `status`. Empty
-        if no comparison has votes of two annotators.
+    The columns are `ANNOTATOR_COLUMNS`: the number of labels (``cases``) and of fails among them, sensitivity
+    and specificity by Dawid and Skene, and the share of labels that agree with `status`, the consensus by
+    comparison_id. Empty if no comparison has votes of two annotators.
     """
     votes = Votes.from_labels(labels)
     if not len(votes.comparisons) or votes.vote_counts.sum(axis=0).max() <= 1:
@@ -219,8 +228,8 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
 def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
     """Return comparisons with votes for both labels: those without consensus first, then the most divided.
 
-    The columns are ``comparison_id, said_fail, said_pass`` (names of annotators, joined by commas) and
-    ``status`` (the consensus).
+    `status` is the consensus by comparison_id. The columns are ``comparison_id, said_fail, said_pass`` (names
+    of annotators, joined by commas) and ``status`` (missing without consensus).
     """
     votes = Votes.from_labels(labels)
     fewer = votes.vote_counts.min(axis=0)

@@ -45,7 +45,7 @@ class UtcTime(TypeDecorator[datetime]):
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Return a stored time in UTC."""
+        """Return a stored time in UTC; None for NULL."""
         return value and (value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC))
 
 
@@ -82,7 +82,10 @@ class StoreAddress:
 
     @classmethod
     def from_address(cls, address: str) -> StoreAddress:
-        """Parse an address; the InputError does not quote it, as it may hold a password."""
+        """Parse ``sqlite:///FILE`` or ``postgresql://USER@HOST/DATABASE``.
+
+        InputError for another address; it does not quote the address, which may hold a password.
+        """
         try:
             url = make_url(address)
         except (ArgumentError, ValueError) as exc:
@@ -102,7 +105,7 @@ class StoreAddress:
         return Path(self.url.database or "") if self.url.drivername == "sqlite" else None
 
     def new_engine(self) -> Engine:
-        """Return a new engine, which connects on first use."""
+        """Return a new SQLAlchemy engine, which connects on first use."""
         if self.sqlite_file is not None:
             engine = create_engine(self.url, connect_args={"timeout": _PATIENCE}, hide_parameters=True)
             event.listen(engine, "connect", _make_durable)
@@ -119,7 +122,7 @@ class StoreAddress:
 
 
 def _make_durable(connection: sqlite3.Connection, _record: Any) -> None:
-    """Make commits durable, and leave it to `_begin_transaction` to start transactions."""
+    """Make commits durable; `_begin_transaction` starts transactions."""
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous=FULL")
 

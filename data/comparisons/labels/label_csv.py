@@ -20,7 +20,11 @@ COLUMNS = ("comparison_id", "status", "annotator")
 def with_csv_labels(
     chunks: Iterator[ComparisonTables], paths: list[Path], problems: Problems
 ) -> Iterator[ComparisonTables]:
-    """Yield `chunks`, then the labels in the ``labels.csv`` of each directory in `paths`."""
+    """Yield `chunks`, then for each directory in `paths` with a ``labels.csv`` a chunk of its labels only.
+
+    A label of a comparison that no chunk has, or another wrong row, is an InputError, unless
+    ``problems.keep_going``.
+    """
     files = [path / FILE for path in paths if (path / FILE).is_file()]
     seen: set[str] = set()
     for chunk in chunks:
@@ -32,10 +36,11 @@ def with_csv_labels(
 
 
 def read_labels(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.DataFrame:
-    """Return the labels of a file, without rows whose status is empty (not yet labelled).
+    """Return the labels of a CSV file (columns ``LABEL_DTYPES``), without rows whose status is empty.
 
-    `seen` are the ids of known comparisons, by default any. InputError at the first wrong row, unless
-    ``problems.keep_going``: then `problems` receives the errors, and wrong rows are skipped.
+    `seen` are the ids of known comparisons, by default any. InputError if the file or a column is missing,
+    and at the first wrong row, unless ``problems.keep_going``: then `problems` receives the errors, and wrong
+    rows are skipped.
     """
     table = read_cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     table["line"] = range(2, len(table) + 2)

@@ -74,7 +74,7 @@ class NewLabel:
 
     @property
     def identifying_values(self) -> tuple[object, ...]:
-        """The fields that identify a label apart from its key."""
+        """comparison_id, status, labelled_by and labelled_at."""
         return self.comparison_id, self.status, self.labelled_by, self.labelled_at
 
     def with_time(self, now: datetime) -> Self:
@@ -95,7 +95,7 @@ class StoredLabel(NewLabel):
         return self.labelled_at, self.number
 
     def is_same_label(self, other: NewLabel) -> bool:
-        """Return whether `other` is this label; `model` is ignored, as it may have changed in between."""
+        """Return whether `other` equals this label in all fields but `model`; a missing time is equal."""
         stored = replace(other, model=self.model, labelled_at=other.labelled_at or self.labelled_at)
         return asdict(stored).items() <= asdict(self).items()
 
@@ -120,7 +120,8 @@ _MIGRATION_PATIENCE = 15.0
 def migrate_tables(engine: Engine, address: str) -> None:
     """Create or upgrade the tables; safe if several processes do so at the same time.
 
-    IncompatibleStoreError if a newer perfjudge, or an unreleased older one, has written the database.
+    IncompatibleStoreError, with `address`, if a newer perfjudge, or an unreleased older one, has written the
+    database.
     """
     version = None
     with engine.connect() as connection:
@@ -188,8 +189,10 @@ _INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.
 class LabelStore:
     """Append-only labels in a database; several threads and processes may use it at the same time.
 
-    It connects, and creates or upgrades its tables, on first use. An SQLite file is created with the first
-    label. `address` is as of `StoreAddress.from_address`.
+    It connects, and creates or upgrades its tables, on first use; an SQLite file is created with the first
+    label. `address` is ``sqlite:///FILE`` or ``postgresql://USER@HOST/DATABASE``, else InputError. Methods
+    that read or write raise UnreachableError if the database is unreachable or incompatible; a missing SQLite
+    file reads as empty.
     """
 
     def __init__(self, address: str) -> None:
@@ -202,11 +205,8 @@ class LabelStore:
     def open(cls, address: str) -> Self:
         """Return the store after connecting to it and creating its tables.
 
-        Raises
-        ------
-        InputError
-            If the address is invalid, a newer perfjudge wrote the database, or it is unreachable
-            (`UnreachableError`).
+        InputError if the address is invalid, a newer perfjudge wrote the database, or it is unreachable
+        (`UnreachableError`).
         """
         store = cls(address)
         try:
@@ -221,12 +221,12 @@ class LabelStore:
         self._engine.dispose()
 
     def check_reachable(self) -> None:
-        """Check that the store is reachable; raises as `open`."""
+        """Raise an UnreachableError if the store is unreachable or an incompatible perfjudge wrote it."""
         self.label_history("")
 
     @property
     def is_unreachable(self) -> bool:
-        """Whether the store was unreachable at the last attempt; if so, a thread tries again."""
+        """Whether the last attempt to reach the store failed; if so, a thread tries again meanwhile."""
         if self._unreachable and self._retry_lock.acquire(blocking=False):
             Thread(target=self._retry_connection, daemon=True).start()
         return self._unreachable
@@ -237,7 +237,10 @@ class LabelStore:
         self._retry_lock.release()
 
     def add_label(self, label: NewLabel) -> StoredLabel:
-        """Add one label; raises the errors that `add_all` returns or raises."""
+        """Add one label and return it as stored; an equal label with the same key is not added again.
+
+        KeyTakenError if another label has its key; UnreachableError if the store is unreachable.
+        """
         (added,) = self.add_all([label])
         if isinstance(added, InputError):
             raise added
@@ -299,21 +302,21 @@ class LabelStore:
         ]
 
     def label_history(self, comparison_id: str) -> list[StoredLabel]:
-        """Return all labels of a comparison, the oldest first; raises as `LabelStore.open`."""
+        """Return all labels of a comparison, oldest first, also withdrawals; empty without labels."""
         return _histories_by_comparison(self._query_rows(_history_query([comparison_id])), [comparison_id])[
             comparison_id
         ]
 
     def current_labels(self) -> pd.DataFrame:
-        """Return `last_labels` without withdrawn labels."""
+        """Return `last_labels` (each annotator's last label per comparison) without withdrawn labels."""
         last = self.last_labels()
         return last[last["status"].notna()].reset_index(drop=True)
 
     def last_labels(self) -> pd.DataFrame:
-        """Return each annotator's last label of each comparison, with the columns of the table of labels.
+        """Return each annotator's last label of each comparison, with the columns ``LABEL_DTYPES``.
 
-        `labelled_by` is also the ``annotator``; the status of withdrawn labels is missing. Raises as
-        `LabelStore.open`.
+        Rows are in the order of arrival. `labelled_by` is also the ``annotator``; the status of withdrawn
+        labels is missing.
         """
         keys = [LABELS.c.comparison_id, LABELS.c.labelled_by]
         newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
@@ -324,12 +327,12 @@ class LabelStore:
         return with_dtypes(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
 
     def all_identifying_values(self) -> set[tuple[object, ...]]:
-        """Return the `NewLabel.identifying_values` of all labels; raises as `LabelStore.open`."""
+        """Return (comparison_id, status, labelled_by, labelled_at) of all labels, also withdrawals."""
         columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
         return {tuple(row.values()) for row in self._query_rows(select(*columns))}
 
     def count_recent_labels(self, person: str, seconds: float) -> int:
-        """Return the number of an annotator's labels of the last `seconds`; raises as `LabelStore.open`."""
+        """Return how many labels an annotator added in the last `seconds`, also withdrawals."""
         since = datetime.now(UTC) - timedelta(seconds=seconds)
         return sum(row["count"] for row in self._query_rows(_recent_query([person], since)))
 
@@ -375,7 +378,7 @@ def _histories_by_comparison(
 
 
 def _recent_query(people: Collection[str], since: datetime) -> Select[Any]:
-    """Return a query for the number of labels after `since` and the last time, for annotators with labels."""
+    """Return a query for the number and last time of labels after `since`, per annotator with labels."""
     by, at = LABELS.c.labelled_by, LABELS.c.labelled_at
     columns = by, func.count().label("count"), func.max(at).label("last")
     return select(*columns).where(by.in_(people), at > since).group_by(by)
@@ -398,15 +401,12 @@ class ImportedLabelCounts:
 
 
 def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> ImportedLabelCounts:
-    """Add the labels of a table to a store, except those that it already has.
+    """Add the labels of a table to a store, except those that it already has; return their counts.
 
     A label without a time is older than any with one. Labels without an annotator are added as labels of
     `by`; without `by` they are left out, because they are a consensus or the truth of an injected change.
-
-    Raises
-    ------
-    InputError
-        If a label's time is in the future, or the store is unreachable; earlier labels may have been added.
+    InputError if a label's time is in the future, or the store is unreachable; earlier labels may have been
+    added.
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
@@ -435,10 +435,10 @@ def _from_row(row: dict[str, object]) -> NewLabel:
 
 
 def export_label_table(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the current labels of a store as the table of labels; raises as `LabelStore.open`.
+    """Return the current labels of a store, as a table with columns ``LABEL_DTYPES``.
 
     `labels` of the data are included, unless their annotator has labelled the same comparison in the store,
-    even if that label was withdrawn.
+    even if that label was withdrawn. UnreachableError if the store is unreachable.
     """
     last = store.last_labels()
     last["labelled_at"] = last["labelled_at"].where(last["labelled_at"] > LONG_AGO)

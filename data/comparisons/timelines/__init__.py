@@ -1,1 +1,1 @@
-"""Timelines: results of many versions, selected by rules (seed 000, chapter 5)."""
+"""Timelines: results of many versions, selected by rules (the scheduler thesis, chapter 5)."""

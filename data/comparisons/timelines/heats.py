@@ -1,6 +1,6 @@
 """Read loads per core or node over the time of a run, from files next to its result.
 
-Source: seed 000, section 4.2.2.
+Source: the scheduler thesis, section 4.2.2 (seed 000).
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ class _Mpstat(BaseModel):
 
 @dataclass(frozen=True)
 class HeatSamples:
-    """Loads of cores or nodes: `values` (n_rows, n_times), NaN where unknown; `seconds` start at 0."""
+    """Loads in percent; `what` is "cores" or "nodes", `rows` their names, `seconds` begin at 0.
+
+    `values` has shape (n_rows, n_times) and is NaN where unknown.
+    """
 
     what: str
     rows: tuple[str, ...]
@@ -71,16 +74,21 @@ class HeatSamples:
 
 
 def heat_files_beside(result: Path) -> Iterator[Path]:
-    """Yield the files of loads in the directory of a result whose names begin with the result's stem."""
+    """Yield the files of loads that are next to a result file and begin with its stem, sorted by name.
+
+    Their names end as listed in `BESIDE`; symbolic links are ignored.
+    """
     for path in sorted(result.parent.glob(f"{glob.escape(result.stem)}.*")):
         if path.name.endswith(BESIDE) and path.is_file() and not path.is_symlink():
             yield path
 
 
 def read_heats(path: Path) -> HeatSamples:
-    """Read the output of ``mpstat -P ALL -o JSON 1``, or CSV of percentages per core or node by ``seconds``.
+    """Read loads from the output of ``mpstat -P ALL -o JSON 1``, or from CSV of percentages.
 
-    User and system time of a core are added. InputError if the file is invalid or too large.
+    CSV has a column ``seconds`` (ascending) and one per core or node. The load of a core is its user and
+    system time. More than `MAX_TIMES` times are averaged. InputError if the file is invalid or too large;
+    OSError if it is missing.
     """
     if path.stat().st_size > MAX_BYTES:
         raise InputError(f"is larger than {MAX_BYTES >> 20} MB", file=path)
@@ -130,7 +138,6 @@ def _of_csv(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
 
 
 def _limit_columns(seconds: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return at most `MAX_TIMES` columns, by averaging neighbouring ones."""
     if len(seconds) <= MAX_TIMES:
         return seconds, values
     parts: Sequence[Floats] = np.array_split(np.arange(len(seconds)), MAX_TIMES)

@@ -1,4 +1,4 @@
-"""Rules that select a timeline's results: regular expressions over properties (seed 000, section 5.2.1)."""
+"""Rules that select results of a timeline: regular expressions over properties (scheduler thesis, 5.2.1)."""
 
 from __future__ import annotations
 
@@ -57,11 +57,14 @@ class RuleSet:
         return frozenset(rule.role for rule in self.rules)
 
     def rules_of_role(self, role: Role) -> tuple[TimelineRule, ...]:
-        """Return the rules of one role."""
+        """Return the rules of "baseline", "target" or "start", in the order of the file."""
         return tuple(rule for rule in self.rules if rule.role == role)
 
     def accepts_runs(self, role: Role, runs: Sequence[Mapping[str, str]]) -> list[bool]:
-        """Return for each run, by its properties (names in lower case), whether all rules of a role match."""
+        """Return for each run whether all rules of a role match; all True for a role without rules.
+
+        `runs` are properties with names in lower case. A run without a rule's property does not match.
+        """
         accepted = [True] * len(runs)
         for rule in self.rules_of_role(role):
             name = rule.name.lower()
@@ -72,12 +75,13 @@ class RuleSet:
 
 
 def read_rule_sets(path: Path) -> tuple[RuleSet, ...]:
-    """Read the sets of rules of an XML file.
+    """Read the sets of rules of an XML file, in the order of the file; at least one.
 
     A set has the nodes ``baseline``, ``targets`` (or ``target``) and optionally ``start``. Their child
-    elements have the names of properties in the settings of a result (figure 4.3) and a regular expression as
-    the attribute ``value``. The root is the only set, or its elements are several sets, named by the
-    attribute ``title``. InputError if a node is unknown, repeated, missing or empty, or a pattern is invalid.
+    elements have the names of properties in the settings of a result (the scheduler thesis, figure 4.3) and a
+    regular expression as the attribute ``value``. The root is the only set, or its elements are several sets,
+    named by the attribute ``title``. InputError if a node is unknown, repeated, missing or empty, or a
+    pattern is invalid.
     """
     tree = WholeDocument(Document.from_path(path))
     elements = list(tree.root)

@@ -85,7 +85,11 @@ class TimelineRun:
 
 
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
-    """Read a result file of figure 4.1 or 4.2; raises as `data.comparisons.formats.result_xml.read_run`."""
+    """Read a result file (the scheduler thesis, figures 4.1 and 4.2); `source` names it in messages.
+
+    `measure` has the metric and direction if the file does not define them. InputError if it is not a result,
+    or for the first invalid operation unless ``problems.keep_going``.
+    """
     run = result_xml.read_run(path, problems, measure, times={})
     properties = _lower_case(run.properties, path)
     suites = {operation.suite for operation in run.operations.values()}
@@ -113,7 +117,11 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
 
 
 def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> Iterator[TimelineRun]:
-    """Read a JSON file of one run, by machine; raises as `data.comparisons.formats.results_of_run`."""
+    """Yield the runs in a JSON file of benchmark results, one per machine and benchmark.
+
+    Machine, version and time are from a settings file in the directory, if present; else the version is the
+    file's stem. InputError if the file cannot be read, or holds comparisons or several versions.
+    """
     properties = _lower_case(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)
     results["version"] = properties[VERSION]
@@ -128,7 +136,12 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
 
 
 def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
-    """Split a table of results into runs, by machine, version and benchmark."""
+    """Yield a run per machine, version and benchmark of a table with columns ``RESULT_DTYPES``.
+
+    Runs are in the order of first rows. A missing version is replaced by the order, a missing machine,
+    benchmark or unit by "unknown". The time is the earliest of the run. Of summaries, only the five numbers
+    are used, and only for series without samples.
+    """
     results = results.assign(
         version=results["version"].fillna(results["order"].astype(str)),
         machine=results["machine"].fillna(UNKNOWN),
@@ -206,7 +219,7 @@ _KINDS: Mapping[str, Kind] = {".xml": "xml", ".json": "json"}
 
 
 class ResultPlace(NamedTuple):
-    """A file or a directory of tables that may hold results."""
+    """A file or a directory of tables that may hold results; `source` is its path below the folder."""
 
     kind: Kind
     path: Path
@@ -250,21 +263,11 @@ def read_folder(
     jobs: int = 1,
     advance: Callable[[int, int], None] | None = None,
 ) -> ReadRuns:
-    """Read all results in a folder and its subfolders.
+    """Read all results in a folder and its subfolders; symbolic links are ignored, with a note.
 
-    Parameters
-    ----------
-    measure : Measure
-        The metric and its direction, for files that do not define them.
-    jobs : int
-        Number of reading processes.
-    advance : callable, optional
-        Called with the number of places read and the number of all places.
-
-    Raises
-    ------
-    InputError
-        At the first error, unless `keep_going`; and if there is no result at all.
+    `measure` is the metric and its direction, for files that do not define them; `jobs` the number of reading
+    processes. `advance` is called with the number of places read and that of all places. InputError if `root`
+    is not a directory or has no result, and at the first error, unless `keep_going`.
     """
     result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
@@ -322,7 +325,6 @@ def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> Re
 
 
 def _distinct_notes(notes: Iterable[str]) -> Iterator[str]:
-    """Yield each distinct note once, with its first source and the number of other sources."""
     sources: dict[str, list[str]] = {}
     for note in notes:
         source, _, text = note.partition(" ")

@@ -46,7 +46,7 @@ def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
 
     The criterion is the first of these that is known for all versions and does not contradict the order in
     the sources: times of measurement, order in the source, names. If all contradict it, the first known one
-    is used.
+    is used. Ties are sorted by name, naturally (4.9 before 4.10).
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:
@@ -105,9 +105,10 @@ class ChosenRuns:
 def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     """Return the selected runs of every machine that has a baseline and targets, sorted by machine.
 
-    The baseline is the newest version that matches its rules. Targets begin with the first one that also
-    matches the rules of the start. Rules on the property ``Operation`` select operations. InputError if no
-    machine has a baseline and targets; if possible, it names a rule without a match.
+    The baseline is the newest version that matches its rules. Targets are the versions that match theirs,
+    from the first one that also matches the rules of the start. Rules on the property ``Operation`` select
+    operations. InputError if no machine has a baseline and targets; if possible, it names a rule without a
+    match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
@@ -189,7 +190,10 @@ def _no_match(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]
 
 
 def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
-    """Return the common folder of a version's runs, and the time of the newest as text (None if unknown)."""
+    """Return the common folder of a version's runs (or the only source), and the time of the newest.
+
+    The time is text, ``2026-11-22 09:30`` in UTC; None if unknown. ValueError if `runs` is empty.
+    """
     moments = [run.measured_at for run in runs if run.measured_at is not None]
     sources = list(dict.fromkeys(run.source for run in runs))
     folder = posixpath.commonpath(map(posixpath.dirname, sources))
@@ -221,7 +225,7 @@ class MeasuredOperation:
 
     @property
     def row_slice(self) -> slice:
-        """The rows of the operation's configurations."""
+        """The rows of the operation's configurations in `MeasuredVersions`."""
         return slice(self.first, self.first + len(self.threads))
 
 
@@ -246,7 +250,7 @@ class MeasuredVersions:
 
     @cached_property
     def is_measured(self) -> NDArray[np.bool_]:
-        """Whether there is a measurement, shape (n_configurations, n_versions)."""
+        """Whether a version has a finite median, shape (n_configurations, n_versions)."""
         return np.isfinite(self.five[..., 2])
 
     @cached_property
@@ -305,8 +309,9 @@ class _Rows:
 def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     """Return the runs of a timeline as arrays; if a version was measured repeatedly, the newest counts.
 
-    InputError if an operation was measured in opposite directions or incompatible units, unless
-    ``problems.keep_going``; and if no operation is left.
+    Values are converted to the first unit of their operation. InputError if an operation was measured in
+    opposite directions or incompatible units, unless ``problems.keep_going``: then the measurement is left
+    out; and if no operation is left.
     """
     rows = _Rows(chosen, problems)
     latest: dict[tuple[int, int], tuple[Floats, Floats]] = {}

@@ -30,8 +30,6 @@ OperationKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Values:
-    """The data of one series at one version: samples, or else a summary."""
-
     samples: array[float]
     summary: Mapping[str, float]
 
@@ -96,7 +94,11 @@ class Runs:
         self.operations: dict[OperationKey, _Operation] = {}
 
     def add_source(self, source: SourceFiles, measurements: Iterable[Measurement]) -> None:
-        """Add the versions of one source; after an InputError, nothing of it was added."""
+        """Add the versions of one source, after those of earlier sources; units are converted to the first.
+
+        InputError, without adding anything, if the source has no measurement, a value is not finite, or
+        direction or unit contradict earlier sources.
+        """
         lists, versions = _merge_measurements(measurements, source.path)
         orders = {name: order for order, name in enumerate(versions, len(self.versions))}
         new: dict[OperationKey, _Operation] = {}
@@ -124,7 +126,10 @@ class Runs:
         self.versions += [version or source.path.stem for version in orders]
 
     def build_tables(self, problems: Problems, chunk_rows: int | None) -> Iterator[ComparisonTables]:
-        """Yield the collected versions as tables; all data of an operation are in the same chunk."""
+        """Yield the collected versions as tables; all data of an operation are in the same chunk.
+
+        Operations with only zeros are left out, with a note in `problems`.
+        """
         builder = Builder(chunk_rows)
         zero = [key[1] for key, operation in self.operations.items() if operation.is_zero]
         if zero:
@@ -178,9 +183,10 @@ def _find_problem(name: Measurement, values: _Values) -> str:
 def read_tool_tables(
     tool: ToolFormat, paths: Sequence[Path], problems: Problems, measure: Measure, chunk_rows: int | None
 ) -> Iterator[ComparisonTables]:
-    """Read the files of a tool, the older version first; `problems` receives sources that are skipped.
+    """Read the files of a tool, the older version first, and yield their tables.
 
     Every version but the first is compared with the last version before it that measured the operation.
+    InputError at the first invalid source, unless ``problems.keep_going``, which skips it.
     """
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths):
@@ -200,9 +206,10 @@ NO_MEASUREMENTS = frozenset(("labels.csv", "package.json", "asv.conf.json"))
 
 
 def iterate_sources(tool: ToolFormat, paths: Sequence[Path]) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield each source with its files: a single file, or a directory that is read as a whole.
+    """Yield each source with its sorted files: a single file, or a directory that is read as a whole.
 
-    InputError if a directory has no file that the tool may have written.
+    A directory of a tool without `versions` and `folder` yields a source per file. InputError if a directory
+    has no file that the tool may have written.
     """
     for path in paths:
         if not path.is_dir():
@@ -221,7 +228,7 @@ def iterate_sources(tool: ToolFormat, paths: Sequence[Path]) -> Iterator[tuple[P
 
 
 def measurement_files(directory: Path) -> list[Path]:
-    """Return the files of a directory that have the first suffix of `SUFFIXES` present, sorted."""
+    """Return the sorted files of a directory that have the first suffix of `SUFFIXES` present, or []."""
     by_suffix = (sorted(directory.glob(f"*{suffix}")) for suffix in SUFFIXES)
     files = ([path for path in paths if path.name not in NO_MEASUREMENTS] for paths in by_suffix)
     return next(filter(None, files), [])

@@ -39,7 +39,10 @@ class _PytestEntry(msgspec.Struct):
 
 
 def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the rounds of every test, or its summary if the file has no rounds; names contain parameters."""
+    """Yield the rounds of every test in seconds, or its summary if the file has no rounds.
+
+    The file is the benchmark; names contain parameters. InputError if the JSON is invalid.
+    """
     for path in source.files:
         entries = read_json(path, _BenchmarksFile).benchmarks
         for _, entry in decode_each(entries, _PytestEntry, path, "benchmarks"):
@@ -72,7 +75,10 @@ class _PyperfFile(_BenchmarksFile):
 
 
 def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the values of every benchmark, without warm-ups and calibration."""
+    """Yield the values of every benchmark, without warm-ups and calibration; lower is better.
+
+    Benchmarks without values are left out, with a note. InputError if the JSON is invalid.
+    """
     for path in source.files:
         content = read_json(path, _PyperfFile)
         for place, benchmark in decode_each(content.benchmarks, _PyperfBenchmark, path, "benchmarks"):
@@ -114,9 +120,11 @@ class _GoogleEntry(msgspec.Struct):
 
 
 def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the time of every repetition, or aggregates of benchmarks without repetitions.
+    """Yield the real time of every repetition; of benchmarks with aggregates only, one summary each.
 
-    Rates that the program computes from the time are ignored. The operation's name contains the arguments.
+    Summaries have mean, median, stddev, min and max. Rates that the program computes from the time are
+    ignored, and benchmarks with an error, with a note. The unit is the file's; names contain the arguments.
+    InputError if the JSON is invalid.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()
@@ -168,7 +176,10 @@ class _HyperfineFile(msgspec.Struct):
 
 
 def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the times of every command, or version 2's primary metric; names contain parameters."""
+    """Yield the times of every command in seconds, or version 2's primary metric, or its summary.
+
+    Lower is better; names contain parameters. InputError if the JSON is invalid.
+    """
     for path in source.files:
         content = read_json(path, _HyperfineFile)
         for _, command in decode_each(content.results, _HyperfineCommand, path, "results"):
@@ -220,7 +231,11 @@ class _JmhEntry(msgspec.Struct):
 
 
 def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the scores of all iterations; the class is the benchmark, the method the operation."""
+    """Yield the scores of all iterations, or percentiles and mean for sampled times.
+
+    The class is the benchmark, the method the operation. Higher is better in mode ``thrpt`` only. InputError
+    if the JSON is invalid.
+    """
     for path in source.files:
         for _, entry in decode_each(read_json(path, list[msgspec.Raw]), _JmhEntry, path, ""):
             benchmark, _, method = entry.benchmark.rpartition(".")

@@ -45,7 +45,10 @@ class _CriterionBenchmark(msgspec.Struct):
 
 
 def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the samples of every benchmark: measured value divided by the number of iterations."""
+    """Yield the samples of every benchmark: measured value divided by the number of iterations.
+
+    Lower is better. InputError if a file is invalid, or samples have no iterations.
+    """
     csv = {path.parent for path in source.files if path.suffix == ".csv"}
     for path in source.files:
         if path.suffix == ".csv":

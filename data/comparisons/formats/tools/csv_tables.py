@@ -38,7 +38,11 @@ VALUE, OPERATION = "value", "operation"
 
 
 def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the values of every series; versions are ordered by time, or by their first rows."""
+    """Yield the values of every series; versions are ordered by time, or by their first rows.
+
+    The columns are ``value``, ``operation`` and, optionally, the others of `COLUMNS`. InputError if a
+    required column is missing, a column seems misspelt, or a cell is invalid.
+    """
     for path in source.files:
         table = read_table(path, [OPERATION, VALUE], sep=delimiter_of(path))
         for name in table:
@@ -104,7 +108,9 @@ class _OtavaTest:
 def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per row and metric; rows of the same commit are repetitions.
 
-    A file has a column of times, a column per metric, and optionally a test in ``otava.yaml``.
+    A file has a column of times, a column per metric, and optionally a test in ``otava.yaml``. Empty cells
+    are left out. InputError if a column is missing, a value is not a number, or the file has several
+    branches.
     """
     for path in source.files:
         test = _otava_test(path)

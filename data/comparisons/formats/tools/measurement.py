@@ -59,11 +59,11 @@ class SourceFiles:
         return defined or self.measure.better or self.problems.assume_higher(self.path)
 
     def note_summaries(self) -> None:
-        """Note that the source holds no repetitions."""
+        """Add the note to `problems` that the source holds summaries only, without repetitions."""
         self.problems.add_note(f"{self.path} holds summaries only, without the repetitions behind them")
 
     def note_omission(self, part: str, reason: str) -> None:
-        """Note that a part of the source is skipped."""
+        """Add a note to `problems` that `part` of the source is left out, with the reason."""
         self.problems.add_note(f"{self.path}: {part} is left out: {reason}")
 
 
@@ -77,12 +77,12 @@ def name_with_parameters(operation: str, parameters: Mapping[str, object]) -> st
 
 
 def better_of_unit(unit: str) -> str:
-    """Return "higher" for the units of rates, else "lower"."""
+    """Return "higher" for units of rates (such as ``items/s``), else "lower"."""
     return "higher" if unit.endswith(("/s", "/sec", "/ms", "/us", "/ns", "/min")) else "lower"
 
 
 def without_gaps(summary: Mapping[str, float | None]) -> dict[str, float]:
-    """Return a summary without its missing numbers."""
+    """Return a copy of a summary without the names whose number is None."""
     return {name: value for name, value in summary.items() if value is not None}
 
 
@@ -99,7 +99,7 @@ class Summary(msgspec.Struct):
 
     @property
     def present_numbers(self) -> dict[str, float]:
-        """The numbers that are present, by names of `STATS`."""
+        """The numbers that are not None, by names of `STATS`."""
         return without_gaps({stat: getattr(self, {"stdev": "stddev"}.get(stat, stat)) for stat in STATS})
 
 
@@ -128,7 +128,7 @@ def parse_time(text: str | float | None) -> str:
 
 
 def parse_number(text: str, file: Path, line: int, name: str) -> float:
-    """Return the number that `text` holds; an InputError names the line and the value."""
+    """Return the number that `text` holds; else InputError with the line, `name` and `text`."""
     try:
         return float(text)
     except ValueError as exc:
@@ -161,7 +161,10 @@ def read_content(path: Path) -> bytes:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file that are not blank, with their numbers from 1."""
+    """Yield the number (from 1) and the text of each line that is not blank.
+
+    InputError if the file cannot be read, is empty, too large or not UTF-8.
+    """
     try:
         text = read_content(path).decode()
     except UnicodeDecodeError as exc:
@@ -179,7 +182,11 @@ def delimiter_of(path: Path) -> str:
 
 
 def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
-    """Read a table with `data.tables.cells.read_cells`; InputError if a row is longer than the header."""
+    """Read a table as text cells; `options` are those of `pandas.read_csv`.
+
+    InputError if the file is missing, empty or not CSV, one of `columns` is missing, or a row is longer than
+    the header.
+    """
     with catch_warnings():
         simplefilter("error", pd.errors.ParserWarning)
         try:
@@ -189,18 +196,25 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
 
 
 def standard_json(content: bytes) -> bytes:
-    """Return JSON with NaN and infinities replaced by null."""
+    """Return JSON with NaN and infinities, which the standard does not allow, replaced by null."""
     is_extended = b"NaN" in content or b"Infinity" in content
     return _NO_JSON.sub(b"null", content) if is_extended else content
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """Decode a JSON file as `kind`, ignoring unknown keys; an InputError names the place in the document."""
+    """Decode a JSON file as the type `kind`, ignoring unknown keys; NaN and infinities are read as null.
+
+    InputError if the file cannot be read or is not JSON, or, with the place in the document, for a wrong
+    type.
+    """
     return decode_json(standard_json(read_content(path)), kind, path)
 
 
 def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str = "") -> T:
-    """Decode a document, or the part of one at `place`, as `read_json` does."""
+    """Decode JSON, or the part of a document at `place`, as the type `kind`, ignoring unknown keys.
+
+    InputError, with file and place, if it is not JSON, has another type or repeated keys.
+    """
     try:
         decoded = msgspec.json.decode(content, type=kind, strict=True)
         if isinstance(content, bytes):
@@ -217,7 +231,7 @@ def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: 
 
 
 def decode_each(parts: list[msgspec.Raw], kind: type[T], path: Path, place: str) -> Iterator[tuple[str, T]]:
-    """Decode the elements of a list one at a time, to save memory; yield the place and the element."""
+    """Decode the elements of a list one at a time, to save memory; yield ("place[index]", element)."""
     for index, part in enumerate(parts):
         element_place = f"{place}[{index}]"
         yield element_place, decode_json(part, kind, path, element_place)

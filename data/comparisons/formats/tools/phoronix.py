@@ -47,7 +47,10 @@ class _PhoronixFile(msgspec.Struct):
 
 
 def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the runs of every test; the systems of a result are its versions."""
+    """Yield the values of every test and system; the systems of a result are its versions.
+
+    Results without a number are left out, with a note. InputError if JSON or XML is invalid.
+    """
     for path in source.files:
         with path.open("rb") as file:
             is_xml = file.read(64).lstrip(b"\xef\xbb\xbf\xff\xfe \r\n\t\0")[:1] == b"<"

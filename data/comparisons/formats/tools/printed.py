@@ -46,7 +46,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the counts of every event: one per run or interval, or, with ``-r``, a mean and its spread.
 
     perf does not define which values are better; unless the user does, fewer events are better, as they are
-    the cost of the same work.
+    the cost of the same work. Other lines and events that were not counted are ignored; InputError if a JSON
+    line is invalid.
     """
     better = source.measure.better or "lower"
     for path in source.files:
@@ -117,7 +118,10 @@ class _SysbenchRun:
 
 
 def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the rates and the mean latency of every run; several runs in a file are repetitions."""
+    """Yield the rates and the mean latency (ms) of every run; several runs in a file are repetitions.
+
+    Rates per interval replace the total. Other lines are ignored; InputError if a number is invalid.
+    """
     for path in source.files:
         run = _SysbenchRun()
         for line, text in read_lines(path):
@@ -150,7 +154,11 @@ _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
 
 
 def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS."""
+    """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS.
+
+    Units other than ``ns/op`` are part of the operation's name. Other lines are ignored; InputError if a
+    number is invalid.
+    """
     for path in source.files:
         package, directions = "", dict[str, str]()
         for line, text in read_lines(path):

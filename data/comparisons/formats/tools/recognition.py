@@ -59,8 +59,6 @@ _DELIMITERS = ",;\t"
 
 
 class _JsonOutline:
-    """JSON that is decoded lazily, one level at a time."""
-
     def __init__(self, raw: bytes | msgspec.Raw) -> None:
         self._raw = raw
 
@@ -83,7 +81,7 @@ class _JsonOutline:
 
 
 class UnreadFile:
-    """A file whose format is to be recognised."""
+    """A file with an unknown format; reads `path` (InputError if unreadable) unless `content` is given."""
 
     def __init__(self, path: Path, content: bytes | None = None) -> None:
         self.path, self.content = path, standard_json(read_content(path) if content is None else content)
@@ -99,7 +97,7 @@ class UnreadFile:
 
     @cached_property
     def json_outline(self) -> _JsonOutline:
-        """The content as one JSON document."""
+        """The content as one JSON document, decoded lazily; without members if it is not JSON."""
         return _JsonOutline(self.content)
 
     @cached_property
@@ -119,13 +117,16 @@ class UnreadFile:
 
     @cached_property
     def header_cells(self) -> set[str]:
-        """The cells of the first line that is not a comment, if the file were a table."""
+        """The cells of the first line that is not a comment, read as the header of a table."""
         first = next((line for line in self.first_lines if not line.startswith("#")), "")
         delimiter = max(_DELIMITERS, key=first.count)
         return {cell.strip().strip("'\"") for cell in first.split(delimiter)}
 
     def missing_parts(self, sign: Sign) -> tuple[list[str], int]:
-        """Return the parts of a sign that are missing from the file, and the number of parts of the sign."""
+        """Return the parts of a sign that the file does not have, and the number of parts of the sign.
+
+        Parts are the paths of `Keys`, the groups of `Columns`, or one pattern.
+        """
         if isinstance(sign, Keys):
             outline = self.first_document if sign.lines else self.json_outline
             return [path for path in sign.paths if not outline.has_path(path)], len(sign.paths)
@@ -144,7 +145,7 @@ def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 
 
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:
-    """Return an error that names the formats nearest to the file, and the parts of each that are missing."""
+    """Return an InputError that names the nearest formats and their missing parts; `kind` is "JSON" etc."""
     is_table = len(file.header_cells) > 1
     shares: list[tuple[float, str]] = []
     for tool in tools:

@@ -49,7 +49,7 @@ _decode_fast = quick_reader(_RunDocument)
 
 
 def read_run_json(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the samples of every configuration."""
+    """Yield the samples of every configuration; InputError if a file is not JSON of this schema."""
     for path in source.files:
         content = read_content(path)
         for result in (_decode_fast(content) or _validate_document(path, content)).results:

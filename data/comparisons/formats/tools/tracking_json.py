@@ -63,9 +63,10 @@ class _AsvBenchmark(msgspec.Struct):
 
 
 def read_asv(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the samples of every combination of parameters, by commit.
+    """Yield the samples of every combination of parameters, by commit (10 digits); lower is better.
 
-    Results that were recorded without ``--record-samples`` are summaries: a median and two quartiles.
+    Results that were recorded without ``--record-samples`` are summaries: a median and two quartiles. Failed
+    and skipped ones are left out. InputError if the JSON is invalid or there are no results.
     """
     results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
     if not results:
@@ -163,7 +164,10 @@ class _ConbenchPage(msgspec.Struct):
 
 
 def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the repetitions of every result, by commit; tags other than the name are parameters."""
+    """Yield the repetitions of every result, by commit; tags other than the name are parameters.
+
+    Results without values are left out, with a note. InputError if the JSON is invalid.
+    """
     for path in source.files:
         for place, result in decode_each(_conbench_results(path), _ConbenchResult, path, "results"):
             tags, stats = result.tags, result.stats
@@ -238,7 +242,10 @@ class _LntFile(msgspec.Struct):
 
 
 def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the samples of every metric of every test, by revision."""
+    """Yield the samples of every metric of every test, by revision (else the file's stem).
+
+    Operations are "test metric". InputError if the JSON is invalid.
+    """
     for path in source.files:
         content = read_json(path, _LntFile)
         run = content.run
@@ -301,7 +308,10 @@ class _HerderSeries(msgspec.Struct):
 
 
 def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the replicates of every subtest, and the values of suites without subtests."""
+    """Yield the replicates (else the value) of every subtest, or of suites without subtests.
+
+    Files are JSON, or logs with JSON after ``PERFHERDER_DATA:``. InputError if the JSON is invalid.
+    """
     for path in source.files:
         content = standard_json(read_content(path))
         # in a log, JSON follows a mark
