@@ -17,7 +17,7 @@ from data.tables.files import yaml_content
 
 
 def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
-    """Return the function that collects suites of this ``kind``; InputError if the kind is unknown."""
+    """Return the function that measures suites of the ``kind`` in `path`; InputError if it is unknown."""
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
     collectors = {family.suite: family.collect for family in map(family_plugin, FAMILIES) if family.collect}
@@ -27,7 +27,10 @@ def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
 
 
 def collect_suite(path: Path, directory: Path) -> bool:
-    """Measure or resume a suite in `directory`; return whether the measurement is complete."""
+    """Measure or resume the suite `path` in `directory`; return True if complete, False after Ctrl-C.
+
+    InputError if the suite is invalid, cannot be measured here, or `directory` has another measurement.
+    """
     measure = find_collector(path)
     with Screen() as screen:
         return measure(path, directory, screen)

@@ -30,7 +30,7 @@ def escape_invisible(text: str) -> str:
 
     Examples
     --------
-    >>> visible("sort\x1b[31m \u202egnp")
+    >>> escape_invisible("sort\x1b[31m \u202egnp")
     'sort\\x1b[31m \\u202egnp'
     """
     return _SUSPECT.sub(lambda match: _escape_char(match[0]), text)
@@ -45,13 +45,13 @@ def _escape_char(char: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `text` as one line for a log, without anything that a CI system would execute as a command."""
+    """Return `text` as one line for a log; invisible characters and starts of CI commands are escaped."""
     line = _COMMAND.sub(r"#\\x23", escape_invisible(" ".join(text.split())))
     return rf"\x3a{line[1:]}" if line.startswith("::") else line
 
 
 def escape_invisible_xml(document: bytes) -> bytes:
-    """Return a UTF-8 document with such characters as references, which XML parsers decode again."""
+    """Return a UTF-8 XML document with invisible characters as references such as ``&#8238;``."""
 
     def character_reference(match: re.Match[str]) -> str:
         char = match[0]
@@ -99,7 +99,7 @@ class InputError(Exception):
         super().__init__(one_line(f"{location}: {problem}" if location else problem))
 
     def with_file(self, file: Path | str) -> InputError:
-        """Return the error with `file` added; the error itself if it already names a file."""
+        """Return a copy of the error that names `file`; the error itself if it already names a file."""
         if self.file is not None:
             return self
         return type(self)(self.problem, file=file, line=self.line, place=self.place)

@@ -33,6 +33,6 @@ class DataPlugin:
 
 
 def family_plugin(family: str) -> DataPlugin:
-    """Return the functions of `family` in the data layer."""
+    """Return the import strings of a family's functions; ModuleNotFoundError if `family` is unknown."""
     plugin: DataPlugin = import_module(f"data.{family}").PLUGIN
     return plugin

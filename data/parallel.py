@@ -40,7 +40,7 @@ _LIBRARIES = (
 
 
 class ClusterError(InputError):
-    """A cluster that cannot be used."""
+    """A Dask cluster that cannot be used: unreachable, without workers, or with workers of other versions."""
 
 
 @cache
@@ -72,7 +72,12 @@ def _run_checked(expected: dict[str, str], function: Callable[[Task], Result], t
 
 
 def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-    """Yield the results of `function` for all tasks, in the order in which workers finish them."""
+    """Yield the results of `function` for all tasks, in the order in which workers finish them.
+
+    `scheduler` is the address of a Dask scheduler, such as ``tcp://host:8786``. An exception of `function` is
+    raised here. ClusterError if the scheduler or its first worker does not answer within `PATIENCE` seconds,
+    a worker has several threads or other versions of code or libraries than this process, or all workers die.
+    """
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
@@ -98,7 +103,6 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
 
 
 def _threads_by_worker(client: Client, scheduler: str) -> dict[str, int]:
-    """Return the number of threads by worker."""
     try:
         return dict(client.nthreads())
     except OSError as exc:
@@ -141,7 +145,7 @@ def _require_equal_workers(client: Client, scheduler: str) -> None:
 
 @dataclass(frozen=True)
 class Compute:
-    """The place where tasks are computed; results do not depend on it.
+    """The processes or machines that compute tasks; results do not depend on them.
 
     ``jobs`` is the number of processes on this machine, ``scheduler`` the address of a Dask scheduler whose
     workers are used instead, ``storage`` the database URL for the trials of searches (None: files).
@@ -155,10 +159,11 @@ class Compute:
 def side_by_side(
     function: Callable[[Task], Result], tasks: Sequence[Task], compute: Compute, title: str
 ) -> list[Result]:
-    """Return ``[function(task) for task in tasks]``.
+    """Return ``[function(task) for task in tasks]``, computed in parallel as `compute` configures.
 
-    Every task runs with one thread, so that sums are added in the same order wherever it runs. A progress bar
-    is shown on standard error if that is a terminal.
+    Every task runs with one thread, so that sums are added in the same order on every machine. A progress bar
+    with the label `title` is shown on standard error if that is a terminal. An exception of `function` is
+    raised here; ClusterError if the Dask cluster of `compute` cannot be used.
     """
     alone, numbered = partial(_run_single_threaded, function), list(enumerate(tasks))
     if compute.scheduler is None:
@@ -191,7 +196,7 @@ def _run_single_threaded(
 
 
 def with_progress_bar(done: Iterable[Result], total: int, title: str, after: float = 0.0) -> Iterator[Result]:
-    """Yield the items of `done`; on a terminal, show a progress bar after `after` seconds."""
+    """Yield the items of `done`; from `after` seconds on, show a progress bar if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

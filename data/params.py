@@ -26,7 +26,10 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Ingest(Section):
-    """The source of a family's measurements."""
+    """The source of measurements: the ``path`` of a file or directory in a ``format``.
+
+    With ``keep_going``, invalid parts are skipped and reported instead of being an error.
+    """
 
     format: str = "tables"
     path: Path
@@ -61,7 +64,7 @@ FamilyType = TypeVar("FamilyType", bound=FamilySection)
 
 @dataclass(frozen=True)
 class Params(Generic[FamilyType]):
-    """The shared random seed, the place where tasks are computed, and the section of one family."""
+    """The random seed and the compute resources that all families share, and the section of one family."""
 
     seed: int
     compute: Compute
@@ -69,15 +72,16 @@ class Params(Generic[FamilyType]):
 
 
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
-    """Read the shared part of params.yaml, and the section of one family, of type `section`.
+    """Return the shared part of params.yaml, and the section of one family as an instance of `section`.
 
-    InputError names the key, the value and the expectation.
+    A missing section gets its defaults. The environment variables `SCHEDULER` and `STORAGE` override the
+    file. InputError if the file cannot be read as YAML, has an unknown key, or a value is missing or invalid.
     """
     return validate_params(section, yaml_content(path), path)
 
 
 def validate_params(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:
-    """Validate the content of params.yaml; see `load`."""
+    """Return the parameters in `content`, a parsed params.yaml, as `load` does; InputError names `path`."""
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))
     families[section.family] = section, Field(default_factory=dict, validate_default=True)

@@ -55,9 +55,10 @@ PINNED = {
 
 
 def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
-    """Run the stage `verb` for the families that the command line names.
+    """Run the stage `verb` for each family that the command line names, one after the other.
 
-    `stage_of` takes a family and returns its stage or the stage's import string, None without such a stage.
+    `stage_of` takes a family and returns its stage, a function or its import string; None without such a
+    stage. A failed stage ends the process: exit code 2 for errors of the user, 70 for bugs.
     """
     prepare_process()
     stages = {family: stage for family in FAMILIES if (stage := stage_of(family)) is not None}
@@ -75,7 +76,11 @@ def _import_and_run(stage: str) -> None:
 
 
 def exit_on_error(stage: Stage) -> None:
-    """Call `stage`; if it fails, exit with one line on stderr and the exit code of `report_error`."""
+    """Call `stage`, and return if it succeeds; at any exception, write one line to stderr and exit.
+
+    The exit code is 2 (`BAD_INPUT`) for an error of the user and 70 (`UNEXPECTED`) for a bug, as
+    `report_error` decides. KeyboardInterrupt and SystemExit are not caught.
+    """
     try:
         stage()
     except Exception as error:  # noqa: BLE001 - the last resort of every stage
@@ -85,9 +90,9 @@ def exit_on_error(stage: Stage) -> None:
 def report_error(error: Exception, prefix: str = "") -> int:
     """Write an error to stderr in one line, which begins with `prefix`, and return the exit code.
 
-    An `InputError`, a `ModelError`, an `OSError` or a file name that is not UTF-8 is an error of the user
-    (`BAD_INPUT`). Any other error is a bug (`UNEXPECTED`): its traceback is written to a file, which the line
-    names.
+    An `InputError`, a `ModelError`, an `OSError`, a missing optional package or a file name that is not UTF-8
+    is an error of the user: 2 (`BAD_INPUT`). Any other error is a bug: 70 (`UNEXPECTED`). Its traceback is
+    written to a temporary file, which the line names.
     """
     if isinstance(error, InputError | ModelError):
         message, code = str(error), BAD_INPUT
@@ -115,7 +120,7 @@ def report_error(error: Exception, prefix: str = "") -> int:
 
 
 def error_summary(error: Exception) -> str:
-    """Return the type and the message of an error in one line of limited length."""
+    """Return the type and the message of an error in one line, cut after 300 characters."""
     line = " ".join("".join(traceback.format_exception_only(error)).split())
     return line if len(line) <= _MOST else f"{line[:_MOST]}..."
 
@@ -124,7 +129,8 @@ def error_summary(error: Exception) -> str:
 def alone(family: str) -> Iterator[None]:
     """Run the block while no other stage of `family` runs, and only while the DVC that started it runs.
 
-    Partial files of killed stages are removed first. Without DVC, the block just runs.
+    It waits for a running stage, with a message on stderr, and removes partial files of killed stages. This
+    process is killed when DVC ends. Without DVC (its environment variables), the block just runs.
     """
     root = os.environ.get("DVC_ROOT")
     if root is None or "DVC_STAGE" not in os.environ:
@@ -152,7 +158,11 @@ def alone(family: str) -> Iterator[None]:
 
 @cache
 def end_with_process(process: int) -> None:
-    """Kill this process when another process of the same session has ended, at once if it already has."""
+    """Kill this process when another `process` (its id) of the same session has ended.
+
+    It is killed at once if the other one has already ended or belongs to another session. Returns
+    immediately: a thread waits. Only on Linux; elsewhere nothing happens.
+    """
     if not hasattr(os, "pidfd_open"):
         return
     try:
@@ -198,7 +208,7 @@ def _starting_process() -> int:
 
 
 def prepare_process() -> None:
-    """Set up the process of a stage; must run before NumPy is imported."""
+    """Set up the process of a stage; RuntimeError if NumPy was imported before."""
     keep_bytecode()
     pin_arithmetic()
     collect_rarely()
@@ -221,11 +231,10 @@ def keep_bytecode() -> None:
 def pin_arithmetic() -> None:
     """Restrict NumPy, SciPy and Arrow to the instructions of x86-64-v3 in this process and its children.
 
-    These libraries choose their loops when they are loaded, by the instructions of the processor: the order
-    of additions, the last bit of logarithms, and the order of equal keys in an unstable sort differ. Nearly
-    all x86-64 processors since 2015 have the instructions of x86-64-v3, and compute identical bits with them.
-    OpenBLAS gets one thread instead of one per processor. If an instruction is missing, or on another
-    architecture, the libraries choose as usual.
+    These libraries choose their loops by the processor's instructions when they are loaded; sums, the last
+    bit of logarithms and the order of equal keys in an unstable sort depend on them. OpenBLAS gets one
+    thread. If an instruction is missing, or on another architecture, the libraries choose as usual.
+    RuntimeError if NumPy was imported before.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")

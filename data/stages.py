@@ -23,7 +23,7 @@ KEPT = {"kept": "bool", "reason": "str"}
 
 @dataclass(frozen=True)
 class Decisions(Tables):
-    """Tables of decisions: whether each row is ``kept``, and the ``reason`` why not.
+    """Tables of decisions: whether each row is ``kept``, and the ``reason`` why not (empty: it is kept).
 
     ``warnings`` concern the interpretation of results. `WHAT` has a plural noun for the rows of each table,
     in the order of messages; `UNTOLD` are columns that do not identify a row.
@@ -59,19 +59,23 @@ class Decisions(Tables):
         return lines
 
     def describe_counts(self) -> str:
-        """Return a text with the number of kept rows of each table."""
+        """Return a text with the kept rows of each table: "5 of 6 runs, 2 of 2 pairs are kept"."""
         tables = {what: getattr(self, name)["kept"] for name, what in self.WHAT.items()}
         parts = [f"{is_kept.sum()} of {len(is_kept)} {what}" for what, is_kept in tables.items()]
         return f"{', '.join(parts)} are kept"
 
 
 def messages_where(messages: Sequence[str], wrong: pd.Series) -> pd.Series:
-    """Return the messages of the rows that are `wrong`, and empty text for the others."""
+    """Return a Series: the text in `messages` of each row where the mask `wrong` is true, else empty text."""
     return pd.Series(messages, wrong.index, dtype="str").where(wrong, "")
 
 
 def column_counts(values: pd.DataFrame) -> pd.DataFrame:
-    """Return ``rows, measured, least, most`` by column; the last two are NaN without measured values."""
+    """Return one row per column of a frame of numbers: ``rows, measured, least, most``.
+
+    These are the numbers of rows and of values that are not missing, and the smallest and the largest value
+    (NaN if all are missing).
+    """
     measured = {"measured": values.notna().sum(), "least": values.min(), "most": values.max()}
     return pd.DataFrame({"rows": len(values), **measured})
 
@@ -79,11 +83,11 @@ def column_counts(values: pd.DataFrame) -> pd.DataFrame:
 def useless_column_reasons(
     counts: pd.DataFrame, missing: float, rows: str, measured: str, value: str
 ) -> pd.Series:
-    """Return the reason why a column is useless for training, by column; empty if it is useful.
+    """Return a text per column: the reason why it is useless for training; empty if it is useful.
 
-    A column is useless if its values are missing in more than the share `missing` of the rows, or all equal.
-    `counts` is the result of `column_counts`. `rows`, `measured` and `value` are the words in messages for
-    the rows, for measured values, and for one value.
+    The result is a Series with the index of `counts`, the result of `column_counts`. A column is useless if
+    its values are missing in more than the share `missing` of the rows, or all equal. `rows`, `measured` and
+    `value` are the words in messages for the rows, for measured values, and for one value.
     """
     too_few = [f"was {measured} in {count.measured} of {count.rows} {rows}" for count in counts.itertuples()]
     same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]
@@ -92,9 +96,10 @@ def useless_column_reasons(
 
 
 def missing_value_reasons(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
-    """Return a message for rows without values in more than the share `missing` of the columns, else empty.
+    """Return a text per row: that more than the share `missing` of its values are missing; else empty text.
 
-    `of` names the columns in the message, before the first missing one.
+    The result is a Series with the index of `values`. The text has the share, and the name of the first
+    column without a value, after the words `of`.
     """
     lacks, names = values.isna().mean(axis="columns"), values.columns.get_level_values(0)
     messages = pd.Series("", values.index, dtype="str")
@@ -105,7 +110,7 @@ def missing_value_reasons(values: pd.DataFrame, missing: float, of: str) -> pd.S
 
 
 def reason_table(names: str | list[str], row_reasons: pd.Series) -> pd.DataFrame:
-    """Return reasons as a table, with their index in the columns `names`."""
+    """Return a Series of reasons as a frame: its index as the columns `names`, then the column ``reason``."""
     return row_reasons.rename_axis(names).reset_index(name="reason")
 
 
@@ -114,7 +119,11 @@ TablesType = TypeVar("TablesType", bound=Tables)
 
 
 def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[TablesType]]) -> None:
-    """Stage ingest: convert the source that params.yaml names into the family's tables."""
+    """Stage ingest: convert the source that params.yaml names into the tables of the family of `section`.
+
+    `read` takes the section and returns tables, errors of skipped parts and notes. The tables are written to
+    ``data/interim/<family>``. InputError if params.yaml or the source is invalid.
+    """
     reading = read(load(section).section)
     reading.tables.write(FamilyPaths(section.family).interim)
     sys.stderr.write(skipped_summary(reading.skipped))
@@ -127,7 +136,11 @@ def run_validate(
     tables: type[TablesType],
     decide: Callable[[TablesType, SectionType], Tables],
 ) -> None:
-    """Stage validate: decide which rows of the family's tables are used for training."""
+    """Stage validate: decide which rows of the family's tables are used for training.
+
+    The result of `decide` is written to ``data/valid/<family>``, the reasons of rejected rows to stderr.
+    InputError if params.yaml or a table is missing or invalid.
+    """
     paths = FamilyPaths(section.family)
     decisions = decide(tables.read(paths.interim), load(section).section)
     decisions.write(paths.valid)
@@ -136,5 +149,9 @@ def run_validate(
 
 
 def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
-    """Read the source that params.yaml names."""
+    """Return the tables of the source that params.yaml names, with the errors of skipped rows and notes.
+
+    InputError if the format is unknown, the path is missing, the source cannot be read or has no rows; and at
+    the first wrong row, unless ``source.keep_going``.
+    """
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

@@ -1,4 +1,4 @@
-"""Collector of co-runs: solo runs, and all combinations of tasks at the same time (seed 002)."""
+"""Collector of co-runs: solo runs, and combinations of tasks at the same time (co-run paper, seed 002)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class MeasuredCorun:
 
 
 def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
-    """Return the measurements, in ``suite.solo`` blocks, each with one solo run of every task.
+    """Return all measurements in their order: ``suite.solo`` blocks, each with one solo run of every task.
 
     The combinations are spread over the blocks at random, in random order and on random processors; a
     repetition is half the number of blocks after the first measurement.
@@ -84,7 +84,7 @@ def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
 
 
 def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
-    """Return the tables of measured runs; `host` is the row of the machine."""
+    """Return the tables of measured runs, one row per task and run; `host` is the row of the machine."""
     tasks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
@@ -113,7 +113,8 @@ def measure_coruns(
 ) -> None:
     """Do the measurements that have no journal entry, and write each to the journal at once.
 
-    `run` returns the runs of one measurement, and the share of the machine that others used.
+    `run` returns the runs of one measurement, one per task, and the share of the machine that others used (0
+    to 1). After a TimedOutError of `run`, the measurement is recorded as invalid.
     """
 
     def measure_batch(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
@@ -125,7 +126,11 @@ def measure_coruns(
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite; see `data.collect.collect_suite`."""
+    """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
+
+    False after Ctrl-C. InputError if the suite is invalid, a program is missing or fails, perf counts none of
+    the events, or there are too few processors. Notes and progress appear on `screen`.
+    """
     suite = corun_suite.load_suite(path)
     cpus = available_processors(suite.together, path)
     means = available_counters(suite, path)
@@ -176,7 +181,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def available_processors(number: int, path: Path) -> list[int]:
-    """Return the processors to run on; InputError if there are fewer than the suite at `path` needs."""
+    """Return the numbers of the processors of this process; InputError if there are fewer than `number`."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < number:
         raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)
@@ -184,7 +189,7 @@ def available_processors(number: int, path: Path) -> list[int]:
 
 
 def available_counters(suite: CorunSuite, path: Path) -> Counters:
-    """Return the available counters; InputError if perf is missing or counts none of the suite's events."""
+    """Return the counters of a suite that work here; InputError if perf is missing or counts no event."""
     problems = perf_stat.uncountable_events(suite.events)
     events = [event for event in suite.events if event not in problems]
     if not events:
@@ -220,7 +225,7 @@ class PlannedGroup(NamedTuple):
 def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int) -> list[PlannedGroup]:
     """Return all groups of all placements in random order, one repetition after the other.
 
-    Thus a slow period of the machine affects all placements.
+    Thus a slow period of the machine affects all placements. A placement is its name and its groups of tasks.
     """
     shuffle = random.Random(seed)
     blocks = [

@@ -51,8 +51,9 @@ class TuneImpact(Section):
 class EvaluateImpact(Section):
     """Parameters of the evaluation.
 
-    ``tolerance`` is the largest relative error of a correct prediction (3 % in seed 002); ranges have the
-    width ``tolerance`` * mean impact of a task. ``confidence`` is the nominal coverage of intervals.
+    ``tolerance`` is the largest relative error of a correct prediction (3 % in the co-run paper, seed 002);
+    ranges have the width ``tolerance`` * mean impact of a task. ``confidence`` is the nominal coverage of
+    intervals.
     """
 
     designs: tuple[Design, ...] = get_args(Design)

@@ -47,7 +47,10 @@ EVENTS = {
 
 
 def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dict[str, float]:
-    """Return all counts so far of a program that is pinned to processor `cpu`, and of the machine."""
+    """Return all counts so far, by event, of a program on processor `cpu` and of the machine.
+
+    `group` is the program's control group; without one, its counts are left out.
+    """
     counts = {"process": tree.counts(), "group": group.counts() if group is not None else {}}
     events = {
         f"{kind}-{name.replace('_', '-')}": count
@@ -115,7 +118,7 @@ class CorunSuite(CountedSuite):
 
 
 def load_suite(path: Path) -> CorunSuite:
-    """Read and validate a suite; InputError with file, key and value."""
+    """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
     suite = validate_suite(CorunSuite, yaml_content(path), path)
     for task in suite.tasks:
         place = f'task "{task.name}"'
@@ -173,7 +176,9 @@ def run_together(
 ) -> tuple[list[TaskRun], float]:
     """Run `tasks` at the same time, each on its processor, restarting them until each has ended once.
 
-    Return the first run of each task, and the share of the machine that others used.
+    Return the first run of each task, in their order, and the share of the machine that others used (0 to 1).
+    `limits` has the time limits by task's name. InputError if a program is missing or fails, TimedOutError if
+    it exceeds its limit.
     """
     limits = limits or TimeLimits()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
@@ -287,7 +292,6 @@ class _Watched:
         self.program.end()
 
     def task_run(self) -> TaskRun:
-        """Return the counted run."""
         ends, counts = zip(*self._snapshots, strict=True)
         within = interval_counts(pd.DataFrame(counts, index=ends), self._perf)
         total, *samples = (
@@ -302,10 +306,10 @@ class _Watched:
 def interval_counts(snapshots: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
     """Return the counts within the intervals between `snapshots`, indexed by their ends.
 
-    snapshots: counts so far, indexed by seconds since the start. Apparent drops are transient: a child's
-    counts are missing until it is reaped, so the running maximum is used. perf: as
-    `data.measure.perf_stat.read_intervals`
-    returns it; each of its intervals is assigned to the one with the nearest end.
+    snapshots: counts so far, one column per event, indexed by seconds since the start. Apparent drops are
+    transient: a child's counts are missing until it is reaped, so the running maximum is used. perf: its
+    intervals, with ``t_seconds`` and the count of each event; each is added to the interval with the nearest
+    end.
     """
     within = snapshots.cummax().diff().iloc[1:]
     ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()

@@ -44,7 +44,7 @@ class EventName:
 
     @classmethod
     def from_text(cls, written: str) -> EventName:
-        """Parse the name of an event."""
+        """Return the parsed name of an event, such as ``cpu_core/instructions/u`` or ``cycles:k``."""
         within = _WITHIN.fullmatch(written) or _MODES.fullmatch(written)
         if within is None:
             return cls(written, "", "")
@@ -63,7 +63,7 @@ class Canonical:
 
 
 def canonical_samples(table: pd.DataFrame, time: str, unchanged_names: Collection[str] = ()) -> Canonical:
-    """Return samples with one column per event, under its canonical name.
+    """Return samples with one column per event, under its canonical name, after the column `time`.
 
     The counts of all kinds of processor of a machine are summed up, and those of user and kernel mode if the
     event has no count of both. If two columns have the same event, the first is used.
@@ -90,7 +90,7 @@ def canonical_samples(table: pd.DataFrame, time: str, unchanged_names: Collectio
 
 
 def unknown_events(names: Iterable[str], extra_events: Collection[str] = ()) -> dict[str, str | None]:
-    """Return the events in neither `SYNONYMS` nor `extra_events`, each with the most similar name or None."""
+    """Return the `names` not in `SYNONYMS` or `extra_events`, each with the most similar name or None."""
     events = {*SYNONYMS, *extra_events}
     candidates = events | {other for others in SYNONYMS.values() for other in others}
     return {name: nearest_name(name, candidates) for name in names if name not in events}

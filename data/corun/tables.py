@@ -44,14 +44,14 @@ _WITHOUT_SEPARATOR = Rule(
 
 @dataclass(frozen=True)
 class CorunTables(Tables):
-    """Solo runs and co-runs of tasks, and the machines (seed 002, section 3).
+    """Solo runs and co-runs of tasks, and the machines (co-run paper, seed 002, section 3).
 
     Attributes
     ----------
     tasks : DataFrame
         One row per solo run: the columns of `TASK_DTYPES`, then one per event, its count over the whole run;
-        the rate is count / ``solo_seconds`` (equation 1). A missing count was not measured. ``family`` groups
-        the tasks that are sizes of one program.
+        the rate is count / ``solo_seconds``. A missing count was not measured. ``family`` groups the tasks
+        that are sizes of one program.
     pairs : DataFrame
         One row per measured task with co-runners: the columns of `PAIR_DTYPES`, then ``corunner_2`` and so on
         for more co-runners (missing if a row has fewer), then any events: counts over the whole co-run.
@@ -59,9 +59,9 @@ class CorunTables(Tables):
         are two rows with different repetitions.
     samples : DataFrame
         One row per interval of a run: the columns of `SAMPLE_DTYPES`, then one per event, its count within
-        the interval. ``corunner_fields`` are the names joined by ``+``, empty for a solo run; ``phase`` is
-        "solo" or "corun"; ``t_seconds`` is the end of the interval since the start of the run. Task,
-        co-runners, machine and repetition identify the row of ``tasks`` or ``pairs``. May be empty.
+        the interval. ``corunners`` are the names joined by ``+``, empty for a solo run; ``phase`` is "solo"
+        or "corun"; ``t_seconds`` is the end of the interval since the start of the run. Task, co-runners,
+        machine and repetition identify the row of ``tasks`` or ``pairs``. May be empty.
     hosts : DataFrame
         One row per machine: the columns of `HOST_DTYPES`, then numbers that describe it. Machines of one
         ``device`` are held out together; ``engine`` runs the tasks, ``note`` is for people.
@@ -101,12 +101,12 @@ class CorunTables(Tables):
 
     @property
     def events(self) -> list[str]:
-        """The events of the solo runs."""
+        """The columns of ``tasks`` that are counts of events."""
         return [column for column in self.tasks.columns if column not in TASK_DTYPES]
 
     @property
     def corunner_fields(self) -> list[str]:
-        """The columns of co-runners in ``pairs``."""
+        """The columns of co-runners in ``pairs``: ``corunner_1``, ``corunner_2`` and so on."""
         return corunner_columns(self.pairs)
 
     def table_spec(self, name: str) -> Spec:
@@ -134,7 +134,11 @@ class CorunTables(Tables):
 
     @classmethod
     def from_frames(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
-        """Return the tables with families, devices and hosts filled in, and ordered columns of co-runners."""
+        """Return the tables with families, devices and hosts filled in, and ordered columns of co-runners.
+
+        A task without a family is its own family, a machine without a device its own device; a machine that
+        is only in ``tasks`` is added to ``hosts``. `frames` has a typed frame per table.
+        """
         tasks, pairs, hosts = frames["tasks"], frames["pairs"], frames["hosts"]
         corunners = corunner_columns(pairs)
         first = dict.fromkeys(["task", *corunners, *PAIR_DTYPES])
@@ -152,7 +156,7 @@ class CorunTables(Tables):
 
 
 def corunner_columns(pairs: pd.DataFrame) -> list[str]:
-    """Return the columns of co-runners in order: ``corunner_1``, ``corunner_2`` and so on."""
+    """Return the columns ``corunner_1``, ``corunner_2`` and so on of `pairs`, ascending by number."""
     numbered = {column: column.removeprefix(CORUNNER) for column in pairs if column.startswith(CORUNNER)}
     return sorted(
         (name for name in numbered if numbered[name].isdecimal()), key=lambda name: int(numbered[name])

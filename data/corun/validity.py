@@ -65,7 +65,7 @@ class CorunDecisions(Decisions):
     samples: pd.DataFrame
 
     def select_kept(self, tables: CorunTables) -> CorunTables:
-        """Return the kept rows and events of `tables`; missing counts stay missing."""
+        """Return the kept rows and events of `tables`, to which the decisions apply; gaps are not filled."""
         events = self.events.loc[~self.events["kept"], "event"]
         runs = self.samples.loc[self.samples["kept"], RUN]
         tasks = tables.tasks[self.tasks["kept"].to_numpy()].reset_index(drop=True)
@@ -78,12 +78,12 @@ class CorunDecisions(Decisions):
 
 
 def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
-    """Decide which rows can be learned from.
+    """Return whether each event, solo run, co-run and sampled run can be learned from, and why not.
 
-    Rejected are, in this order: events without a count in more than `missing` of the solo runs, or with one
-    constant count; solo runs without a count of more than `missing` of the remaining events; co-runs of a
-    task or co-runner without a remaining solo run on that machine; samples of runs with a gap, and of unknown
-    or rejected runs. InputError if no event, or fewer than `ENOUGH` co-runs, remain.
+    Rejected are, in this order: events without a count in more than the share `missing` of the solo runs, or
+    with one constant count; solo runs without a count of more than `missing` of the remaining events; co-runs
+    of a task or co-runner without a remaining solo run on that machine; samples of runs with a gap, and of
+    unknown or rejected runs. InputError if no event, or fewer than `ENOUGH` co-runs, remain.
     """
     counts = tables.tasks[tables.events]
     events = useless_column_reasons(column_counts(counts), missing, "solo runs", "counted", "count")
@@ -118,7 +118,6 @@ def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
 
 
 def _without_solo_run(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
-    """Return the reason why a co-run cannot be used, empty where it can."""
     measured = pd.MultiIndex.from_frame(solo[["machine", "task"]])
     reason = pd.Series("", pairs.index, dtype="str")
     for column in ["task", *corunner_columns(pairs)]:
@@ -174,13 +173,20 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
 
 
 def read_coruns(section: Corun) -> Reading[CorunTables]:
-    """Read the co-runs of the source in params.yaml."""
+    """Return the tables of the source in params.yaml, only co-runs of its engines, and skipped errors.
+
+    InputError if the format or an engine is unknown, the source is missing, cannot be read or has no pairs or
+    solo runs; and at the first wrong row, unless ``keep_going``. Validity is not decided here.
+    """
     reading = stages.read_source(SOURCES, section.ingest)
     return replace(reading, tables=select_engines(reading.tables, section.ingest.engines))
 
 
 def select_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
-    """Return the tables with the co-runs on machines of `engines`, or unchanged if that is empty."""
+    """Return the tables with the pairs and samples on machines of `engines` only; unchanged if it is empty.
+
+    Solo runs and machines are not filtered. InputError if an engine has no machine.
+    """
     if not engines:
         return tables
     hosts, place = tables.hosts, "params.yaml: corun.engines"

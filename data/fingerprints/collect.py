@@ -1,4 +1,4 @@
-"""Collector of fingerprints: the rates of stress-ng, one stressor at a time (seed 003, section 5.1).
+"""Collector of fingerprints: the rates of stress-ng, one stressor at a time (quiho paper, section 5.1).
 
 With constraints, stressors and programs run under each constraint, which simulates another machine.
 """
@@ -81,7 +81,7 @@ class FingerprintSuite(Suite):
 
 
 def load_suite(path: Path) -> FingerprintSuite:
-    """Read and validate a suite; InputError with file, key and value."""
+    """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
     suite = validate_suite(FingerprintSuite, yaml_content(path), path)
     require_unique(suite.stressors, "stressor", path)
     require_unique(suite.threads, "threads", path)
@@ -129,9 +129,9 @@ class MeasuredRun(PlannedRun):
 
 
 def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
-    """Return all runs, one repetition after the other: constraints in random order, and so the runs of each.
+    """Return all runs in their order: one repetition after the other, constraints and their runs shuffled.
 
-    stressors: those of the installed stress-ng.
+    Stressors of the suite that are not in `stressors`, those of the installed stress-ng, are left out.
     """
     shuffle = random.Random(suite.seed)
     available = [name for name in suite.stressors if name in stressors]
@@ -147,7 +147,12 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
 
 
 def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
-    """Do the runs that have no journal entry; each is written at once, or all runs under a constraint."""
+    """Do the runs that have no journal entry, and add them to the journal of `session`.
+
+    Each is written at once; with constraints, all runs under a constraint together. A stressor or program
+    that fails or exceeds its time limit has an entry without a value. `stressors` are those of the installed
+    stress-ng; InputError if a constraint cannot be applied here.
+    """
     planned = plan_runs(suite, stressors)
     constraints = {constraint.name: constraint for constraint in suite.constraints}
     neighbour_cpu = 0 if suite.processor else 1
@@ -211,14 +216,14 @@ def _measure_seconds(
 
 
 def available() -> frozenset[str]:
-    """Return the stressors of the installed stress-ng; InputError if it is not installed."""
+    """Return the names of the stressors of stress-ng; InputError if it is not installed or fails."""
     done = execute(["stress-ng", "--stressors"], "stressors")
     done.require_success("stress-ng --stressors")
     return frozenset(done.output.split())
 
 
 def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
-    """Return the command of a stressor; 0 threads also means all for stress-ng."""
+    """Return the command of a stressor for `seconds`, which writes its rate to the YAML file `report`."""
     return [
         *("stress-ng", f"--{run.name}", str(run.threads), "--timeout", str(seconds)),
         *("--metrics", "--yaml", str(report), "--temp-path", str(report.parent)),
@@ -227,7 +232,7 @@ def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
 
 
 def reported(report: Path) -> float | None:
-    """Return the rate in a report of stress-ng; None if the report is missing or has no rate above 0."""
+    """Return the rate (bogo operations/s) in a report of stress-ng; None if missing or not above 0."""
     try:
         content = yaml.safe_load(report.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
@@ -238,7 +243,11 @@ def reported(report: Path) -> float | None:
 
 
 def why_no_rate(stressor: str, done: Finished) -> str:
-    """Return the reason why a stressor has no rate, with the message of stress-ng if it has one."""
+    """Return the reason why the finished process `done` of stress-ng has no rate, as the end of a sentence.
+
+    "did nothing" after exit code 0, else "ended with exit code N (...)", with the first line of the output
+    that names the stressor, or else the last line.
+    """
     if not done.code:
         return "did nothing"
     lines = [_PREFIX.sub("", line) for line in done.output.strip().splitlines()]
@@ -248,7 +257,7 @@ def why_no_rate(stressor: str, done: Finished) -> str:
 
 
 def program_command(program: TimedProgram, scratch: Path) -> list[str]:
-    """Return the command of a program; InputError if it has an unknown placeholder."""
+    """Return the words of a program's command, with placeholders replaced; InputError if one is unknown."""
     runner = f"{sys.executable} -S {PROGRAMS / 'runner.py'}"
     site = f"env PYTHONPATH={sysconfig.get_path('purelib')} {runner}"
     try:
@@ -263,8 +272,8 @@ def build_tables(
 ) -> FingerprintTables:
     """Return the tables of the runs; a value is missing where a stressor or program failed.
 
-    Each constraint is a machine, and its kind a CPU model. described: as
-    `data.measure.machine.describe_machine`.
+    Each constraint is a machine, and its kind a CPU model; without constraints, this machine. `described` is
+    the result of `data.measure.machine.describe_machine`.
     """
     processor, source = described["processor"], f"suite {suite.name}"
     here = f"{described['hostname']} {processor} x{described['processors']}"
@@ -298,7 +307,11 @@ def build_tables(
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite; see `data.collect.collect_suite`."""
+    """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
+
+    False after Ctrl-C. InputError if the suite is invalid, stress-ng is missing, or a constraint cannot be
+    applied; stressors that this stress-ng does not have are left out with a note on `screen`.
+    """
     suite, stressors = load_suite(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]
     if lacking:
@@ -321,7 +334,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def failure_lines(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return a line for each stressor or program without a value, with the reason, once per constraint."""
+    """Return a line for people per stressor or program without a value, with the first reason, sorted."""
     first = {(run.name, run.constraint): run.problem for run in reversed(runs) if run.problem}
     return [
         f"{name}{f' under {constraint}' if constraint else ''}: it {problem}"

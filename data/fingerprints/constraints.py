@@ -44,7 +44,11 @@ class Constraint(Section):
 
 @contextmanager
 def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
-    """Yield a function that turns a command into one that runs under the constraint."""
+    """Yield a function that turns a command (list of words) into one that runs under the constraint.
+
+    The constraint is removed after the block. `neighbour_cpu` is the processor of its neighbour, if any.
+    InputError if this machine does not allow the constraint, or the neighbour does not run.
+    """
     with ExitStack() as stack:
         try:
             groups = list(_create_groups(constraint, stack))

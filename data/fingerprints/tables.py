@@ -89,7 +89,7 @@ class FingerprintTables(Tables):
     hosts: pd.DataFrame
 
     def describe_counts(self) -> str:
-        """Return a text with the numbers of machines, rates and applications."""
+        """Return a text such as "3 machines, 90 rates, 2 applications"."""
         machines, applications = self.machines["machine"], self.applications["application"]
         return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
 
@@ -98,7 +98,7 @@ class FingerprintTables(Tables):
 
         Unusable are rows without a name, repeated rows (the first is kept), rates and values that are zero,
         negative or infinite, applications with several metrics or directions, and machines without a CPU
-        model.
+        model. InputError at the first of them, unless ``problems.keep_going``.
         """
         has_cpu = self.hosts["cpu"].notna() & (self.hosts["cpu"].str.strip() != "")
         hosts = replace(self, hosts=self.hosts[has_cpu]).drop_invalid_rows("hosts", problems)

@@ -53,7 +53,7 @@ class FingerprintDecisions(Decisions):
     imputed: pd.DataFrame
 
     def describe_counts(self) -> str:
-        """Return a text with the numbers of kept rows and of gaps."""
+        """Return a text with the kept and all rows of each table, and the number of gaps in kept rates."""
         return f"{super().describe_counts()}, {len(self.imputed)} gaps left to the model"
 
     def select_kept(self, tables: FingerprintTables) -> FingerprintTables:
@@ -70,13 +70,13 @@ class FingerprintDecisions(Decisions):
 
 
 def decide_validity(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
-    """Decide which machines, runs, stressors and applications can be used.
+    """Return whether each machine, run, stressor and application can be used, and why not.
 
-    Rejected are, in this order: stressors without a rate on more than `missing` of the machines, or with one
-    constant rate; runs without a rate of more than `missing` of the remaining stressors, and machines without
-    a remaining run; applications on fewer than `ENOUGH` of the remaining machines, without a value in more
-    than `missing` of their measurements, or with one constant value. InputError if no stressor or no
-    application, or fewer than `ENOUGH` machines, remain.
+    Rejected are, in this order: stressors without a rate on more than the share `missing` of the machines, or
+    with one constant rate; runs without a rate of more than `missing` of the remaining stressors, and
+    machines without a remaining run; applications on fewer than `ENOUGH` of the remaining machines, without a
+    value in more than `missing` of their measurements, or with one constant value. InputError if no stressor
+    or no application, or fewer than `ENOUGH` machines, remain.
     """
     cells = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
     runs = cells.sort_index().sort_index(axis="columns")

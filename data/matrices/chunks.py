@@ -45,11 +45,12 @@ class Chunks:
 
 
 def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
-    """Split the runs of `source` into chunks of about `runs`, with at most two chunks in memory.
+    """Write the runs of `source` to `directory` in chunks of about `runs` rows, and return the chunks.
 
     `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
     files; subdirectories may name their group (``group=oltp``). One subdirectory of `directory` is written
-    per chunk.
+    per chunk; at most two chunks are in memory. InputError if a column or file is missing, or a run does not
+    have a pair, a side, a workload or a group.
     """
     opened = open_runs(source)
     pair, homes = _pair_homes(opened, source)
@@ -78,7 +79,7 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
 
 
 def open_runs(source: Path) -> ds.Dataset:
-    """Open the runs of `source` without reading them.
+    """Return the runs of `source`, a Parquet file or a directory, as a dataset, without reading them.
 
     InputError if it has no Parquet files, or if a required column is missing.
     """
@@ -99,7 +100,7 @@ def open_runs(source: Path) -> ds.Dataset:
 
 
 def runs_of(file: Path) -> pd.DataFrame:
-    """Read a chunk as a table of runs, without the column of chunk numbers."""
+    """Return a chunk as a table of runs (one row per run), without the column of chunk numbers."""
     return replace(MatrixTables.SPECS["runs"], unwanted=(_CHUNK,)).read(file)
 
 
@@ -166,7 +167,9 @@ class Cleaned:
 def clean_chunks(
     source: Path, chunks: Chunks, part: pd.Series, compute: Compute, *, missing: float, some: int, seed: int
 ) -> list[Cleaned]:
-    """Clean all chunks by the rules of `data.matrices.validity`, and remove their files.
+    """Clean all chunks by the rules of `data.matrices.validity`; return one result each, in their order.
+
+    The valid runs are written next to the chunk's file, which is removed. Chunks are cleaned in parallel.
 
     Parameters
     ----------
@@ -223,7 +226,11 @@ def clean_chunk(
     share: float,
     seed: int,
 ) -> Cleaned:
-    """Write the valid runs of a numbered chunk, and remove its file; see `clean_chunks`."""
+    """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
+
+    `table` has the metrics, `reasons` why a metric is dropped (empty: kept), `share` is the share of pairs to
+    return in ``some``; `missing`, `part` and `seed` are as for `clean_chunks`. InputError if a run is wrong.
+    """
     number, file = chunk
     tables = MatrixTables.from_frames(
         {"runs": runs_of(file), "causes": with_dtypes(None, CAUSE_DTYPES), "metrics": table}

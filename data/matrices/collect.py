@@ -1,4 +1,4 @@
-"""Collector of matrices: versions of programs with and without defects, and invalid runs (seed 001)."""
+"""Collector of matrices: programs with and without defects, and invalid runs (matrix paper, seed 001)."""
 
 from __future__ import annotations
 
@@ -58,21 +58,22 @@ class PlannedRun:
 
     @property
     def pair_id(self) -> str:
-        """The name of the pair of matrices."""
+        """The name of the pair of matrices: test case and number of the version."""
         return f"{self.case} {self.pair}"
 
     @property
     def run_id(self) -> str:
-        """The name of the run."""
+        """The name of the run: pair, side and number of the run."""
         return f"{self.pair_id} {self.side} {self.number}"
 
     journal_key, description = run_id, pair_id
 
 
 def plan_runs(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
-    """Return all runs: one session after the other, each in random order.
+    """Return all runs in their order: one session after the other, each in random order.
 
-    With one session, the runs of a pair follow each other, also in random order.
+    With one session, the runs of a pair follow each other, also in random order. `causes` are the defects and
+    `kinds` the ways to make runs invalid that are possible on this machine.
     """
     shuffle = random.Random(suite.seed)
     pairs = [(name, number) for name in suite.test_cases for number in range(1, suite.versions + 1)]
@@ -144,7 +145,10 @@ def _add_invalid(
 
 
 def build_order(suite: MatrixSuite, planned: PlannedRun, costs: Mapping[str, float]) -> Order:
-    """Return the order for a planned run; `costs` are seconds per unit of each workload and defect."""
+    """Return the parameters of the program of a planned run, with its defect or invalidity.
+
+    `costs` are seconds per unit by workload and defect.
+    """
     case = suite.test_cases[planned.case]
     draw = random.Random(f"{suite.seed} {planned.run_id}")
     seconds = suite.seconds * case.length
@@ -224,7 +228,11 @@ class Cost:
 def corrected_cost(
     suite: MatrixSuite, name: str, costs: Mapping[str, float], seconds: Callable[[Order], float]
 ) -> float:
-    """Return the seconds per unit of `name`, corrected by trial runs: counting slows some programs down."""
+    """Return the seconds per unit of `name`, a workload or defect, corrected by trial runs.
+
+    Counting slows some programs down. `costs` are the seconds per unit known so far, with an estimate for
+    `name`; `seconds` runs an order and returns its duration.
+    """
     cost, share = costs[name], suite.seconds / TRANSACTIONS
     for _ in range(TRIALS):
         if name in DEFECTS:
@@ -244,7 +252,11 @@ def measure(
     run: Callable[[Order], Outcome],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> None:
-    """Calibrate and measure the runs that have no journal entry, and write each to the journal at once."""
+    """Calibrate and measure the runs that have no journal entry, and write each to the journal at once.
+
+    `run` runs a program once; `cost` returns the seconds per unit of a workload or defect, from its name and
+    the costs known so far. A run that exceeds its time limit is recorded as invalid.
+    """
     costs = calibrate_costs(session, suite, everything, cost)
 
     def measure_batch(now: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
@@ -269,9 +281,10 @@ def calibrate_costs(
     everything: Sequence[PlannedRun],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> dict[str, float]:
-    """Return the seconds per unit of the workloads and defects of all runs that are not measured yet.
+    """Return the seconds per unit by workload and defect, for all planned runs without a journal entry.
 
-    Known costs come from the journal; `cost` measures the others, which are written to it.
+    Known costs come from the journal, which may have more. `cost` measures the others, from the name and the
+    costs known so far; they are written to the journal.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)
@@ -289,7 +302,7 @@ def calibrate_costs(
 
 
 def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
-    """Return the tables of measured runs, without constant raw metrics; `name` is that of the machine."""
+    """Return the tables of measured runs without nearly constant raw metrics; `name` is the machine's."""
     groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)
     values = _metric_values(entries)
@@ -336,10 +349,11 @@ def _metric_values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite; see `data.collect.collect_suite`.
+    """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    Further settings: ``foreign``, the share of the programs' processor that others used in each run, and
-    ``others_busy``, the median share of the whole machine that others used (%).
+    False after Ctrl-C. Further settings: ``foreign``, the share of the programs' processor that others used
+    in each run, and ``others_busy``, the median share of the whole machine that others used (%). InputError
+    if the suite is invalid, perf is missing, a program fails, or `directory` has another measurement.
     """
     suite = matrix_suite.load_suite(path)
     *others, cpu = sorted(os.sched_getaffinity(0))

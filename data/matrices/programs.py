@@ -38,7 +38,7 @@ class Progress:
 
     @staticmethod
     def read(path: Path) -> tuple[int, float, float]:
-        """Return transactions done, begin and end in seconds (0 if unknown)."""
+        """Return (transactions done, begin, end) in a file of progress; monotonic seconds, 0 if unknown."""
         done, begin, end = PROGRESS.unpack(path.read_bytes())
         return int(done), begin, end
 
@@ -62,7 +62,7 @@ class Work(NamedTuple):
 
 
 def run_work(work: Work, progress: Path) -> None:
-    """Do the work, and write its progress to a file."""
+    """Do the work, and write its progress to a file; ``r`` and ``d`` on stdout are ready and done."""
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:
         parts.append((repeat_unit(DEFECTS[work.defect]()), work.amount))
@@ -93,7 +93,7 @@ def _wait_until(moment: float, *, polling: bool) -> None:
 
 
 def calibrate_unit(name: str, seconds: float) -> float:
-    """Return the duration of a unit of a workload or defect in seconds, measured in about `seconds`."""
+    """Return the seconds per unit of the workload or defect `name`, measured in about `seconds`."""
     do: Units = WORKLOADS[name]() if name in WORKLOADS else repeat_unit(DEFECTS[name]())
     do(1)
     count, took = 1, 0.0

@@ -63,7 +63,12 @@ class Snapshot:
 
 
 def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transactions: int) -> Numbers:
-    """Return the raw metrics of a run by name; `perf` are counts over the whole run."""
+    """Return the raw metrics of a run by name, in the units of `metric_unit`.
+
+    They are the growth per second of counts and levels (``.change``) of the machine and the control group,
+    the largest growth in one interval (``.peak``), the program's counts and those of `perf` per transaction
+    (NaN without transactions), and its mean levels. `snapshots` ascend in time, at least two.
+    """
     first, last = snapshots[0], snapshots[-1]
     seconds = last.at - first.at
     per = float(transactions) if transactions else np.nan
@@ -115,7 +120,7 @@ def _growth_per_second(before: Numbers, after: Numbers, seconds: float) -> Numbe
 
 
 def metric_unit(name: str) -> str:
-    """Return the unit of a raw metric."""
+    """Return the unit of a raw metric by its name, such as "ms/s", "1/txn" (per transaction) or "1"."""
     if name == BUSY:
         return "ms/s"
     if name.startswith(PERF):
@@ -132,7 +137,7 @@ def metric_unit(name: str) -> str:
 
 
 def may_be_negative(name: str) -> bool:
-    """Return whether a raw metric may be negative."""
+    """Return whether a raw metric may be negative: the changes of levels (``.change``), but no counts."""
     return name.endswith(CHANGE)
 
 
@@ -242,7 +247,11 @@ class Bench:
             self._quota.close()
 
     def run_once(self, order: Order) -> Outcome:
-        """Run `order` once."""
+        """Run `order` once, and return its duration, transactions and metrics.
+
+        InputError if the program fails, TimedOutError if it exceeds ``order.limit``. A run to be killed that
+        ends too early is repeated.
+        """
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
@@ -338,7 +347,6 @@ class _Started(Talking):
         self.counted = self.group if isinstance(self.group, Group) else None
 
     def expect_message(self, word: bytes) -> None:
-        """Wait for the message `word`."""
         if not self.wait_for_message(TimeLimits.FIRST) or self._word != word:
             raise self.end_with_error()
 
@@ -353,7 +361,6 @@ class _Started(Talking):
         return True
 
     def move_to_new_group(self) -> None:
-        """Move the program to a new control group."""
         if self.counted is not None:
             self.counted = Group(within=self.counted)
             for pid in with_descendants(self.pid):
@@ -367,7 +374,10 @@ class _Started(Talking):
 
 
 def calibrate_unit(name: str, seconds: float, cpu: int) -> float:
-    """Return the result of `data.matrices.programs.calibrate_unit`, measured on processor `cpu`."""
+    """Return the duration in seconds of a unit of the workload or defect `name`, measured on processor `cpu`.
+
+    The measurement, in a new process, takes about `seconds`. InputError if the process fails.
+    """
     place = f'unit "{name}"'
     command = _program_command({"calibrate": name, "seconds": seconds})
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:

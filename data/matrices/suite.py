@@ -55,7 +55,7 @@ class TestCase(Section):
 
     @property
     def workload_shares(self) -> dict[str, float]:
-        """The share of the work by workload."""
+        """The share of the work by workload, from 0 to 1; the sum is 1."""
         return {self.workload: 1 - self.share} | ({self.second: self.share} if self.second else {})
 
 
@@ -82,7 +82,7 @@ class MixedCases(Section):
     groups: tuple[CaseGroup, ...]
 
     def draw_cases(self, seed: int) -> Iterator[TestCase]:
-        """Yield the test cases, drawn with `seed`."""
+        """Yield the test cases group by group, drawn with `seed`; at most ``each`` per group."""
         every = dict.fromkeys(name for group in self.groups for name in group.workloads)
         for kind in self.groups:
             draw = random.Random(f"{seed} {kind.group}")
@@ -136,7 +136,7 @@ class MatrixSuite(CountedSuite):
 
 
 def load_suite(path: Path) -> MatrixSuite:
-    """Read and validate a suite; InputError with file, key and value."""
+    """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
     suite = validate_suite(MatrixSuite, yaml_content(path), path)
     for noun, names, allowed in (
         (

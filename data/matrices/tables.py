@@ -31,7 +31,7 @@ SUMMARY = "summary_"
 
 @dataclass(frozen=True)
 class MatrixTables(Tables):
-    """Measurement runs in pairs of matrices (seed 001, section 2.1).
+    """Measurement runs in pairs of matrices, runs x metrics (matrix paper, seed 001, section 2.1).
 
     Attributes
     ----------
@@ -70,17 +70,17 @@ class MatrixTables(Tables):
 
     @property
     def raw_metrics(self) -> list[str]:
-        """The raw metrics."""
+        """The names of the raw metrics (without prefix ``summary_``), in the order of the columns."""
         return [name for name in self.all_metrics if not name.startswith(SUMMARY)]
 
     @property
     def summary_metrics(self) -> list[str]:
-        """The summary metrics, with their prefix."""
+        """The names of the summary metrics, with their prefix ``summary_``, in the order of the columns."""
         return [name for name in self.all_metrics if name.startswith(SUMMARY)]
 
     @cached_property
     def all_metrics(self) -> list[str]:
-        """Raw and summary metrics, in the order of the columns."""
+        """The names of raw and summary metrics, in the order of the columns."""
         return metrics_of(self.runs)
 
     @cached_property
@@ -103,7 +103,7 @@ class MatrixTables(Tables):
         return self.runs.iloc[:, np.flatnonzero(columns)].to_numpy(np.float64)
 
     def describe_counts(self) -> str:
-        """Return a text with the numbers of runs, workloads, groups, pairs and metrics."""
+        """Return a text such as "6 runs of 1 workloads in 1 groups, 1 pairs, 9 raw and 2 summary metrics"."""
         counts = self.runs[["workload", "group", "pair_id"]].nunique()
         return (
             f"{len(self.runs)} runs of {counts['workload']} workloads in {counts['group']} groups, "
@@ -126,7 +126,7 @@ class MatrixTables(Tables):
 
     @classmethod
     def read(cls, directory: Path, *, flags: bool = True) -> Self:
-        """Read the directory that `write` wrote, or one Parquet file of runs.
+        """Return the tables in a directory that `write` wrote, or the runs in one Parquet file.
 
         Causes and metrics may be absent; ``metrics.parquet`` is also read from the folder of a single file.
         Without `flags`, the columns of analysts' flags are ignored.
@@ -154,11 +154,11 @@ class MatrixTables(Tables):
         return cls.from_frames(frames)
 
     def select_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
-        """Return the tables with the runs of a mask, shape (n_runs,)."""
+        """Return the tables with the runs of the mask `chosen`, shape (n_runs,), and only their causes."""
         return self.with_runs(self.runs[chosen].reset_index(drop=True))
 
     def with_metrics(self, metrics: pd.DataFrame) -> MatrixTables:
-        """Return a copy with the table `metrics` replaced; values computed from the runs are kept."""
+        """Return a copy with the table `metrics` replaced; values cached from the runs are reused."""
         copy = MatrixTables(self.runs, self.causes, metrics)
         vars(copy).update({**vars(self), "metrics": metrics})
         return copy
@@ -174,7 +174,8 @@ class MatrixTables(Tables):
     def without_flaws(self, problems: Problems) -> MatrixTables:
         """Return the tables without unusable runs and pairs, which are added to `problems`.
 
-        See `without_flawed_runs` and `incomparable_pairs`; all runs of an incomparable pair are removed.
+        Removed are the runs that `without_flawed_runs` removes, and all runs of pairs that cannot be compared
+        (`incomparable_pairs`). InputError at the first of them, unless ``problems.keep_going``.
         """
         valid_tables = self.without_flawed_runs(problems)
         reasons = incomparable_pairs(valid_tables.runs)
@@ -186,7 +187,8 @@ class MatrixTables(Tables):
         """Return the tables without unusable runs, which are added to `problems`.
 
         Unusable are runs without a name, a workload, a group or a pair, runs with an unknown side, and
-        repetitions of a name (the first run is kept).
+        repetitions of a name (the first run is kept). InputError at the first, unless
+        ``problems.keep_going``.
         """
         return (
             self if _all_runs_valid(self.runs) else self.with_runs(self.drop_invalid_rows("runs", problems))
@@ -225,7 +227,7 @@ class PairSides:
 
     @classmethod
     def from_runs(cls, runs: pd.DataFrame) -> PairSides:
-        """Return the pairs and sides of a table of runs."""
+        """Return the pair and the side of each row, from the columns ``pair_id`` and ``side`` of `runs`."""
         pair, names = pd.factorize(runs["pair_id"].to_numpy(object))
         return cls(pair, names, runs["side"].to_numpy(object) == SIDES[1])
 
@@ -244,28 +246,31 @@ class StackedSides:
         self._values = [np.zeros((0, len(self._metrics)))]
 
     def add_side(self, values: NDArray[np.float64], pair: str, side: str, **metadata: Any) -> list[str]:
-        """Add one side of a pair, shape (n_runs, n_metrics); return the names of its runs."""
+        """Add one side of a pair, `values` of shape (n_runs, n_metrics); return the names given to its runs.
+
+        `metadata` are further columns, such as ``workload``, with one value for all runs.
+        """
         names = [f"{pair} {side} {number}" for number in range(len(values))]
         self._about += [{"run_id": name, "pair_id": pair, "side": side, **metadata} for name in names]
         self._values.append(values)
         return names
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table of runs."""
+        """Return the table of runs: one row per added run, its names and metadata, then the metrics."""
         values = pd.DataFrame(np.concatenate(self._values), columns=self._metrics)
         return pd.concat([pd.DataFrame(self._about), values], axis="columns")
 
 
 def metrics_of(runs: pd.DataFrame) -> list[str]:
-    """Return the columns of `runs` that are metrics."""
+    """Return the names of the columns of `runs` that are metrics: all that are not in `RUN_DTYPES`."""
     return [column for column in runs.columns.tolist() if column not in RUN_DTYPES]
 
 
 def incomparable_pairs(runs: pd.DataFrame) -> dict[str, str]:
-    """Return the reason of each pair of matrices that cannot be compared, by ``pair_id``.
+    """Return the reason by ``pair_id`` of each pair of matrices that cannot be compared; empty if all can.
 
-    One side is missing, a side mixes versions, or the sides differ in more than one field (seed 001,
-    section 2.1). Every run must have a pair and a side.
+    One side is missing, a side mixes versions, or the sides differ in more than one of `METADATA` (matrix
+    paper, seed 001, section 2.1). Every run must have a pair and a side.
     """
     pair_sides = PairSides.from_runs(runs)
     pair, names, side = pair_sides.pair, pair_sides.names, pair_sides.target.astype(np.intp)
@@ -313,7 +318,7 @@ SHOWN = 3
 class Choice:
     """A choice of workloads by shell patterns such as ``* CPU Saturation *``.
 
-    A workload is chosen if it matches a pattern of `only`, unless that is empty, and none of `without`.
+    A workload is chosen if it matches a pattern of ``include`` (if any) and no pattern of ``exclude``.
     """
 
     include: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Which runs, pairs and metrics of matrices can be learned from and judged (seed 001, section 4.1)."""
+"""Which runs, pairs and metrics can be learned from and judged (matrix paper, seed 001, section 4.1)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ UNITS = {
 
 
 def with_summary_metrics(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return `runs` with all summary metrics, after the raw ones; NaN where a raw metric is unknown."""
+    """Return `runs` with all summary metrics, after the raw ones; NaN where a raw metric is unknown.
+
+    `runs` has a column per raw metric, and the measured ``summary_elapsed`` and ``summary_transactions``.
+    """
 
     def sum_metrics(*names: str) -> pd.Series:
         return runs.reindex(columns=[*names]).sum(axis="columns", skipna=False)
@@ -85,7 +88,10 @@ LARGEST = 1e100
 
 
 def may_be_negative(tables: MatrixTables) -> pd.Series:
-    """Return whether each metric may be negative: its flag, or whether its values often are."""
+    """Return by row of ``tables.metrics`` whether the metric may be negative: its flag ``signed``.
+
+    Without the flag, whether more than `SIGNED_SHARE` of the metric's values are negative.
+    """
     flags = tables.metrics["signed"]
     if flags.notna().all():
         return flags
@@ -126,10 +132,10 @@ Whole = NDArray[np.intp]
 
 
 def group_by_size(group: Whole, n_groups: int) -> Iterator[tuple[Whole, Whole]]:
-    """Group rows by place, and places by their number of rows.
+    """Yield groups with equally many rows together: the groups, shape (n_here,), and rows (n_here, size).
 
-    `group` has shape (n_rows,), from 0 to `n_groups`, exclusive. Yields, for each number of rows (ascending,
-    without 0), the places, shape (n_here,), and their rows in ascending order, shape (n_here, size).
+    `group` is the group of each row, shape (n_rows,), from 0 to `n_groups`, exclusive. Sizes, groups and the
+    rows of each group (indices into `group`) ascend; groups without rows are left out.
     """
     order, sizes = np.argsort(group, kind="stable"), np.bincount(group, minlength=n_groups)
     starts = np.cumsum(sizes) - sizes
@@ -141,8 +147,8 @@ def group_by_size(group: Whole, n_groups: int) -> Iterator[tuple[Whole, Whole]]:
 def median_and_count(rows: Floats) -> tuple[Floats, Whole]:
     """Return the median along the second axis without NaN (NaN without values), and the number of values.
 
-    `rows` has shape (n_places, size, n_columns), ascending along the second axis, NaN last, as ``np.sort``
-    returns it; both results have shape (n_places, n_columns).
+    `rows` has shape (n_groups, size, n_columns), ascending along the second axis, NaN last, as ``np.sort``
+    returns it; both results have shape (n_groups, n_columns).
     """
     size = rows.shape[1]
     count = size - np.isnan(rows).sum(axis=1)
@@ -215,13 +221,13 @@ class MatrixDecisions(Decisions):
 
 
 def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
-    """Decide which metrics, runs and pairs can be used.
+    """Return whether each metric, run and pair can be used, and why not.
 
-    A metric is dropped if more than `missing` of its runs have no value, or all have the same value. A run is
-    invalid if it has an impossible number, no value for more than `missing` of the remaining raw metrics or
-    for a remaining summary metric, or another transaction count than most runs of its workload (table 3). A
-    pair is dropped if fewer than `BASELINE_RUNS` valid runs of the baseline remain, or none of the target.
-    InputError if no raw metric, or no pair, remains.
+    A metric is dropped if more than the share `missing` of the runs have no value, or all have the same
+    value. A run is invalid if it has an impossible number, no value for more than `missing` of the remaining
+    raw metrics or for a remaining summary metric, or another transaction count than most runs of its workload
+    (matrix paper, table 3). A pair is dropped if fewer than `BASELINE_RUNS` valid runs of the baseline
+    remain, or none of the target. InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)
@@ -238,7 +244,7 @@ unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measur
 
 
 def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
-    """Return the raw metrics without a reason in `metrics`; InputError if all have one."""
+    """Return the names in `raw` whose reason in `metrics` is empty; InputError if all have a reason."""
     left = [name for name in raw if metrics[name] == ""]
     if not left:
         name = raw[0]
@@ -249,7 +255,10 @@ def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
 
 
 def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
-    """Decide on runs and pairs as `decide_validity` does, with the reasons to drop `metrics` given."""
+    """Return the decisions of `decide_validity` on runs and pairs, without warnings.
+
+    `metrics` has the reason to drop each metric, empty if it is kept. No error if no pair remains.
+    """
     raw, summary = (
         [name for name in names if metrics[name] == ""]
         for names in (tables.raw_metrics, tables.summary_metrics)
@@ -266,7 +275,10 @@ def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: flo
 def first_broken(
     tables: MatrixTables, missing: float, raw: Sequence[str], summary: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return for each run the short name of the first rule that it breaks, and the reason; empty without."""
+    """Return two texts per run: the first broken rule's short name, and the reason; empty if all hold.
+
+    `raw` and `summary` are the remaining metrics; `missing` is the largest share of `raw` without a value.
+    """
     rules, reasons = [""] * len(tables.runs), [""] * len(tables.runs)
     for rule, row, reason in chain(_impossible_runs(tables), _incomplete_runs(tables, raw, summary, missing)):
         if not rules[row]:
@@ -298,10 +310,7 @@ def _incomplete_runs(
 
 
 def unjudgeable_pairs(runs: pd.DataFrame, is_kept: NDArray[np.bool_]) -> pd.Series:
-    """Return by ``pair_id`` the reason why the runs that are `is_kept` do not suffice to judge; else empty.
-
-    is_kept: shape (n_runs,).
-    """
+    """Return by ``pair_id`` why too few runs of a side are `is_kept`, shape (n_runs,); else empty text."""
     pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
     pair, names = pair_sides.pair, pair_sides.names
     pair_reasons = [""] * len(names)
@@ -335,8 +344,8 @@ def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[st
 def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     """Return ``pair_id, metric, ratio`` of metrics whose target looks like the baseline in another unit.
 
-    Both sides are steady (`STEADY`), and the ratio of their medians is within `NEAR` of one of `UNIT_FACTORS`
-    or its inverse.
+    Both sides are steady (`STEADY`), and the ratio target / baseline of their medians is within `NEAR` of one
+    of `UNIT_FACTORS` or its inverse.
     """
     numbers, names = tables.metric_values(metrics), tables.pair_sides.names
     shape = (2 * len(names), len(metrics))

@@ -21,19 +21,19 @@ PAGE = 4096
 
 
 def repeat_call(count: int, call: Callable[..., object], *arguments: Any) -> Unit:
-    """Return a unit that calls `call` `count` times."""
+    """Return a function that calls ``call(*arguments)`` `count` times."""
     return partial(repeat_unit(partial(call, *arguments)), count)
 
 
 def dictionary_lookups() -> Unit:
-    """Return a unit that looks up 4,000 scattered keys of a hash table larger than any cache."""
+    """Return a function that looks up 4,000 scattered keys of a hash table larger than any cache."""
     table = {number * 7919: number for number in range(200_000)}
     keys = [number * 104_729 % 200_000 * 7919 for number in range(4000)]
     return lambda: sum(table[key] for key in keys)
 
 
 def account_transfers(journal: str) -> Unit:
-    """Return a unit that updates ten accounts of a database on disk, with a `journal`, in a transaction."""
+    """Return a function that updates ten accounts of an SQLite file; `journal` is the journal mode."""
     import sqlite3
 
     connection = sqlite3.connect(f"{os.environ['TMPDIR']}/accounts.db", isolation_level=None)
@@ -57,7 +57,11 @@ def account_transfers(journal: str) -> Unit:
 
 
 def order_query(query: str) -> Unit:
-    """Return a unit that runs `query` over 4,000 orders of 200 customers."""
+    """Return a function that runs the SQL `query` in an SQLite database in memory, and returns its rows.
+
+    The tables are ``orders (id, customer, price)`` with 4,000 rows and ``customers (id, name)`` with 200. A
+    wrong query raises an `sqlite3.Error` when the function is called.
+    """
     import sqlite3
 
     connection = sqlite3.connect(":memory:")
@@ -71,7 +75,7 @@ def order_query(query: str) -> Unit:
 
 
 def bzip_compression() -> Unit:
-    """Return a unit that compresses 8 KiB of text with bzip2."""
+    """Return a function that compresses 8 KiB of text with bzip2."""
     import bz2
 
     text = workloads.sample_text()
@@ -79,7 +83,7 @@ def bzip_compression() -> Unit:
 
 
 def lzma_round_trip() -> Unit:
-    """Return a unit that compresses 8 KiB of text with LZMA, and decompresses it."""
+    """Return a function that compresses 8 KiB of text with LZMA, and decompresses it."""
     import lzma
 
     text = workloads.sample_text()
@@ -90,7 +94,7 @@ def lzma_round_trip() -> Unit:
 
 
 def heap_pushes() -> Unit:
-    """Return a unit that pushes 400 numbers on a heap and pops them."""
+    """Return a function that pushes 400 numbers on a heap and pops them."""
     import heapq
 
     numbers = [i * 7919 % 104_729 for i in range(400)]
@@ -106,7 +110,7 @@ def heap_pushes() -> Unit:
 
 
 def small_block_hashes() -> Unit:
-    """Return a unit that computes BLAKE2 of 64 blocks of 1 KiB."""
+    """Return a function that computes BLAKE2 of 64 blocks of 1 KiB."""
     import hashlib
 
     block = bytes(1024)
@@ -114,7 +118,7 @@ def small_block_hashes() -> Unit:
 
 
 def buffer_checksums() -> Unit:
-    """Return a unit that computes CRC-32 and Adler-32 of 256 KiB."""
+    """Return a function that computes CRC-32 and Adler-32 of 256 KiB."""
     import zlib
 
     block = bytes(range(256)) * 1024
@@ -122,7 +126,7 @@ def buffer_checksums() -> Unit:
 
 
 def touch_pages(size: int) -> Unit:
-    """Return a unit that maps `size` bytes, writes to every page, and unmaps them."""
+    """Return a function that maps `size` bytes, writes to every page, and unmaps them."""
 
     def touch_all_pages() -> None:
         with mmap.mmap(-1, size) as pages:
@@ -133,7 +137,7 @@ def touch_pages(size: int) -> Unit:
 
 
 def discard_pages() -> Unit:
-    """Return a unit that writes to every page of 1 MiB and releases the pages."""
+    """Return a function that writes to every page of 1 MiB and releases the pages."""
     pages = mmap.mmap(-1, 1 << 20)
 
     def write_and_discard() -> None:
@@ -145,7 +149,7 @@ def discard_pages() -> Unit:
 
 
 def file_creations() -> Unit:
-    """Return a unit that creates, writes and removes ten files of 2 KiB."""
+    """Return a function that creates, writes and removes ten files of 2 KiB."""
     scratch, block = os.environ["TMPDIR"], bytes(2048)
 
     def create_files() -> None:
@@ -160,7 +164,7 @@ def file_creations() -> Unit:
 
 
 def file_renames() -> Unit:
-    """Return a unit that renames a file twenty times, and lists its directory."""
+    """Return a function that renames a file twenty times, and lists its directory."""
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 
@@ -174,7 +178,7 @@ def file_renames() -> Unit:
 
 
 def file_rewrites() -> Unit:
-    """Return a unit that overwrites the first 64 KiB of a file in four parts, and reads them."""
+    """Return a function that overwrites the first 64 KiB of a file in four parts, and reads them."""
     handle = os.open(f"{os.environ['TMPDIR']}/rewritten", os.O_CREAT | os.O_RDWR)
     block = bytes(16384)
 
@@ -216,7 +220,7 @@ def _confirm_blocks(reading: int, writing: int) -> None:
 
 
 def ping_pong() -> Unit:
-    """Return a unit that sends eight bytes to a child through a pipe and reads the echo, ten times."""
+    """Return a function that sends eight bytes to a child through a pipe and reads the echo, ten times."""
     reading, writing = _start_child(_echo_messages)
 
     def exchange_messages() -> None:
@@ -228,7 +232,7 @@ def ping_pong() -> Unit:
 
 
 def bulk_pipe() -> Unit:
-    """Return a unit that sends 256 KiB to a child through a pipe."""
+    """Return a function that sends 256 KiB to a child through a pipe."""
     reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)
 
@@ -243,7 +247,7 @@ def bulk_pipe() -> Unit:
 
 
 def socket_pair() -> Unit:
-    """Return a unit that sends ten datagrams of 1 KiB to a child through a socket and reads its answers."""
+    """Return a function that sends ten datagrams of 1 KiB to a child and reads its answers."""
     import socket
 
     ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -266,7 +270,7 @@ def socket_pair() -> Unit:
 
 
 def thread_starts() -> Unit:
-    """Return a unit that starts and joins four idle threads."""
+    """Return a function that starts and joins four idle threads."""
     import threading
 
     def start_threads() -> None:
@@ -280,7 +284,7 @@ def thread_starts() -> Unit:
 
 
 def work_queue() -> Unit:
-    """Return a unit that puts ten tasks on the queue of two threads and waits until they are done."""
+    """Return a function that puts ten tasks on the queue of two threads and waits until they are done."""
     import queue
     import threading
 
@@ -374,13 +378,13 @@ WORKLOADS: dict[str, Callable[[], Units]] = {
 
 
 def memory_leak() -> Unit:
-    """Return a unit that allocates 32 KiB that are never freed."""
+    """Return a function that allocates 32 KiB that are never freed."""
     leaked_blocks: list[bytearray] = []
     return lambda: leaked_blocks.append(bytearray(32768))
 
 
 def lock_contention() -> Unit:
-    """Return a unit that waits for a lock that another thread holds for 0.2 ms."""
+    """Return a function that waits for a lock that another thread holds for 0.2 ms."""
     import threading
 
     lock, wanted, lock_held = threading.Lock(), threading.Semaphore(0), threading.Semaphore(0)
@@ -404,7 +408,7 @@ def lock_contention() -> Unit:
 
 
 def small_buffer_writes() -> Unit:
-    """Return a unit that writes 2 KiB to a file, 64 bytes at a time."""
+    """Return a function that writes 2 KiB to a file, 64 bytes at a time."""
     handle = os.open(f"{os.environ['TMPDIR']}/buffered", os.O_CREAT | os.O_RDWR)
     part = bytes(64)
 
@@ -417,7 +421,7 @@ def small_buffer_writes() -> Unit:
 
 
 def flushed_writes() -> Unit:
-    """Return a unit that writes 4 KiB and waits until they are on the disk."""
+    """Return a function that writes 4 KiB and waits until they are on the disk."""
     handle = os.open(f"{os.environ['TMPDIR']}/flushed", os.O_CREAT | os.O_RDWR)
     block = bytes(PAGE)
 
@@ -429,7 +433,7 @@ def flushed_writes() -> Unit:
 
 
 def polling_calls() -> Unit:
-    """Return a unit that polls a pipe ten times."""
+    """Return a function that polls a pipe ten times."""
     import select
 
     reading, _writing = os.pipe()
@@ -437,7 +441,7 @@ def polling_calls() -> Unit:
 
 
 def log_lines() -> Unit:
-    """Return a unit that formats and writes a line of a log."""
+    """Return a function that formats and writes a line of a log."""
     handle = os.open(f"{os.environ['TMPDIR']}/log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     lines = iter(range(10**9))
 
@@ -450,7 +454,7 @@ def log_lines() -> Unit:
 
 
 def child_process_starts() -> Unit:
-    """Return a unit that starts a process that ends immediately, and waits for it."""
+    """Return a function that starts a process that ends immediately, and waits for it."""
 
     def start_child() -> None:
         pid = os.fork()
@@ -462,7 +466,7 @@ def child_process_starts() -> Unit:
 
 
 def cached_writes() -> Unit:
-    """Return a unit that appends 16 KiB to a file in the page cache."""
+    """Return a function that appends 16 KiB to a file in the page cache."""
     handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)

@@ -58,14 +58,14 @@ class TimeLimits:
         self._first: defaultdict[Hashable, list[float]] = defaultdict(list)
 
     def limit_for(self, what: Hashable) -> float:
-        """Return the time limit in seconds of a run of the kind `what`."""
+        """Return the time limit in seconds of a run of the kind `what`, for example a task's name."""
         if self.timeout is not None:
             return self.timeout
         first = self._first[what]
         return max(self.LEAST, self.TIMES * max(first)) if first else self.FIRST
 
     def record_duration(self, what: Hashable, seconds: float) -> None:
-        """Record the duration of a run of the kind `what`."""
+        """Record the duration of a finished run of the kind `what`; only the first `RUNS` are used."""
         if len(self._first[what]) < self.RUNS:
             self._first[what].append(seconds)
 
@@ -97,7 +97,7 @@ class Output:
         self._size += len(data)
 
     def finish_reading(self) -> None:
-        """Stop after reading the rest; output of processes that cannot be ended is ignored."""
+        """Read the rest of the output and stop, after at most 1 s; later output is ignored."""
         self._ending.set()
         self._thread.join(1.0)
 
@@ -192,35 +192,35 @@ class Child:
 
     @property
     def output(self) -> str:
-        """The beginning and the end of its output."""
+        """The beginning and the end of the program's output so far, at most `KEPT` bytes each."""
         return self._output.text
 
     @property
     def last_line(self) -> str:
-        """The last line of its output."""
+        """The last line of the output so far, cut after `LINE` characters; "it printed nothing" if empty."""
         return _last_line(self.output)
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, unless it was already waited for."""
+        """Send the signal `number` to the program, unless the program was already waited for."""
         if self.code is None:
             os.kill(self.pid, number)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it ends, at most `seconds`; return whether it has ended."""
+        """Wait for the program's end, at most `seconds` (None: no limit); return whether it has ended."""
         poll = select.poll()
         poll.register(self.ended, select.POLLIN)
         return bool(poll.poll(None if seconds is None else seconds * 1000))
 
     def kill(self) -> None:
-        """Kill it and all processes it started, unless it was already waited for."""
+        """Kill the program and all processes it started, unless it was already waited for."""
         if self.code is None:
             self.group.kill()
 
     def end(self) -> int:
-        """End it and all processes it started, wait for it, and return its exit code.
+        """End the program and all processes it started, wait for it, and return its exit code.
 
-        The processes get SIGTERM, and SIGKILL after `GRACE` seconds or at Ctrl-C. Later calls only return the
-        code.
+        The processes get SIGTERM, and SIGKILL after `GRACE` seconds or at Ctrl-C. The code is negative after
+        a signal. Later calls only return the code.
         """
         grace, interrupted = GRACE, False
         while self._process.returncode is None:
@@ -258,12 +258,12 @@ class Child:
         os.close(self.ended)
 
     def require_success(self) -> None:
-        """End it as `end` does; InputError if it failed."""
+        """End the program and all processes it started; InputError if its exit code is not 0."""
         if self.end():
             raise self.end_with_error()
 
     def end_with_error(self) -> InputError:
-        """End it as `end` does; return an error with its exit code and last line."""
+        """End the program and its processes; return, not raise, an error with its exit code and last line."""
         return InputError(f"exit code {self.end()} ({self.last_line})", place=self._place)
 
 
@@ -273,7 +273,7 @@ class Talking(Child):
     STREAMS = (subprocess.PIPE, subprocess.PIPE)
 
     def send_message(self, word: bytes) -> None:
-        """Write to its standard input."""
+        """Write `word` to the program's standard input."""
         if self._process.stdin is not None:
             self._process.stdin.write(word)
 
@@ -295,11 +295,11 @@ class Finished:
 
     @property
     def last_line(self) -> str:
-        """The last line of its output."""
+        """The last line of the output, cut after `LINE` characters; "it printed nothing" if empty."""
         return _last_line(self.output)
 
     def require_success(self, place: str) -> None:
-        """Raise an InputError if the program failed."""
+        """Raise an InputError with the exit code and the last line, at `place`, if the exit code is not 0."""
         if self.code:
             raise InputError(f"exit code {self.code} ({self.last_line})", place=place)
 
@@ -313,9 +313,11 @@ def execute(
     cpu: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run `command` to its end; parameters and errors are as for `Child`.
+    """Run `command` to its end, and return its exit code, output and seconds; exit codes are not checked.
 
-    TimedOutError if it ran for longer than `limit` seconds; it and the processes it started were ended.
+    `place` names the program in errors; `scratch`, `cpu` and `environment` are as for `Child`. InputError if
+    the program is not installed or cannot be run. TimedOutError if it ran for longer than `limit` seconds
+    (None: no limit); the program and all processes it started were ended.
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:
@@ -337,7 +339,7 @@ def end_in_good_order() -> None:
 
 
 def shorten_line(line: str) -> str:
-    """Return a line, cut after `LINE` characters."""
+    """Return `line`, or its first `LINE` characters and "..." if it is longer."""
     return line if len(line) <= LINE else f"{line[:LINE]}..."
 
 

@@ -91,14 +91,14 @@ class Group:
         (self.path / _PROCESSES).write_text(str(pid))
 
     def list_processes(self) -> list[int]:
-        """Return the processes in the group and its subgroups."""
+        """Return the ids of the processes in the group and its subgroups."""
         if not _has_processes(self.path):
             return []
         folders = [folder for folder, *_ in os.walk(self.path)]
         return [int(pid) for folder in folders for pid in read_lines(Path(folder, _PROCESSES))]
 
     def counts(self) -> dict[str, float]:
-        """Return processor time and pressure so far, in microseconds."""
+        """Return processor times and pressures so far by name (``user_usec``), in microseconds."""
         counts = {
             name: float(words[0])
             for name, words in read_rows(self.path / "cpu.stat")
@@ -150,12 +150,12 @@ class Descendants:
         return nullcontext()
 
     def follow_program(self, pid: int) -> None:
-        """Set the program, whose descendants these are."""
+        """Set the id of the program whose processes are listed and killed."""
         self._program = pid
         _PROGRAMS.add(pid)
 
     def list_processes(self) -> list[int]:
-        """Return the running processes of the program, which must not have been waited for."""
+        """Return the ids of the program's running processes; the program must not have been waited for."""
         roots = (self._program, *self._adopted_processes())
         return [pid for root in roots for pid in with_descendants(root) if is_running(pid)]
 
@@ -204,25 +204,30 @@ def why_no_groups() -> str:
 
 
 def new_container() -> Group | Descendants:
-    """Return a container for a program and its processes: a control group, where that is possible."""
+    """Return a container for a program and its processes: a control group, else `Descendants`."""
     return Descendants() if why_no_groups() else Group()
 
 
 def signal_processes(processes: Iterable[int], number: int) -> None:
-    """Send a signal to processes; those that have ended are skipped."""
+    """Send the signal `number` to processes by id, except to ended ones and where it is not permitted."""
     for pid in processes:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def kill_group(path: Path) -> None:
-    """Kill all processes in a control group of version 2 and its subgroups."""
+    """Kill all processes in a control group of version 2 and its subgroups; errors are ignored."""
     with suppress(OSError):
         (path / _KILL).write_text("1")
 
 
 def remove_group(path: Path) -> None:
-    """Kill the processes in a control group, and remove it; a group of version 1 must be empty."""
+    """Kill all processes in the control group at `path`, and remove it with its subgroups.
+
+    It waits up to 10 s for the processes to end. In version 1 of control groups, processes are not killed,
+    and a group with processes remains. Nothing happens, without an error, if the group is missing or cannot
+    be removed.
+    """
     if _has_processes(path):
         kill_group(path)
         ended = time.monotonic() + 10
@@ -234,7 +239,7 @@ def remove_group(path: Path) -> None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove groups of measurements whose process, which is part of the group's name, has ended."""
+    """Remove the control groups ``perfjudge-<pid>...`` in `root` whose process ``<pid>`` has ended."""
     for group in root.glob("perfjudge-*"):
         if not (PROC / group.name.split("-")[1]).exists():
             remove_group(group)

@@ -27,7 +27,7 @@ _STARTED = 19
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file; none if it cannot be read."""
+    """Return the lines of a file; an empty list if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -35,24 +35,24 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the first word of each line, without a colon at its end, and the list of the others."""
+    """Yield for each line its first word, without a colon at its end, and the list of its other words."""
     for line in read_lines(path):
         name, *words = line.replace(":", " ", 1).split() or [""]
         yield name, words
 
 
 def pressure_totals(path: Path) -> dict[str, float]:
-    """Return the microseconds so far during which "some" and "full" (all) tasks waited."""
+    """Return the microseconds so far during which "some" and "full" (all) tasks waited; empty if unknown."""
     return {kind: float(words[-1].partition("=")[2]) for kind, words in read_rows(path)}
 
 
 def process_stat(pid: int) -> list[str]:
-    """Return the words of ``/proc/PID/stat`` after the name; none if the process is gone."""
+    """Return the words of ``/proc/PID/stat`` after the name; an empty list if the process is gone."""
     return "".join(read_lines(PROC / str(pid) / "stat")).rpartition(_NAME_END)[2].split()
 
 
 def running_seconds(pid: int) -> float:
-    """Return the seconds since a process started; 0 if it is gone."""
+    """Return the seconds of real time since the process `pid` started; 0 if it no longer exists."""
     words = process_stat(pid)
     if not words:
         return 0.0
@@ -60,19 +60,19 @@ def running_seconds(pid: int) -> float:
 
 
 def thread_folders(pid: int) -> Iterator[Path]:
-    """Yield the directory in ``/proc`` of each thread of a process."""
+    """Yield the directory in ``/proc`` of each thread of a process; nothing if the process is gone."""
     with suppress(OSError):
         yield from (PROC / str(pid) / "task").iterdir()
 
 
 def child_processes(pid: int) -> Iterator[int]:
-    """Yield the child processes of `pid`, including adopted ones and zombies."""
+    """Yield the ids of the child processes of `pid`, including adopted ones and zombies."""
     for thread in thread_folders(pid):
         yield from map(int, " ".join(read_lines(thread / "children")).split())
 
 
 def with_descendants(pid: int) -> Iterator[int]:
-    """Yield `pid` and all its descendants."""
+    """Yield `pid` and the ids of all its descendants."""
     yield pid
     for child in child_processes(pid):
         yield from with_descendants(child)
@@ -130,7 +130,7 @@ class ProcessTree:
         self.resident_mebibytes = 0.0
 
     def counts(self) -> dict[str, float]:
-        """Return all counts so far."""
+        """Return all counts so far by name: ``user_ms``, ``minor_faults``, ``rchar`` (bytes) and others."""
         counts = dict.fromkeys([*_STAT, *_IO], 0.0)
         resident = 0.0
         for pid in with_descendants(self._pid):
@@ -169,7 +169,7 @@ class Program:
         self._threads: dict[tuple[str, str], float] = {}
 
     def counts(self) -> dict[str, float]:
-        """Return all counts so far."""
+        """Return all counts so far by name, such as ``user`` and ``wait`` (ms) or ``read_volume`` (KiB)."""
         tree_counts = self._tree.counts()
         counts = {name: tree_counts[source] / scale for source, (name, scale) in NAMES.items()}
         for pid in with_descendants(self._pid):
@@ -184,7 +184,7 @@ class Program:
         return counts
 
     def levels(self) -> dict[str, float]:
-        """Return the levels, summed over the processes; empty once the program has ended."""
+        """Return summed levels by name (``level_VmSize``: KiB, ``resident``: MiB); empty after the end."""
         total: defaultdict[str, float] = defaultdict(float)
         for pid in with_descendants(self._pid):
             for file, names in LEVEL_FIELDS.items():
@@ -233,7 +233,7 @@ Numbers = dict[str, float]
 
 
 def machine_counts(cpu: int) -> Numbers:
-    """Return all counts so far; ``cpu.`` and ``irq.cpu.`` are those of processor `cpu`."""
+    """Return all counts so far by name, in the units of `count_unit`; ``cpu.`` is of processor `cpu`."""
     pressures = {
         f"pressure.{resource}_{kind}": total
         for resource in PRESSURES
@@ -254,7 +254,7 @@ def machine_counts(cpu: int) -> Numbers:
 
 
 def machine_levels(cpu: int) -> Numbers:
-    """Return all levels."""
+    """Return the machine's levels by name, such as ``meminfo.Cached``, in the units of `count_unit`."""
     numbers = (
         processor_counts(cpu) | memory_numbers() | _disk_counts() | _memory_levels() | _kernel_object_levels()
     )
@@ -266,7 +266,7 @@ def _is_level(name: str) -> bool:
 
 
 def processor_counts(cpu: int) -> Numbers:
-    """Return counts and levels of processes, and processor times of the machine and of `cpu`."""
+    """Return by name counts and levels of processes, and times in ms of all processors and of `cpu`."""
     numbers: Numbers = {}
     for name, values in read_rows(PROC / "stat"):
         if name in {"cpu", f"cpu{cpu}"}:
@@ -279,12 +279,12 @@ def processor_counts(cpu: int) -> Numbers:
 
 
 def memory_numbers() -> Numbers:
-    """Return counts and levels of memory."""
+    """Return counts and levels of memory by name, ``vmstat.<name>``, as in ``/proc/vmstat``."""
     return {f"vmstat.{name}": float(value) for name, (value,) in read_rows(PROC / "vmstat")}
 
 
 def interrupt_counts(cpu: int) -> Numbers:
-    """Return interrupts and soft interrupts of all processors and of `cpu`."""
+    """Return the numbers of (soft) interrupts by name, such as ``irq.RES``; ``irq.cpu.`` is of `cpu`."""
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):
         first, *numbers = [*read_rows(PROC / file)] or [("", [])]
@@ -353,7 +353,7 @@ def _kernel_object_levels() -> Numbers:
 
 
 def count_unit(name: str) -> str:
-    """Return the unit of a count or level."""
+    """Return the unit of a count or level by its name: "ms", "us", "ns", "KiB", "B", or "1" for a number."""
     if name.startswith(("cpu.", "stat.")) and name.partition(".")[2] in CPU_TIMES:
         return "ms"
     if name in {"vmstat.pgpgin", "vmstat.pgpgout"} or name.startswith("meminfo."):

@@ -104,7 +104,7 @@ def _set_niceness(nice: int, session: int | None) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return a description of this machine and of the programs that measure on it."""
+    """Return texts about this machine by name (hostname, kernel and others); "unknown" if unreadable."""
     return {
         "hostname": platform.node(),
         "processor": _read_field(Path("/proc/cpuinfo"), "model name"),
@@ -126,7 +126,7 @@ def machine_name() -> str:
 
 
 def stress_ng() -> str:
-    """Return the version of stress-ng, or "not installed"."""
+    """Return the version number of stress-ng; "not installed" if it is missing or fails."""
     try:
         done = execute(["stress-ng", "--version"], "stress-ng")
         done.require_success("stress-ng")
@@ -164,7 +164,7 @@ class Topology:
 
     @property
     def threads_per_core(self) -> int:
-        """Number of processors of the first core."""
+        """The number of processors of the first core; 1 if no core is known."""
         return len(_parse_processors(self.siblings[0])) if self.siblings else 1
 
     @property
@@ -176,7 +176,7 @@ class Topology:
 
 
 def read_topology() -> Topology:
-    """Return which processors share cores and caches."""
+    """Return the cores and caches of the processors that this process may run on."""
     root = Path("/sys/devices/system/cpu")
     cpus = [root / f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
     siblings = dict.fromkeys(_read_text(cpu / "topology/thread_siblings_list") for cpu in cpus)
@@ -193,7 +193,6 @@ def read_topology() -> Topology:
 
 
 def _parse_processors(text: str) -> list[int]:
-    """Parse a list of processors such as ``0-1,4``."""
     processors: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")

@@ -43,7 +43,7 @@ class CountedEvent(NamedTuple):
 
 
 def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
-    """Read the intervals of a run.
+    """Return the intervals of a run, counted by ``perf stat -I`` (text or JSON) or listed in a CSV file.
 
     Parameters
     ----------
@@ -71,7 +71,11 @@ def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFra
 
 
 def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
-    """Parse the text of a file; parameters, result and errors as of `read`."""
+    """Return the intervals in a text, as `read_intervals` does: ``t_seconds`` and a count per event.
+
+    `source` is named in errors; no event may have a name in `reserved`. InputError if the text has another
+    format, no interval, or a wrong count.
+    """
     lines = [
         (number, line)
         for number, line in enumerate(text.splitlines(), 1)
@@ -166,7 +170,7 @@ PLAIN = {"LC_ALL": "C"}
 
 
 def uncountable_events(events: Sequence[str]) -> dict[str, str]:
-    """Return the events that perf cannot count on this machine, with the reasons; InputError without perf."""
+    """Return by event the reason why perf cannot count it here; InputError if perf is not installed."""
     reasons = {}
     for event in events:
         done = execute(["perf", "stat", "-x,", "-e", event, "true"], "events", environment=PLAIN)
@@ -178,9 +182,10 @@ def uncountable_events(events: Sequence[str]) -> dict[str, str]:
 
 
 class Counting:
-    """``perf stat -I`` attached to stopped programs and their children.
+    """``perf stat -I`` attached to stopped programs (`pids`) and their children.
 
-    Counts events between `start_counting` and `stop_counting`.
+    It counts events between `start_counting` and `stop_counting`, every `interval` seconds, and writes them
+    to the file `output`. InputError if perf is not installed.
     """
 
     def __init__(self, pids: Sequence[int], events: Sequence[str], interval: float, output: Path) -> None:
@@ -212,7 +217,7 @@ class Counting:
             raise InputError(f"perf did not begin to count ({self._perf.last_line})")
 
     def stop_counting(self) -> pd.DataFrame:
-        """Stop counting; return the counts as `read` does, with perf's modifiers removed from the names."""
+        """Stop counting; return a row per interval: ``t_seconds``, and counts by event without modifiers."""
         self.close()
         return read_intervals(self.output).rename(columns=lambda name: _MODIFIER.sub("", name))
 

@@ -68,7 +68,7 @@ class CountedSuite(Suite):
 
 
 def validate_suite(kind: type[Kind], content: Any, path: Path) -> Kind:
-    """Validate the content of a suite; an InputError names file, key and value."""
+    """Return the content of a suite as an instance of `kind`; InputError with file, key and value."""
     try:
         return kind.model_validate(content)
     except ValidationError as exc:
@@ -76,7 +76,7 @@ def validate_suite(kind: type[Kind], content: Any, path: Path) -> Kind:
 
 
 def require_unique(names: Sequence[str], what: str, path: Path) -> None:
-    """Raise an InputError if a name is repeated."""
+    """Raise an InputError at the first repeated name; `what` is the noun for names, `path` the file."""
     for name in names:
         if names.count(name) > 1:
             raise InputError("occurs twice", file=path, place=f'{what} "{name}"')
@@ -132,7 +132,7 @@ class Journal(Generic[Entry]):
 
         `begun` has the suite, and the settings of the machine that must not change. `able` lists the parts of
         the suite, by name, that this machine and this user can measure; they must not change either. `entry`
-        and `add_note` are the types of records; a record is a note if it has exactly the keys of `add_note`.
+        and `note` are the types of records; a record is a note if it has exactly the keys of `note`.
         InputError if the file belongs to another suite or machine, was begun with other abilities, or has an
         invalid line.
         """
@@ -296,7 +296,12 @@ class Session(Generic[Entry]):
         note: type | None = None,
         able: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
-        """Begin or resume the measurement of a suite in `directory`; errors as of `Journal.open`."""
+        """Begin or resume the measurement of a suite in `directory`, with the journal ``journal.jsonl``.
+
+        `unit` is the plural of an entry's name in messages; `entry`, `note` and `able` are as for
+        `Journal.open_or_create`. InputError if the journal belongs to another suite or machine, was begun
+        with other abilities, or has an invalid line.
+        """
         settings = machine.describe_machine()
         same = {name: settings[setting] for name, setting in suite.SAME.items()}
         # a measurement may be resumed with another time limit
@@ -305,7 +310,7 @@ class Session(Generic[Entry]):
         return cls(journal, screen, unit, *suite.disturbance_limits, limits=TimeLimits(suite.timeout))
 
     def write_results(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
-        """Write the tables and ``settings.json``; return whether the measurement is complete."""
+        """Write the tables, and ``settings.json`` with `settings`; return whether all runs are measured."""
         directory = self.journal.path.parent
         tables.write(directory)
         # invalid runs that have not been measured since
@@ -316,7 +321,7 @@ class Session(Generic[Entry]):
         return self.finished
 
     def runs_to_measure(self, everything: Sequence[Plan]) -> list[Plan]:
-        """Return the runs that have no entry; invalid runs are repeated only with a higher limit."""
+        """Return the planned runs without an entry; invalid runs only if the time limit is higher now."""
         measured = {entry.journal_key for entry in self.journal.entries}
         limit = self.limits.timeout or TimeLimits.LEAST
         given_up = {run.run for run in self.journal.invalid if run.limit >= limit}
@@ -369,8 +374,8 @@ def repeat_while_disturbed(
 ) -> tuple[Made, float]:
     """Call `make`, again while others use more than the share `foreign`; return the least disturbed result.
 
-    `make` returns a result and the share of the machine that others used. `progress` is called with the
-    reason for waiting. There are at most `attempts` calls of `make`.
+    `make` returns a result and the share of the machine that others used, as this function does. `progress`
+    is called with the reason for waiting. There are at most `attempts` calls of `make`.
     """
     made, least = make()
     for attempt in count(1):

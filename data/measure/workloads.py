@@ -1,8 +1,8 @@
 """Workloads whose work is counted in exact units, as a program: ``python workloads.py NAME WORK``.
 
 Time is proportional to the units, so that x % additional work slows the program down by exactly x % of its
-own time, like the parameter NADDS of seed 003, section 6.2, for STREAM. Imports are inside functions to keep
-the startup short, which counts as real time.
+own time, like the parameter NADDS of STREAM in the quiho paper (seed 003, section 6.2). Imports are inside
+functions to keep the startup short, which counts as real time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Units = Callable[[int], object]
 
 
 def repeat_unit(unit: Unit) -> Units:
-    """Return a function that calls `unit` a number of times."""
+    """Return a function of n that calls `unit` n times."""
 
     def run_units(count: int) -> None:
         for _ in range(count):
@@ -27,7 +27,7 @@ def repeat_unit(unit: Unit) -> Units:
 
 
 def sort_workload() -> Units:
-    """Return a workload that sorts 800 numbers per unit."""
+    """Return a function of n that sorts 800 numbers, n times."""
     import random
 
     numbers = random.Random(1).sample(range(10**6), 800)
@@ -35,7 +35,7 @@ def sort_workload() -> Units:
 
 
 def hash_workload() -> Units:
-    """Return a workload that computes SHA-256 of 64 KiB per unit."""
+    """Return a function of n that computes SHA-256 of 64 KiB, n times."""
     import hashlib
 
     block = bytes(65536)
@@ -48,7 +48,7 @@ def sample_text() -> bytes:
 
 
 def compression_workload() -> Units:
-    """Return a workload that deflates 8 KiB of text per unit."""
+    """Return a function of n that deflates 8 KiB of text, n times."""
     import zlib
 
     plain = sample_text()
@@ -56,7 +56,7 @@ def compression_workload() -> Units:
 
 
 def json_workload() -> Units:
-    """Return a workload that writes and reads a nested JSON document of about 4 KiB per unit."""
+    """Return a function of n that writes and reads a nested JSON document of about 4 KiB, n times."""
     import json
 
     document = [{"id": i, "name": f"row {i}", "values": [i, i / 7, None, True]} for i in range(50)]
@@ -64,7 +64,7 @@ def json_workload() -> Units:
 
 
 def matrix_workload() -> Units:
-    """Return a workload that multiplies two 80 x 80 matrices of doubles per unit."""
+    """Return a function of n that multiplies two 80 x 80 matrices of doubles, n times."""
     # Python was started without site-packages; only this workload needs them
     import site
 
@@ -76,7 +76,7 @@ def matrix_workload() -> Units:
 
 
 def memory_copy_workload(size: int = 2 << 20) -> Units:
-    """Return a workload that copies `size` bytes from one buffer to another per unit."""
+    """Return a function of n that copies `size` bytes from one buffer to another, n times."""
     source, target = memoryview(bytes(size)), memoryview(bytearray(size))
 
     def copy_buffer() -> None:
@@ -86,7 +86,7 @@ def memory_copy_workload(size: int = 2 << 20) -> Units:
 
 
 def sqlite_workload() -> Units:
-    """Return a workload that updates and reads ten rows of an in-memory table in one transaction per unit."""
+    """Return a function of n that updates and reads ten rows in one transaction in memory, n times."""
     import sqlite3
 
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -104,7 +104,7 @@ def sqlite_workload() -> Units:
 
 
 def regex_workload() -> Units:
-    """Return a workload that finds all dates in 4 KiB of log text per unit."""
+    """Return a function of n that finds all dates in 4 KiB of log text, n times."""
     import re
 
     text = "".join(f"2018-05-{i % 28 + 1:02d} host{i} took {i * 7} ms\n" for i in range(130))
@@ -113,7 +113,7 @@ def regex_workload() -> Units:
 
 
 def file_io_workload() -> Units:
-    """Return a workload that writes 64 KiB at the start of a file and reads them back per unit."""
+    """Return a function of n that writes 64 KiB at the start of a file and reads them back, n times."""
     import tempfile
 
     block = bytes(65536)
@@ -130,7 +130,7 @@ def file_io_workload() -> Units:
 
 
 def hand_over_workload() -> Units:
-    """Return a workload that hands a token from one thread to another and back, twice per unit."""
+    """Return a function of n that hands a token from one thread to another and back, 2 n times."""
     import threading
 
     def run_units(count: int) -> None:
@@ -152,7 +152,7 @@ def hand_over_workload() -> Units:
 
 
 def dictionary_workload() -> Units:
-    """Return a workload that counts 1,000 words in a hash table per unit."""
+    """Return a function of n that counts 1,000 words in a hash table, n times."""
     words = [f"word{i * i % 211}" for i in range(1000)]
 
     def count_words() -> None:
@@ -164,7 +164,7 @@ def dictionary_workload() -> Units:
 
 
 def recursion_workload() -> Units:
-    """Return a workload that computes the 13th Fibonacci number by naive recursion per unit."""
+    """Return a function of n that computes the 13th Fibonacci number by naive recursion, n times."""
 
     def fibonacci(n: int) -> int:
         return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)  # noqa: PLR2004
@@ -189,7 +189,7 @@ WORKLOADS: dict[str, Callable[[], Units]] = {
 
 
 def occupy_processor(cpu: int, share: float) -> None:
-    """Keep processor `cpu` busy for `share` of every 4 ms, until killed or orphaned."""
+    """Keep processor `cpu` busy for `share` (0 to 1) of every 4 ms, until killed or orphaned."""
     import ctypes
     import signal
 
@@ -205,7 +205,7 @@ def occupy_processor(cpu: int, share: float) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run some units of a workload, or compete for a processor."""
+    """Run ``NAME WORK``, units of a workload, or occupy a processor: ``compete CPU SHARE``."""
     if arguments[0] == "compete":
         occupy_processor(int(arguments[1]), float(arguments[2]))
     WORKLOADS[arguments[0]]()(int(arguments[1]))

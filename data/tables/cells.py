@@ -15,10 +15,10 @@ from data.errors import InputError
 
 
 def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-    """Read a CSV file with the required `columns` as text; an empty cell is empty text.
+    """Return a CSV file as a frame of text, with stripped column names; an empty cell is empty text.
 
-    `options` are those of `pandas.read_csv`. InputError if the file is missing, is not CSV, or has not all
-    required columns.
+    `options` are those of `pandas.read_csv` and take precedence. InputError if the file is missing or empty,
+    is not CSV, or one of the required `columns` is missing.
     """
     try:
         table = pd.read_csv(path, **{"dtype": "str", "keep_default_na": False, **options})
@@ -45,7 +45,7 @@ _SHOWN = 40
 
 
 def written_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV; text that a spreadsheet would take for a formula gets a leading quote.
+    """Return a table as CSV, with a leading quote in text that a spreadsheet would take for a formula.
 
     `without_quotes` removes these quotes. Plain numbers such as -1.5 have none.
     """
@@ -57,7 +57,7 @@ def written_csv(table: pd.DataFrame) -> str:
 
 
 def without_quotes(column: pd.Series) -> pd.Series:
-    """Return the cells of a column without the quotes that `written_csv` puts before formulas."""
+    """Return a column of text without the leading quotes that `written_csv` puts before formulas."""
     return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
 
 
@@ -85,11 +85,11 @@ def parse_numbers(
     gaps: bool = False,
     first: int = 2,
 ) -> pd.Series:
-    """Return a column of cells, text or numbers, as numbers.
+    """Return a column of cells, text or numbers, as a Series of floats.
 
-    `wrong` marks invalid numbers, shape (n_rows,); cells that are not numbers are NaN. With `gaps`, empty
-    cells are missing numbers. InputError at the first invalid cell, with its line, which is `first` for the
-    first row; `expected` describes a valid cell.
+    `wrong` takes all numbers, shape (n_rows,), with NaN where a cell is not a number, and marks the invalid
+    ones. With `gaps`, empty cells are allowed and become NaN. InputError at the first invalid cell, with its
+    line in `path`, which is `first` for the first row; `expected` describes a valid cell.
     """
     text = column.str.strip() if column.dtype == "str" else column
     values = pd.to_numeric(text, errors="coerce").astype("float64")

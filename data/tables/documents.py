@@ -118,7 +118,7 @@ class TextLoader(_UniqueKeys, yaml.BaseLoader):
 
 
 def written(path: Path, stage: str) -> dict[str, Any]:
-    """Read JSON that `stage` wrote to `path`; InputError if the file is missing or is not JSON."""
+    """Return the JSON object that `stage` wrote to `path`; InputError if the file is missing or not JSON."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -169,9 +169,9 @@ class Section(_Known):
 
 
 def validation_message(exc: ValidationError, whole: str = "the file") -> str:
-    """Return the first problem in one line: place, value and expectation.
+    """Return the first problem of a pydantic error in one line: key with its path, value, expectation.
 
-    `whole` is the name of the whole document, for problems without a single place.
+    `whole` is the name of the whole document, for problems without a key.
     """
     first = exc.errors(include_url=False)[0]
     # parts that name one of several allowed types are left out
@@ -203,5 +203,5 @@ EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return a time such as `EXAMPLE_MOMENT` in UTC; None if it is not of that form."""
+    """Return a time such as `EXAMPLE_MOMENT` in UTC; None if it has another form or no time zone."""
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

@@ -21,7 +21,7 @@ _AT_ONCE = 2**20
 
 
 def digest_of(*paths: Path) -> str:
-    """Return the SHA-256 of the concatenated files; InputError if one cannot be read."""
+    """Return the SHA-256 of the concatenated files, in hexadecimal; InputError if a file cannot be read."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -63,7 +63,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
-    """Let an OSError of the block name `name`, if it names no file or one in the directory `temporary`."""
+    """Replace the file name in an OSError of the block by `name`.
+
+    Only if the error names no file, or a file in the directory `temporary`; other errors are unchanged.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -76,27 +79,30 @@ def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterat
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` atomically."""
+    """Write `text` as UTF-8 to `path` atomically: other processes see the old file or the new one.
+
+    An existing file is replaced, and a missing directory created. OSError if the file cannot be written.
+    """
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` as indented JSON with sorted keys, so that equal content gives equal bytes."""
+    """Write `content` atomically as indented JSON with sorted keys; ValueError for NaN or infinity."""
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def write_tables(
     directory: Path, tables: Mapping[str, DataFrame], compression: Literal["snappy", "zstd"] = "snappy"
 ) -> None:
-    """Write each table to ``<name>.parquet`` in `directory`, each file atomically."""
+    """Write each table to ``<name>.parquet`` in `directory` (created if missing), each file atomically."""
     for name, table in tables.items():
         with replacing(directory / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression=compression)
 
 
 def read_json(path: Path, model: type[T]) -> T:
-    """Read a JSON file of perfjudge and validate it as `model`, a type that pydantic can validate.
+    """Return the content of a JSON file of perfjudge as `model`, a type that pydantic can validate.
 
     InputError if the file is missing, is not JSON, or is not a valid `model`; it names the first wrong key.
     """
@@ -140,7 +146,7 @@ def content_of(path: Path) -> object:
 
 
 def json_content(text: str) -> Any:
-    """Parse JSON strictly (RFC 8259): no NaN, no infinity, no repeated keys.
+    """Return the value of a JSON text; strict (RFC 8259): no NaN, no infinity, no repeated keys.
 
     InputError for a repeated key, with its place and line. ValueError or RecursionError for all other
     problems.

@@ -22,7 +22,7 @@ TABLES = "tables"
 
 @dataclass(frozen=True)
 class Reading(Generic[Read]):
-    """The tables, errors of skipped parts, and notes on assumptions."""
+    """The result of reading a source: its tables, the errors of skipped parts, and notes on assumptions."""
 
     tables: Read
     skipped: tuple[InputError, ...] = ()
@@ -42,12 +42,12 @@ class Format(Generic[Reader]):
     suffix: str | None = None
 
     def matches_path(self, path: Path) -> bool:
-        """Return whether `path` looks like this format."""
+        """Return whether `path` has this format's suffix, or is a directory with a file like ``sign``."""
         return path.suffix == self.suffix or any(path.glob(self.sign))
 
 
 def choose_reader(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Path]) -> Reader:
-    """Return the reader of a format; InputError if the format is unknown or a path is missing."""
+    """Return the function that reads the format `name`; InputError if unknown or a path is missing."""
     if name not in formats:
         raise InputError(f'format "{name}" {unknown_message(name, formats)}')
     for path in paths:
@@ -68,7 +68,7 @@ class Sources(Generic[TablesType]):
     needed: Mapping[str, Callable[[TablesType], Sized]]
 
     def read(self, name: str, paths: Sequence[Path], *, keep_going: bool = False) -> Reading[TablesType]:
-        """Read and join all of `paths` in the format `name`.
+        """Return the joined tables of all `paths`, in the format `name`, with the errors of skipped rows.
 
         With `keep_going`, wrong rows are skipped and reported. InputError if the format is unknown, a path is
         missing, a source cannot be read, or no rows of `needed` are left; and, unless `keep_going`, at the
@@ -79,7 +79,7 @@ class Sources(Generic[TablesType]):
         return self.make_reading(joined.without_flaws(problems), paths[0], problems)
 
     def make_reading(self, tables: TablesType, source: Path | str, problems: Problems) -> Reading[TablesType]:
-        """Return `tables` with the skipped problems; InputError without any rows of `needed`."""
+        """Return `tables` and the skipped errors of `problems`; InputError without rows of `needed`."""
         for what, listed in self.needed.items():
             if not len(listed(tables)):
                 raise InputError(f"holds no {what}", file=source)

@@ -30,7 +30,7 @@ _INDEX = "__index_level_"
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of columns: its name, the conversion to it, and whether values may be missing."""
+    """A type of columns: its name in messages, the conversion to it, and whether values may be missing."""
 
     words: str
     cast: Callable[[pa.ChunkedArray], pa.ChunkedArray]
@@ -55,9 +55,11 @@ class WantedColumns:
 
 
 def read_columns(path: Path, wanted: WantedColumns) -> pd.DataFrame:
-    """Read the `wanted` columns of a Parquet file.
+    """Return the `wanted` columns of a Parquet file, in the order of the file, converted to their types.
 
-    InputError if the file or a column is missing, or a column cannot be converted to its type.
+    The index columns that pandas writes are left out unless they are wanted. InputError if the file or a
+    column is missing, a column is repeated, a value cannot be converted to its type, or is missing in a
+    column of the type int64 or bool.
     """
     if not path.is_file():
         raise InputError("no such file; expected a Parquet table", file=path)
@@ -73,7 +75,7 @@ def read_columns(path: Path, wanted: WantedColumns) -> pd.DataFrame:
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; InputError if it is invalid or cannot be read within the block."""
+    """Yield an open Parquet file; InputError if it is invalid or cannot be read within the block."""
     import pyarrow.parquet as pq
 
     try:

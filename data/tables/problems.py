@@ -27,9 +27,9 @@ def unknown_message(name: str, known_names: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> unknown("histroy", ["threads", "history"])
+    >>> unknown_message("histroy", ["threads", "history"])
     'is unknown; did you mean "history"?'
-    >>> unknown("colour", ["threads", "history"])
+    >>> unknown_message("colour", ["threads", "history"])
     'is unknown; there are threads, history'
     """
     names = list(known_names)
@@ -64,13 +64,13 @@ class Problems:
             self.notes.append(text)
 
     def assume_higher(self, file: object, otherwise: str = "--better says otherwise") -> str:
-        """Return "higher", and note once per file that this direction is assumed."""
+        """Return "higher", and note once per file that higher values are assumed to be better."""
         self.add_note(f"{file} does not say which values are better; higher is assumed ({otherwise})")
         return "higher"
 
 
 def skipped_summary(skipped: tuple[InputError, ...]) -> str:
-    """Return a few lines with the number of skipped parts and the first errors."""
+    """Return lines with the number of skipped parts and the first `SHOWN` errors; empty without errors."""
     if not skipped:
         return ""
     lines = [f"{len(skipped)} skipped", *(f"  {error}" for error in skipped[:SHOWN])]

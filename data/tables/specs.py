@@ -21,8 +21,8 @@ from data.tables.problems import Problems
 class Rule:
     """A rule for the values of a column.
 
-    ``holds`` marks the valid ones among the values that are present; ``expected`` describes them for errors;
-    ``gaps`` is whether values may be missing.
+    ``holds`` takes the values that are not missing and returns a mask, true for valid ones; ``expected``
+    describes valid values in errors; ``gaps`` is whether values may be missing.
     """
 
     column: str
@@ -34,10 +34,11 @@ class Rule:
 def first_broken_rules(
     table: pd.DataFrame, rules: Sequence[Rule], dtypes: Mapping[str, str], name: str
 ) -> dict[int, tuple[str, str]]:
-    """Return the first broken rule of each wrong row, by row from 0.
+    """Return the first broken rule of each wrong row, by the number of the row from 0; empty without any.
 
-    A broken rule is the problem, and the column if its value is missing, else an empty string. InputError if
-    a column is missing or has another type; it calls the table `name`.
+    A broken rule is (problem, column): the text of the problem, and the column's name if its value is missing
+    or empty text, else "". InputError, which calls the table `name`, if a column is missing or has another
+    type than in `dtypes`.
     """
     for column in dict.fromkeys(rule.column for rule in rules):
         if column not in table:
@@ -90,7 +91,7 @@ Rows: TypeAlias = Sequence[dict[str, Any]] | pd.DataFrame | None
 
 
 def as_number(_: str) -> str:
-    """Return the type of additional columns that are all measurements."""
+    """Return "float64", the type of additional columns (whatever their name) that are all measurements."""
     return "float64"
 
 
@@ -110,16 +111,18 @@ class Spec(parquet.WantedColumns):
     rules: Sequence[Rule] = ()
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Read the table from a Parquet file; see `data.tables.parquet.read_columns`.
+        """Return the table in a Parquet file, with the columns of `dtypes` first, in their types.
 
-        With `may_lack`, a missing file gives an empty table.
+        Optional columns that the file does not have are filled with missing values. With `may_lack`, a
+        missing file gives an empty table. InputError if the file or another column is missing, or a value
+        cannot be converted.
         """
         if self.may_lack and not path.exists():
             return with_dtypes(None, self.dtypes)
         return with_dtypes(parquet.read_columns(path, self), self.dtypes)
 
     def describe_row(self, row: Mapping[str, Any]) -> str:
-        """Return the place of a row for messages: its values of the columns `unique`."""
+        """Return a text that identifies a row in messages: names and values of the columns `unique`."""
         return " ".join(
             f"{self.words.get(name, name)} {format_value(row[name])}"
             for name in self.unique
@@ -127,11 +130,11 @@ class Spec(parquet.WantedColumns):
         )
 
     def drop_invalid_rows(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
-        """Return the table `name` without wrong rows; each wrong row is added once to `problems`.
+        """Return the table without wrong rows, renumbered; each wrong row is added once to `problems`.
 
         A row is wrong if it breaks a rule, or if an earlier valid row has equal values in the columns
-        `unique`. InputError at the first wrong row, unless ``problems.keep_going``; and if a column is
-        missing or has another type.
+        `unique`. InputError, which calls the table `name`, at the first wrong row, unless
+        ``problems.keep_going``; and if a column is missing or has another type.
         """
         rows, keys = table.reset_index(drop=True), list(self.unique)
         wrong = first_broken_rules(rows, self.rules, self.dtypes, name) if self.rules else {}
@@ -147,7 +150,7 @@ class Spec(parquet.WantedColumns):
 
 
 def text_dtypes(*columns: str) -> dict[str, str]:
-    """Return the types of columns of text."""
+    """Return the type "str" by column, for each of `columns`."""
     return dict.fromkeys(columns, "str")
 
 
@@ -165,13 +168,19 @@ class Tables:
 
     @classmethod
     def from_rows(cls, *rows: Rows) -> Self:
-        """Return the tables from rows, in the order of `SPECS`; missing columns are empty."""
+        """Return the tables from `rows`: per table of `SPECS`, a list of records, a frame or None.
+
+        Tables with None or without an argument are empty; missing columns are filled with missing values.
+        """
         tables = zip_longest(cls.SPECS.items(), rows)
         return cls.from_frames({name: with_dtypes(table, spec.dtypes) for (name, spec), table in tables})
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the Parquet files of `directory`; see `data.tables.parquet.read_columns`."""
+        """Return the tables from Parquet files in `directory`: ``<table>.parquet`` or the name in the spec.
+
+        InputError if a required file or column is missing, or a value cannot be converted.
+        """
         paths = {name: directory / f"{spec.file or name}.parquet" for name, spec in cls.SPECS.items()}
         return cls.from_frames({name: cls.SPECS[name].read(path) for name, path in paths.items()})
 
@@ -182,7 +191,7 @@ class Tables:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)
 
     def describe_counts(self) -> str:
-        """Return a text with the number of rows of each table."""
+        """Return a text with the number of rows of each table, such as "12 runs, 3 metrics"."""
         return ", ".join(f"{len(getattr(self, name))} {name}" for name in self.SPECS)
 
     def explanation_lines(self) -> list[str]:
@@ -194,7 +203,10 @@ class Tables:
         return self.SPECS[name]
 
     def drop_invalid_rows(self, name: str, problems: Problems) -> pd.DataFrame:
-        """Return a table without its wrong rows; see `Spec.drop_invalid_rows`."""
+        """Return the table `name` without rows that break a rule of its spec, and without repeated rows.
+
+        The removed rows are added to `problems`. InputError at the first, unless ``problems.keep_going``.
+        """
         return self.table_spec(name).drop_invalid_rows(getattr(self, name), name, problems)
 
     def without_flaws(self, problems: Problems) -> Self:
@@ -206,7 +218,7 @@ class Tables:
 
     @classmethod
     def join_tables(cls, parts: Sequence[Self]) -> Self:
-        """Join the tables of several sources; values of columns that a source has not are missing."""
+        """Return the rows of all `parts` as one object; absent columns are filled with missing values."""
         if len(parts) <= 1:
             return parts[0] if parts else cls.from_rows()
         joined = {}
@@ -232,5 +244,10 @@ def read_table(
     optional: Collection[str] = (),
     other_dtype: Callable[[str], str] | None = None,
 ) -> pd.DataFrame:
-    """Read one Parquet table and convert its columns; see `data.tables.parquet.WantedColumns`."""
+    """Return a Parquet table: the columns of `dtypes` with their types, then all others.
+
+    Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
+    type of another column by name. InputError if the file or a column is missing, or a value cannot be
+    converted.
+    """
     return Spec(dtypes, optional, other_dtype=other_dtype).read(path)

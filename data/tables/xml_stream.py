@@ -54,7 +54,7 @@ class Document:
 
 
 class Attributes:
-    """Typed access to the attributes of the current element, with its line in errors."""
+    """Typed access to attributes of the current element; errors have its line and the text ``place``."""
 
     document: Document
 
@@ -66,11 +66,11 @@ class Attributes:
     def error_here(
         self, problem: str, place: str | None = None, kind: type[InputError] = InputError
     ) -> InputError:
-        """Return an error at the current element."""
+        """Return, without raising it, an error of the type `kind` at the line of the current element."""
         return kind(problem, file=self.document.name, line=self.line, place=place)
 
     def text_attribute(self, element: Element, name: str, place: str | None = None) -> str:
-        """Return the attribute `name`; InputError if it is missing."""
+        """Return the attribute `name` as text, which may be empty; InputError if it is missing."""
         value = element.get(name)
         if value is None:
             raise self.error_here(f"<{element.tag}> has no attribute {name}", place)
@@ -81,7 +81,7 @@ class Attributes:
         return self._parse_number(name, self.text_attribute(element, name, place), place)
 
     def numbers_attribute(self, element: Element, name: str, place: str | None = None) -> array[float]:
-        """Return the attribute `name` as finite numbers separated by blanks; InputError if one is invalid."""
+        """Return the attribute `name`, a list of numbers; InputError if missing or not all are finite."""
         words = self.text_attribute(element, name, place).split()
         return array("d", [self._parse_number(name, word, place) for word in words])
 
@@ -138,9 +138,10 @@ class Walk(Attributes):
 
 
 class WholeDocument(Attributes):
-    """A document that is read as a whole; `here` is the element that errors name.
+    """A document that is read as a whole; `here` is the element that errors name, `root` the outermost one.
 
-    Raises as `Walk`, and an InputError if the document is larger than `MAX_WHOLE`.
+    InputError if the document is missing, empty, binary or malformed, declares a document type, is larger
+    than `MAX_WHOLE`, or exceeds a limit of `Walk`.
     """
 
     def __init__(self, document: Document) -> None:
@@ -159,7 +160,7 @@ class WholeDocument(Attributes):
     def number_attributes(
         self, elements: Sequence[Element], name: str, place: str | None = None
     ) -> list[float]:
-        """Return the attribute `name` of all `elements` as numbers; faster than `format_number` for each."""
+        """Return the attribute `name` of each element as a number; InputError if missing or not finite."""
         texts = [element.get(name, "nan") for element in elements]
         joined = "".join(texts)
         with suppress(ValueError):
@@ -172,7 +173,7 @@ class WholeDocument(Attributes):
         return values
 
     def line_of(self, element: Element) -> int:
-        """Return the line where an element begins."""
+        """Return the line where an element of the document begins, counted from 1."""
         return self._lines[element]
 
 
@@ -181,7 +182,7 @@ def _shown_attribute(name: str, text: str) -> str:
 
 
 def root_of(document: Document) -> str:
-    """Return the name of the root element; raises as `Walk` for the document up to it."""
+    """Return the name of the root element; InputError if the document is missing or malformed up to it."""
     parser = _LimitedParser(document)
     for _ in parser.parse_chunks():
         for _, element, *_ in parser.take_events():

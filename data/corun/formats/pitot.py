@@ -38,7 +38,7 @@ NOTE = "pitot: events are WebAssembly opcodes, not hardware counters"
 
 
 def read_tables(directory: Path) -> CorunTables:
-    """Read a directory with ``data.npz`` (solo) and ``if2.npz`` (with one co-runner).
+    """Return the tables of a directory with ``data.npz`` (solo) and ``if2.npz`` (with one co-runner).
 
     A machine is a platform, ``<engine>:<device>``; a family is a workload without its size. Times with the
     same co-runner are numbered as repetitions. InputError names a wrong file, array or index.

@@ -28,11 +28,12 @@ NOTE = "spec-corun: events are seconds beside a load on memory, not hardware cou
 
 
 def read_tables(directory: Path) -> CorunTables:
-    """Read a directory of campaigns, or one campaign, with ``validated.csv`` and ``sensitivity/``.
+    """Return the tables of one campaign or a directory of campaigns: ``validated.csv`` and ``sensitivity/``.
 
     A machine is a campaign. The events of a program are the points of its curve (``beside_<n>mb``: its
     seconds with a footprint of n MB) and, if the campaign has it, its contentiousness
-    (``reporter_slowdown``). Solo seconds are those at 0 MB; a co-run takes solo seconds / actual.
+    (``reporter_slowdown``). Solo seconds are those at 0 MB; a co-run takes solo seconds / actual. InputError
+    if a file, column or curve is missing, or a number is wrong.
     """
     campaigns = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
     if (directory / PAIRS).exists():

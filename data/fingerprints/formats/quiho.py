@@ -65,12 +65,13 @@ NODE_LABELS = 5
 
 
 def read_tables(directory: Path) -> FingerprintTables:
-    """Read a directory with ``results.csv`` and ``machines.csv``.
+    """Return the tables of a directory with ``results.csv`` and ``machines.csv`` of the quiho paper.
 
     A run of the fingerprint is a (machine, timestamp, repetition); repetitions are renumbered over all
     timestamps of a machine, so that (machine, repetition) joins an application with its run. Rates of 0
     (stressors that failed) and values of 0 (times below the resolution of 0.01 s) become missing.
-    ``timestamp`` is a further column.
+    ``timestamp`` is a further column. InputError if a file, a column or the fingerprint is missing, or a
+    number is wrong.
     """
     results = _read_columns(directory / "results.csv", COLUMNS)
     runs = results[RUN].drop_duplicates().sort_values(RUN, ignore_index=True)
@@ -99,7 +100,7 @@ def read_tables(directory: Path) -> FingerprintTables:
 
 
 def processor_name(machine: str) -> str:
-    """Return the processor of a machine by its name; the site if table 2 does not have it."""
+    """Return the processor of a machine by its name; the site if table 2 of the paper does not have it."""
     labels = machine.lower().split(".")
     place = ".".join(labels[-3:]) if len(labels) >= NODE_LABELS else re.sub(r"-\d+$", "", labels[0])
     return PROCESSORS.get(place, place)

@@ -38,10 +38,11 @@ SETTINGS = frozenset({"passmark:NumTestProcesses"})
 
 
 def read_tables(directory: Path) -> FingerprintTables:
-    """Read a directory with ``servers.parquet``, ``fingerprint.parquet`` and ``apps.parquet``.
+    """Return the tables of a directory with ``servers``, ``fingerprint`` and ``apps.parquet``.
 
     A machine is ``vendor/server``, with one repetition. Rates of 0 (stressors that did nothing) and scores of
     0 (not supported by the server) become missing. An application that was not run on a server has no row.
+    InputError if a file or column is missing, or a score is of an unknown kind.
     """
     dtypes = {"servers": SERVER_DTYPES, "fingerprint": KEY_DTYPES, "apps": KEY_DTYPES}
     tables = [read_table(directory / f"{name}.parquet", dtypes[name]) for name in dtypes]

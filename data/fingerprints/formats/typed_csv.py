@@ -39,9 +39,11 @@ class ValueColumn(NamedTuple):
 
 
 def read_machines(path: Path) -> FingerprintTables:
-    """Read a CSV file with one row per run: the machine, then rates, values of applications and `PLAIN`.
+    """Return the tables of a CSV file with one row per run: machine, rates, values and descriptions.
 
-    InputError if a column is unknown, misspelt or twice there, a cell is wrong, or no column is a stressor.
+    The machine is the first column. A column named after a stressor has rates, a column in `PLAIN` describes
+    the run or the machine, any other has an application's values. InputError if a column is misspelt or
+    repeated, a cell is wrong, or no column is a stressor.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
@@ -85,7 +87,7 @@ def read_machines(path: Path) -> FingerprintTables:
 
 
 def parse_stressor(column: str) -> tuple[str, int] | None:
-    """Return the stressor and threads of a column, None if it is not named after a stressor."""
+    """Return (stressor, threads: 1, or 0 for all) of a column such as ``cpu@all``; None for other columns."""
     name = column.removesuffix(ON_ALL)
     if name not in known_stressors():
         return None
@@ -93,7 +95,10 @@ def parse_stressor(column: str) -> tuple[str, int] | None:
 
 
 def parse_measure(column: str) -> ValueColumn:
-    """Return the application, metric and direction of a column, by default a running time."""
+    """Return name, metric and direction of a column such as ``redis (requests/s, higher)``.
+
+    A column without brackets is a running time: seconds, lower.
+    """
     match = _MEASURED.fullmatch(column)
     return ValueColumn(**match.groupdict()) if match else ValueColumn(column, *RUNNING_TIME)
 
@@ -125,7 +130,6 @@ def _value_rows(keyed: pd.DataFrame, columns: list[str], value: str) -> list[tup
 
 
 def _host_rows(table: pd.DataFrame, whole: dict[str, pd.Series], path: Path) -> list[dict[str, Any]]:
-    """Return one row per machine, from its first row."""
     machine = table.columns[0]
     first = table[~table[machine].duplicated()].replace({name: {"": None} for name in HOST_COLUMNS})
     hosts = first.reindex(columns=[machine, *HOST_COLUMNS]).astype("str")

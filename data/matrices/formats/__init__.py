@@ -49,17 +49,19 @@ def _is_dbsherlock(path: Path) -> bool:
 
 
 def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
-    """Read matrices for a verdict: without analysts' flags, but with pairs that cannot be compared.
+    """Return the matrices at `path` for a verdict: without analysts' flags, but with incomparable pairs.
 
-    The verdict of such pairs is ``invalid``. InputError as of `read`.
+    The verdict of such pairs is ``invalid``. `name` is the format. InputError if the source cannot be read or
+    has no run or metric; and at the first wrong run, unless `keep_going`.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return judgeable_runs(tables, path, Problems(keep_going))
 
 
 def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
-    """Return the runs of `tables` that can be judged or called invalid; `source` is named in errors.
+    """Return the runs of `tables` that can be judged or called invalid, and the errors of skipped runs.
 
-    InputError at the first wrong run, unless ``problems.keep_going``; and without any run or metric.
+    InputError, which names `source`, at the first wrong run, unless ``problems.keep_going``; and without any
+    run or metric.
     """
     return SOURCES.make_reading(tables.without_flawed_runs(problems), source, problems)

@@ -45,7 +45,7 @@ class Excerpt:
 
 
 def read_tables(path: Path) -> MatrixTables:
-    """Read one Parquet file, or all of a directory; InputError if a file has a missing or wrong column."""
+    """Return the tables of one Parquet file, or of all in a directory; InputError if missing or wrong."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise InputError("holds no .parquet file", file=path)

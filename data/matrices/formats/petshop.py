@@ -25,7 +25,10 @@ FILE = "metrics.csv"
 
 
 def read_tables(path: Path) -> MatrixTables:
-    """Read a directory of traffic patterns, or one, such as ``low_traffic``."""
+    """Return the tables of a directory of traffic patterns, or of one, such as ``low_traffic``.
+
+    InputError if no ``noissue/metrics.csv`` is found, a file is wrong, or has too few rows for the baselines.
+    """
     patterns = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
     if not patterns:
         raise InputError(f"holds no traffic pattern; expected */noissue/{FILE}", file=path)
