@@ -10,13 +10,13 @@ from data.stage import Stage
 
 @dataclass(frozen=True)
 class FeaturesPlugin:
-    """A family's entry in the features package."""
+    """The stage that a model family provides in the features package."""
 
     #: The stage or its import string; None where vectors depend on the fold and are computed in training.
     featurize: Stage | str | None = None
 
 
 def family_plugin(family: str) -> FeaturesPlugin:
-    """Return the entry of `family`."""
+    """Return the constant ``PLUGIN`` of ``features.<family>``; ModuleNotFoundError if `family` is unknown."""
     plugin: FeaturesPlugin = import_module(f"features.{family}").PLUGIN
     return plugin

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def deferred_call(address: str, *arguments: str) -> Callable[[], Any]:
-    """Return a function that imports and calls the function at ``package.module:name``.
+    """Return a function without arguments that imports and calls the function at ``package.module:name``.
 
-    Its arguments are the results of the functions at the addresses `arguments`.
+    That function's arguments are the results of the functions at the addresses `arguments`.
     """
     return partial(_import_and_call, address, *arguments)
 
@@ -58,6 +58,6 @@ class TrainingPlugin:
 
 
 def family_plugin(family: str) -> TrainingPlugin:
-    """Return the training stages of `family`."""
+    """Return the constant ``PLUGIN`` of ``training.<family>``; ModuleNotFoundError if `family` is unknown."""
     plugin: TrainingPlugin = import_module(f"training.{family}").PLUGIN
     return plugin

@@ -33,7 +33,7 @@ class RunLevels:
 
     @classmethod
     def from_sides(cls, sides: Sides) -> RunLevels:
-        """Return the medians of the runs of all sides; of summaries, the medians that they state."""
+        """Return the runs' log medians of all sides (of summaries: as stated); NaN unless above 0."""
         levels, noise = [], []
         for _, side, five in sides.both_sides:
             runs, summary = _run_levels(side, sides.sign), side.lengths == 0
@@ -47,15 +47,15 @@ class RunLevels:
 
     @property
     def by_side(self) -> tuple[Floats, Floats, Floats]:
-        """History, baseline and target."""
+        """The levels of history, baseline and target, in this order."""
         return self.history, self.baseline, self.target
 
     @cached_property
     def shared_shifts(self) -> tuple[Floats, Floats, Floats] | None:
         """Shift of each run as a whole: the median over its operations, against the baseline's level.
 
-        Each of shape (n_runs,); NaN for a run of too few operations. None if there is such a run in baseline
-        or target.
+        Each of shape (n_runs,); NaN for a run of fewer than `FEWEST` operations. None if baseline or target
+        have such a run.
         """
         reference = mean_over_runs(self.baseline)
         shifts = []
@@ -78,7 +78,7 @@ class RunLevels:
         return replace(self, history=history, baseline=baseline, target=target)
 
     def per_operation(self, values: Floats) -> Floats:
-        """Return the median over the configurations of each operation, shape (n_operations,)."""
+        """Return the median of `values` over the configurations of each operation, shape (n_operations,)."""
         starts = np.flatnonzero(np.diff(self.operation, prepend=-1))
         stops, medians = np.append(starts[1:], len(values)), values[starts]
         for row in np.flatnonzero(stops - starts > 1).tolist():
@@ -93,13 +93,13 @@ def finite_median(values: Floats) -> float:
 
 
 def mean_over_runs(runs: Floats) -> Floats:
-    """Return the mean over the runs that are known, shape (n_configurations,)."""
+    """Return the mean over the known runs, shape (n_configurations,); NaN without a known run."""
     number = count_runs(runs)
     return np.asarray(np.nansum(runs, axis=0) / np.where(number > 0, number, np.nan))
 
 
 def count_runs(runs: Floats) -> Floats:
-    """Return how many runs are known, shape (n_configurations,)."""
+    """Return the number of known runs (not NaN) of each configuration, shape (n_configurations,)."""
     return np.isfinite(runs).sum(axis=0).astype(np.float64)
 
 
@@ -139,7 +139,7 @@ class Variance(NamedTuple):
     freedom: Floats
 
     def with_others(self) -> Variance:
-        """Return a copy with each variance shrunk towards the median of all."""
+        """Return variances that are shrunk towards the median of all; `self` if at most one has data."""
         has_data = self.freedom > 0
         if has_data.sum() <= 1:
             return self
@@ -151,7 +151,7 @@ class Variance(NamedTuple):
 
 
 def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
-    """Estimate the variance of a run's level from runs of one side and from steps between earlier runs.
+    """Return the variance of a run's level, from runs of one side and from steps between earlier runs.
 
     Levels have shape (n_runs, n_configurations), NaN where a configuration was not measured in a run; the
     result has arrays of shape (n_configurations,).
@@ -165,9 +165,10 @@ def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
 
 
 def between_operations(shifts: Floats) -> Variance:
-    """Estimate the variance, a single value, of the shifts of unchanged operations.
+    """Return the variance, a single value, of the shifts of unchanged operations.
 
-    Assumes that most operations did not change, and uses the median absolute deviation (Efron 2004).
+    Assumes that most operations did not change, and uses the median absolute deviation (Efron 2004). With
+    fewer than two finite `shifts`, both variance and degrees of freedom are 0.
     """
     finite = shifts[np.isfinite(shifts)]
     n = len(finite)
@@ -231,12 +232,13 @@ class Offsets:
 
 
 def divide_shifts(sides: Sides, assumed: float = ASSUMED) -> Offsets:
-    """Divide the shifts of the targets into a part shared by the whole run and a part of each operation.
+    """Return the targets' shifts on one machine: of the whole run, and of each configuration without it.
 
-    The shared part is the median shift of the run's operations. The variance without a change is estimated
-    from earlier runs and from several runs per side (at least `ENOUGH` degrees of freedom), otherwise from
-    the operations of this pair of runs, assuming that most are unchanged; with too few operations, `assumed`
-    is used. Estimates with too few degrees of freedom can only increase the limit.
+    Shifts are logarithms of ratios; negative is worse. The shared part is the median shift of the run's
+    operations. The variance without a change is estimated from earlier runs and from several runs per side
+    (at least `ENOUGH` degrees of freedom), otherwise from the operations of this pair of runs, assuming that
+    most are unchanged; with too few operations, `assumed`, a standard deviation as a share, is used.
+    Estimates with too few degrees of freedom can only increase the limit.
 
     An unchanged comparison exceeds the limits with probability `LEVEL`, whatever its number of
     configurations; an unchanged run exceeds its limit with probability `LEVEL_WHOLE`.
@@ -334,10 +336,10 @@ class MachineOffsets:
 
 
 def machine_offsets(sides: Sides, machines: Sequence[str], assumed: float) -> MachineOffsets:
-    """Divide the shifts of the targets as `divide_shifts` does, for each machine separately.
+    """Return the shifts of whole runs and of configurations, and their limits, for each machine separately.
 
-    machines: one per comparison. assumed: between-run variation where none can be estimated, as a share of
-    the median.
+    Shifts are logarithms of ratios, negative is worse; see `divide_shifts`. machines: one per comparison.
+    assumed: between-run variation where none can be estimated, as a share of the median.
     """
     machine = np.array(machines, str)[sides.comparison]
     value, limit, together = np.full((3, len(machine)), np.nan)

@@ -36,7 +36,7 @@ _TOGETHER = ["benchmark", "machine"]
 
 
 def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> list[RowIndices]:
-    """Return the row numbers of each block, in ascending order; at least one block."""
+    """Return ascending row numbers of each block, at least one; benchmark and machine are never divided."""
     sizes = comparisons.groupby(_TOGETHER, sort=False, dropna=False).size()
     numbers = pd.Series(((sizes.cumsum() - sizes) // block_size).to_numpy(), sizes.index, dtype="int64")
     block = numbers.reindex(pd.MultiIndex.from_frame(comparisons[_TOGETHER])).to_numpy()
@@ -71,7 +71,8 @@ def shipped_features(
     """Return the labelled vectors that the shipped champion was trained on, from the tables of `directory`.
 
     Shipped vectors of the operations of `project_features`, the project's features, are left out, so that no
-    fold is tested on operations of its training data. InputError if the tables are missing.
+    fold is tested on operations of its training data. `featurize` computes the tables, as `training_tables`
+    does. InputError if the tables are missing.
     """
     tables = ComparisonTables.read(directory)
     features = featurize(tables, validate_comparisons(tables).comparisons)["features"]
@@ -96,7 +97,7 @@ def training_tables(
     valid : DataFrame
         ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes it.
     features : {"extended", "retrospective"}
-        The feature set to compute, as for `vectors`.
+        The feature set to compute, as for `feature_vectors`.
     compute : Compute, optional
         Computes blocks of about `block_size` comparisons in parallel, if there are several.
 
@@ -104,9 +105,9 @@ def training_tables(
     -------
     dict
         ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features;
-        ``changes``: ``comparison_id``, and how far its medians moved. In the order of the comparisons table.
-        ``bare``: both for the same comparisons, computed without earlier versions.
-        ``runs``: ``spread``, the usual between-run spread.
+        ``changes``: ``comparison_id, worst_change`` (share of the baseline's median, negative is worse). Both
+        in the order of the comparisons table. ``bare``: both, computed without earlier versions.
+        ``runs``: ``spread``, the usual between-run spread, as a share of the level; one row.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     is_used = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
@@ -150,7 +151,7 @@ def _vectors_and_changes(
 
 
 def featurize_stage() -> None:
-    """Stage featurize: write features, changes of medians, and unlabelled vectors for training."""
+    """Run stage featurize: write labelled and unlabelled vectors, and changes of medians, for training."""
     params = load(Comparisons)
     section = params.section.featurize
     tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons

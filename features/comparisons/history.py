@@ -73,14 +73,15 @@ class Steps(NamedTuple):
 
 
 def run_features(steps: Steps) -> Floats:
-    """Return step / error and the logarithm of the spread, shape (2, n_configurations)."""
+    """Return step / standard error and log(between-run spread), shape (2, n_configurations)."""
     return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
 
 
 def usual_spread(blocks: Sequence[Sides]) -> float:
-    """Return the median between-run spread of the configurations with enough earlier runs.
+    """Return the median between-run standard deviation of all configurations, as a share of the level.
 
-    It is within the bounds of the prior; `ORDINARY` without such configurations.
+    Only configurations with at least five versions in history and baseline count; `ORDINARY` without any. The
+    result is limited to the bounds of the prior, 0.002 to 0.007.
     """
     yardsticks = [run_steps(sides).yardstick for sides in blocks]
     spreads = np.concatenate(
@@ -100,9 +101,10 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
 
 
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
-    """Compare the target with the level of all earlier runs, or with the only one.
+    """Return how far the target's level is from that of earlier runs, with standard error and spread.
 
-    prior: standard deviation between runs without other evidence, as a share of the level.
+    The result has one value per configuration, as a share of the level; negative is worse. prior: standard
+    deviation between runs without other evidence, as a share of the level.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -181,9 +183,10 @@ class _SiblingPairs(NamedTuple):
 
 
 def sibling_features(sides: Sides) -> Floats:
-    """Return the square root of `siblings_worse` per configuration, which stresses small shares.
+    """Return the square root, which stresses small shares, of `siblings_worse` for each configuration.
 
-    Shape (len(SIBLINGS), n_configurations), between 0 and 1, or NaN.
+    This is the share of sibling operations that became worse. Shape (len(SIBLINGS), n_configurations),
+    between 0 and 1, or NaN.
     """
     return np.asarray(np.sqrt(siblings_worse(sides))[None, sides.comparison])
 
@@ -317,7 +320,7 @@ HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HIS
 
 
 def with_versions(sides: Sides) -> Ints:
-    """Return the indices of sampled configurations with at least two versions on a side, or history."""
+    """Return the indices of configurations sampled on both sides, with several versions or a history."""
     versions = (
         _has_several_versions(sides.baseline)
         | _has_several_versions(sides.target)
@@ -327,10 +330,11 @@ def with_versions(sides: Sides) -> Ints:
 
 
 def version_features(sides: Sides, rows: Ints) -> Floats:
-    """Describe the step from baseline to target relative to the steps between earlier versions.
+    """Return features of the step from baseline to target relative to the steps between earlier versions.
 
-    Every version counts with its median; negative is worse. Shape (len(HISTORY), n_configurations), rows in
-    the order of `HISTORY`; NaN where unknown.
+    rows: indices of the configurations to describe. Every version counts with its median; negative is worse.
+    Shape (len(HISTORY), n_configurations), features in the order of `HISTORY`; NaN where unknown, and for
+    configurations that are not in `rows`.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
     baseline, target, history = (

@@ -2,7 +2,7 @@
 
 The medians of versions are divided into segments of constant level. Consecutive steps for the worse, or a
 blurred one, are a creeping drop if a linear decline explains them better: several small losses within the
-tolerance that add up (seed 000, chapter 5).
+tolerance that add up (thesis, chapter 5).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Courses:
         return cost
 
     def best_courses(self, penalty: float) -> BestCourses:
-        """Return the best courses up to each place and from each place on; each step costs `penalty`."""
+        """Return the courses with least squared noise + `penalty` per step, up to and from each place."""
         n, width = self.rows.shape
         before, behind = np.full((2, n, width + 1), np.inf)
         begins, ends = np.zeros((n, width + 1), np.int64), np.full((n, width + 1), width)
@@ -73,7 +73,7 @@ class Courses:
         return BestCourses(penalty, before, begins, behind, ends)
 
     def segment_mean(self, starts: Ints, stops: Ints) -> Floats:
-        """Return the mean of one segment of every series, shape (n,)."""
+        """Return the mean of the known values of one segment of every series, shape (n,); NaN without any."""
         row_numbers = np.arange(len(self.rows))
         weight = self.segment_size(starts, stops)
         total = self._cumulative_sums[row_numbers, stops] - self._cumulative_sums[row_numbers, starts]
@@ -112,7 +112,10 @@ class Step:
 
 
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
-    """Return the step of every series near `place`, the number of values before the boundary."""
+    """Return the step of every series near `place`, the number of values before the boundary.
+
+    Near means fewer than `NEAR` values away. `penalty` is the cost of a step in squared noise.
+    """
     best = courses.best_courses(penalty)
     row_numbers, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
     near = near[(near >= 0) & (near < best.before.shape[1])]
@@ -184,9 +187,9 @@ WANTED = 0.05
 def version_scatter(rows: Floats, lags: Sequence[int] = _APART) -> Floats:
     """Return the standard deviation between versions, robust to lasting changes, shape (n,).
 
-    The largest of several robust estimates from distances between versions `lags` places apart (where noise
-    drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer than 4 versions. rows:
-    shape (n, width), logarithms of the medians of versions, NaN where unknown.
+    The largest of several robust estimates from distances between versions at `lags` (where noise drifts,
+    direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer than 4 versions. rows: shape
+    (n, width), logarithms of the medians of versions, NaN where unknown.
     """
     ordered = pack_rows(rows, right=False)
     noise = np.full(len(rows), NOISE_FLOOR)
@@ -252,14 +255,14 @@ class Shift(NamedTuple):
 
 
 def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
-    """Find the lasting changes of many series, and the noise of each series apart from them.
+    """Return the lasting changes of each series, and the noise of each series without these changes.
 
     The first search estimates the noise from neighbouring versions. The changes found are then removed, the
     noise is estimated again, and the search is repeated until its result no longer changes.
 
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
-    `SMALLEST`; and the noise, shape (n,), as `version_scatter` returns it, without the changes.
+    `SMALLEST`; and the noise, shape (n,), as `version_scatter` returns it.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(medians > 0, np.log(medians), np.nan)
@@ -331,7 +334,6 @@ class _SteppedSeries:
         self._levels = [_finite_median(logs[start:stop]) for start, stop in pairwise(cuts)]
 
     def iter_changes(self) -> Iterator[Shift]:
-        """Yield the changes, the earliest first."""
         at = 0
         while at + 1 < len(self._levels):
             # the last segment to which the levels fall

@@ -59,11 +59,11 @@ LATER_FEATURES = tuple(LATER_DIRECTIONS)
 
 
 def later_vectors(sides: Sides) -> Floats:
-    """Describe the step from baseline to target by the versions after the target.
+    """Return features of the step from baseline to target, computed with the versions after the target.
 
-    Every version counts with its median; of several configurations the lowest value of a feature is kept.
-    Negative is worse. Shape (n_comparisons, len(LATER_FEATURES)), columns in the order of `LATER_FEATURES`;
-    NaN where no version after the target is known.
+    Every version counts with its median; a feature is the lowest value over the configurations. Negative is
+    worse. Shape (n_comparisons, len(LATER_FEATURES)), columns in the order of `LATER_FEATURES`; NaN where no
+    version after the target is known.
     """
     values = np.full((len(LATER_FEATURES), len(sides.sign)), np.nan)
     lists = (sides.baseline, sides.target, sides.later)
@@ -103,7 +103,6 @@ class _Course:
 
     @cached_property
     def after_target(self) -> Floats:
-        """The versions after the target."""
         positions = np.arange(self.after.shape[1])
         return np.where(positions >= np.isfinite(self.target).sum(axis=1)[:, None], self.after, np.nan)
 
@@ -114,17 +113,14 @@ class _Course:
 
     @cached_property
     def all_levels(self) -> Floats:
-        """All levels, shape (n, _BEFORE + _AFTER)."""
         return np.hstack([self.before, self.after])
 
     @cached_property
     def level_size(self) -> Floats:
-        """The level's size."""
         return np.abs(self.level)
 
     @cached_property
     def least_noise(self) -> Floats:
-        """The least value of noise."""
         return np.asarray(NOISE_FLOOR * self.level_size)
 
     @cached_property

@@ -46,11 +46,12 @@ NO_OUTLIERS = Outliers(*(np.zeros(0, kind) for kind in (np.int64, np.int64, str,
 
 
 def without_outliers(sides: Sides) -> tuple[Sides, Outliers]:
-    """Remove outliers: a sample far outside all others of its side, and an outlying run before the target.
+    """Return the sides without outliers (`sides` itself if nothing was removed), and the removed outliers.
 
-    Outliers are kept where most of several configurations have one on the same side, as they are then typical
-    of that side. Sides given as five numbers, and baselines of fewer than `FEWEST` runs, are not changed: the
-    last run may be a new level. Returns `sides` itself if nothing was removed, and the removed outliers.
+    An outlier is a sample far outside all others of its side, or an outlying run before the target. If most
+    of several configurations have one on the same side, none is removed, as they are then typical of that
+    side. Sides given as five numbers, and baselines of fewer than `FEWEST` runs, are not changed: the last
+    run may be a new level.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)
@@ -150,9 +151,10 @@ def _without_runs(sides: Sides) -> tuple[Sides, Outliers]:
 
 
 def far_runs(levels: Floats) -> NDArray[np.bool_]:
-    """Mark the runs far above or far below all others of their row; `levels` are above 0, NaN is unknown.
+    """Return True for runs far above or far below all others of their row, shape (n, n_runs).
 
-    Shapes (n, n_runs). At most one run of fewer than 40 known runs; none of fewer than `FEWEST`.
+    `levels` are above 0, NaN is unknown. At most one run of fewer than 40 known runs; none of fewer than
+    `FEWEST`.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # a tenth of the others counts as far away as ten times the others
@@ -177,7 +179,6 @@ def _far_above(levels: Floats) -> NDArray[np.bool_]:
 
 
 def _without_orders(samples: Samples, left_out: list[tuple[int, Ints]]) -> Samples:
-    """Return `samples` without some versions of some lists."""
     rows = np.array([row for row, _ in left_out], np.int64)
     positions = []
     for row, orders in left_out:
@@ -203,9 +204,9 @@ _LISTS = ("baseline", "target", "history", "later")
 
 
 def without_duplicates(sides: Sides) -> Sides:
-    """Remove each configuration with the same samples, versions and summaries as an earlier one.
+    """Return a copy without configurations that repeat an earlier one of their comparison.
 
-    Returns `sides` itself if nothing was removed.
+    Equal are all samples, versions and summaries. Returns `sides` itself if nothing was removed.
     """
     first: dict[tuple[bytes, ...], int] = {}
     is_kept = np.ones(len(sides.sign), bool)
@@ -217,7 +218,7 @@ def without_duplicates(sides: Sides) -> Sides:
 
 
 def select_configurations(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
-    """Return the configurations `rows` of `sides`, given as indices or as a mask."""
+    """Return a copy of `sides` with the configurations `rows`, given as indices or as a mask."""
     return replace(
         sides,
         **{name: getattr(sides, name)[rows] for name in _COLUMNS},

@@ -51,9 +51,10 @@ class Moments:
 
 
 def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
-    """Compare the samples of both sides by rank, all configurations in one sort.
+    """Return Mann-Whitney's test of target against baseline samples, for each configuration.
 
-    The sides have the same number of lists. sign: shape (n_configurations,), -1 where lower is better.
+    The sides have the same number of lists; sign: shape (n_configurations,), -1 where lower is better, else
+    1. The result's ``z`` is negative where the target is worse, and NaN where a side has no samples.
     """
     n_b, n_t = baseline.lengths, target.lengths
     rank_sum, ties = np.zeros(len(sign)), np.zeros(len(sign))
@@ -80,7 +81,10 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
 
 
 def sample_moments(samples: Samples) -> Moments:
-    """Return mean and variance of every list."""
+    """Return number, mean and variance (by n - 1) of every list of samples, each of shape (n_lists,).
+
+    The mean of an empty list is NaN, as is the variance of fewer than two samples.
+    """
     n = samples.lengths
     owner, place = flatten_samples(samples)
     values = samples.values[place]
@@ -104,12 +108,12 @@ def welch_t(baseline: Moments, target: Moments, sign: Floats) -> Floats:
 
 
 def has_samples(sides: Sides) -> NDArray[np.bool_]:
-    """Return which configurations have samples on both sides."""
+    """Return True where a configuration has samples on both sides, shape (n_configurations,)."""
     return (sides.baseline.lengths > 0) & (sides.target.lengths > 0)
 
 
 def flatten_samples(samples: Samples) -> tuple[Ints, Ints]:
-    """Return the list and the index in ``samples.values`` of each sample, in the order of the lists.
+    """Return the number of the list, and the index in ``samples.values``, of each sample, list by list.
 
     Both have shape (n_samples,).
     """
@@ -162,9 +166,11 @@ class Extent(NamedTuple):
 
 
 def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) -> Extent:
-    """Reduce values per configuration, shape (n_features, n_configurations), to values per comparison.
+    """Return the lowest, middle and highest value of each comparison over its configurations.
 
-    comparison: shape (n_configurations,), the comparison of every configuration, ascending.
+    values: shape (n_features, n_configurations), NaN is ignored. comparison: shape (n_configurations,), the
+    comparison of every configuration, ascending. The three results have shape (n_features, n_comparisons),
+    NaN where a comparison has no known value.
     """
     counts = np.bincount(comparison, minlength=n_comparisons)
     same = counts.max(initial=0)
@@ -181,7 +187,7 @@ def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) ->
 
 
 def signed_root(values: Floats) -> Floats:
-    """Return the square root of every value's size with the value's sign (seed 000, figure 6.5, line 37)."""
+    """Return the square root of every value's size with the value's sign (thesis, figure 6.5, line 37)."""
     size = np.abs(values)
     return np.copysign(np.sqrt(size, out=size), values, out=size)
 
@@ -244,10 +250,10 @@ def orient_upwards(five: Floats, sign: Floats) -> Floats:
 
 
 def relative_differences(baseline: Floats, target: Floats) -> Floats:
-    """Return medians, mins, maxes, q1s and q3s of seed 000, figure 6.5, shape (5, n_configurations).
+    """Return five differences per configuration, shape (5, n_configurations) (thesis, figure 6.5).
 
-    The shift of the median by the baseline's median, and the distances of the target's min, max and quartiles
-    from its median by that median. Negative medians are a worse target. NaN where a median is zero or
+    First the shift of the median by the baseline's median; then the distances of the target's min, max, q1
+    and q3 from its median by that median. Negative medians are a worse target. NaN where a median is zero or
     unknown. baseline, target: shape (n_configurations, 5), as `orient_upwards` returns them.
     """
     middle = target[:, 2]
@@ -284,10 +290,11 @@ def range_overlap(baseline: Floats, target: Floats) -> Floats:
 
 
 def estimate_superiority(baseline: Floats, target: Floats) -> Floats:
-    """Estimate the probability that a target value exceeds a baseline value, from five numbers each.
+    """Return the estimated probability that a target value exceeds a baseline value, from five numbers each.
 
     The quantile functions are taken as linear between the five numbers, so each side is a mixture of four
-    uniform distributions, and the result is the mean over the sixteen pairs of them. Ties count half. Shape
+    uniform distributions, and the result is the mean over the sixteen pairs of them. Ties count half.
+    baseline, target: shape (n_configurations, 5), as `orient_upwards` returns them; result:
     (n_configurations,).
     """
     total = np.zeros(len(baseline))
@@ -312,7 +319,7 @@ def _area_below(a: Floats, b: Floats, y: Floats) -> Floats:
 
 
 def first_values(samples: Samples, width: int) -> Floats:
-    """Return the first values of every list, left-aligned, NaN where a list has fewer.
+    """Return the first `width` values of every list, left-aligned, NaN where a list has fewer.
 
     Shape (n_configurations, length of the longest list, at most `width`).
     """
@@ -321,7 +328,7 @@ def first_values(samples: Samples, width: int) -> Floats:
 
 
 def last_values(samples: Samples, width: int) -> Floats:
-    """Return the last values of every list, right-aligned, NaN where a list has fewer.
+    """Return the last `width` values of every list, right-aligned, NaN where a list has fewer.
 
     Shape (n_configurations, length of the longest list, at most `width`).
     """
@@ -344,14 +351,14 @@ def _padded_values(
 
 
 def pack_rows(rows: Floats, *, right: bool) -> Floats:
-    """Move the known values of every row to one end, without gaps and in their order."""
+    """Return each row with its finite values moved to the right (`right`) or left end, in their order."""
     finite = np.isfinite(rows)
     place = np.argsort(finite if right else ~finite, axis=1, kind="stable")
     return np.asarray(np.take_along_axis(rows, place, axis=1))
 
 
 def row_quantile(rows: Floats, share: float) -> Floats:
-    """Return a quantile of the known values of every row, interpolated linearly; NaN without known values."""
+    """Return a quantile (`share`: 0 to 1) of the known values of every row, interpolated; NaN without any."""
     if rows.shape[1] == 0:
         return np.full(len(rows), np.nan)
     ordered = np.sort(rows, axis=1)
@@ -365,7 +372,7 @@ def row_quantile(rows: Floats, share: float) -> Floats:
 
 
 def row_sum(rows: Floats) -> Floats:
-    """Return the sum of every row, from left to right: zeros around it don't change its last digit."""
+    """Return the sum of every row, shape (n_rows,), from left to right: zeros don't change its last digit."""
     return rows.cumsum(axis=1)[:, -1] if rows.shape[1] else np.zeros(len(rows))
 
 
@@ -392,7 +399,7 @@ def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats
 
 
 def row_mean(rows: Floats) -> Floats:
-    """Return the mean of the known values of every row, NaN for unknown rows."""
+    """Return the mean of the known values of every row, shape (n_rows,); NaN without known values."""
     finite = np.isfinite(rows)
     total = row_sum(np.where(finite, rows, 0.0))
     count = finite.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Feature vectors of comparisons: the 15 features of seed 000, and features of samples and history."""
+"""Feature vectors of comparisons: the 15 features of the thesis, and features of samples and history."""
 
 from __future__ import annotations
 
@@ -68,12 +68,15 @@ class PreparedComparisons:
 
     @classmethod
     def from_sides(cls, sides: Sides, run_spread: float = ORDINARY) -> PreparedComparisons:
-        """Remove duplicates and outliers, and compare the medians; `run_spread` as in `feature_vectors`."""
+        """Return `sides` without duplicates and outliers, with the changes of their medians.
+
+        run_spread: between-run standard deviation assumed without earlier versions, as a share of the level.
+        """
         return cls.from_clean_sides(*without_outliers(without_duplicates(sides)), run_spread)
 
     @classmethod
     def from_clean_sides(cls, sides: Sides, outliers: Outliers, run_spread: float) -> PreparedComparisons:
-        """Compare the medians of `sides`, whose outliers `outliers` are already removed."""
+        """Return `sides`, where `outliers` are already removed, with the changes of their medians."""
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             change = sides.sign * (after - before) / np.abs(before)
@@ -203,7 +206,7 @@ _LATER = {"retrospective": LATER_FEATURES}
 
 
 def model_columns(features: FeatureSet) -> tuple[str, ...]:
-    """Return the columns that models use with the parameter ``comparisons.featurize.set``."""
+    """Return the names of the feature columns that models use with a feature set, in their order."""
     return SEED_FEATURES if features == "seed" else _SEEN + _LATER.get(features, ())
 
 
@@ -213,12 +216,12 @@ def set_to_compute(features: FeatureSet) -> FeatureSet:
 
 
 def vector_columns(features: FeatureSet) -> tuple[str, ...]:
-    """Return the names of the columns of `feature_vectors` for a set, with those that models do not use."""
+    """Return the column names of `feature_vectors` for a set, including those that models do not use."""
     return FEATURES + _LATER.get(features, ())
 
 
 def smallest_set_with(features: Iterable[str]) -> FeatureSet:
-    """Return the smallest set that has all these features."""
+    """Return the smallest set ("seed", "extended", "retrospective") that has all these features."""
     names = set(features)
     if names & set(LATER_FEATURES):
         return "retrospective"
@@ -226,9 +229,10 @@ def smallest_set_with(features: Iterable[str]) -> FeatureSet:
 
 
 def seed_vectors(sides: Sides) -> Floats:
-    """Return the vectors of seed 000, figure 6.5, shape (n_comparisons, 15), columns `SEED_FEATURES`.
+    """Return the 15 features of the thesis, figure 6.5, of each comparison: shape (n_comparisons, 15).
 
-    Negative ``medians_*`` mean a worse target, also where lower is better.
+    Columns as in `SEED_FEATURES`. Negative ``medians_*`` mean a worse target, also where lower is better; NaN
+    where medians are zero or unknown.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))
@@ -253,9 +257,9 @@ def feature_vectors(
 ) -> Floats:
     """Return all features of all comparisons, shape (n_comparisons, n_features).
 
-    In the order of ``described(features)``, between -`_BOUND` and `_BOUND`. NaN where a feature is unknown:
-    features of versions without history and with one version per side. Features of samples are estimated for
-    sides given as five numbers.
+    Columns in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND`. NaN where a
+    feature is unknown: features of versions without history and with one version per side. Features of
+    samples are estimated for sides given as five numbers.
 
     Parameters
     ----------

@@ -18,8 +18,9 @@ PATHS = FamilyPaths("corun")
 def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     """Return the training rows: one per task, co-runners and machine, with the columns of `KEYS`.
 
-    ``impact`` is the median over repetitions of co-run time / median solo time; ``families`` are the families
-    of all tasks involved, in alphabetical order, equal for both directions of a pair.
+    ``impact`` is the median over repetitions of co-run time / median solo time (NaN without a solo time);
+    ``families`` are the families of all tasks involved, in alphabetical order, equal for both directions of a
+    pair. Rows are sorted by machine, task and co-runners.
     """
     placed = Placed.from_pairs(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
@@ -37,13 +38,13 @@ def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
 
 
 def placed_from_instances(table: pd.DataFrame) -> Placed:
-    """Return the tasks and co-runners of rows of `training_instances`."""
+    """Return the tasks, co-runners and machines of the rows of `training_instances`, in their order."""
     corunners = [tuple(names.split(AND)) for names in table["corunners"]]
     return Placed(table["task"].tolist(), corunners, table["machine"].tolist())
 
 
 def featurize_stage() -> None:
-    """Stage featurize: write the instances and their vectors."""
+    """Run stage featurize: write the training rows and their vectors; InputError without any solo time."""
     tables = CorunDecisions.read(PATHS.valid).select_kept(CorunTables.read(PATHS.interim))
     solo = Solo.from_tables(tables)
     table = training_instances(tables, solo)

@@ -1,4 +1,4 @@
-"""Features of co-runs: rates of a task and of its co-runners, and solo times (seed 002, section 3).
+"""Features of co-runs: rates of a task and of its co-runners, and solo times (co-run paper, section 3).
 
 Equation 1 uses the rates of the events of both solo runs. Further features use the solo times: the machine's
 fixed cost as a share of a run (to start a program, to map its code), and the times of the same task on other
@@ -50,7 +50,7 @@ class Solo:
 
     @classmethod
     def from_tables(cls, tables: CorunTables) -> Solo:
-        """Return medians over the repetitions of solo runs."""
+        """Return solo times and rates of `tables`, medians over the repetitions of solo runs."""
         runs = tables.tasks
         rates = runs[tables.events].div(runs["solo_seconds"], axis="index")
         by = [runs["machine"], runs["task"]]
@@ -69,7 +69,7 @@ class Solo:
 
     @cached_property
     def machine_by_engine(self) -> dict[str, dict[str, str]]:
-        """The machine that has an engine on a device: ``siblings[engine][device]``."""
+        """The machine that has an engine on a device: ``machine_by_engine[engine][device]``."""
         engines: dict[str, dict[str, str]] = {}
         for machine, device, engine in self.hosts[["device", "engine"]].itertuples():
             if engine and machine in self.seconds.columns:
@@ -87,7 +87,10 @@ class Solo:
         return np.where((rows < 0) | (columns < 0), np.nan, values)
 
     def rates_of(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
-        """Return the rates of tasks, shape (n_rows, n_events); NaN for a task that never ran there."""
+        """Return events per second of ``tasks[i]`` on ``machines[i]``, shape (n_rows, n_events).
+
+        NaN for a task that never ran alone on that machine.
+        """
         rows = self.rates.index.get_indexer(pd.MultiIndex.from_arrays([machines, tasks]))
         return np.where(rows[:, None] < 0, np.nan, self.rates.to_numpy(np.float64)[rows])
 
@@ -102,7 +105,7 @@ class Placed:
 
     @classmethod
     def from_pairs(cls, pairs: pd.DataFrame) -> Placed:
-        """Return the tasks and co-runners of a table of pairs."""
+        """Return the tasks, their sorted co-runners and their machines, one per row of a table of pairs."""
         corunners = [
             tuple(sorted(name for name in names if isinstance(name, str)))
             for names in pairs[corunner_columns(pairs)].itertuples(index=False, name=None)
@@ -111,7 +114,7 @@ class Placed:
 
     @property
     def as_columns(self) -> pd.DataFrame:
-        """The columns of `CORUN`."""
+        """A table with ``task, corunners`` (joined names) and ``machine``, one row per task."""
         joined = [AND.join(names) for names in self.corunners]
         return pd.DataFrame(dict(zip(CORUN, (self.tasks, joined, self.machines), strict=True)))
 
@@ -129,7 +132,7 @@ class Placed:
 
 
 def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return the rates of equation 1: each task's, and the sum of its co-runners', one row per task.
+    """Return each task's rates, and the sum of its co-runners' (co-run paper, equation 1), one row per task.
 
     ``own_<event>`` and ``others_<event>`` in events per second; if a task has more than one co-runner, also
     ``most_<event>``, the largest single rate.
@@ -147,15 +150,15 @@ def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 
 def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return features from the solo times of each task and its co-runners.
+    """Return features from the solo times of each task and its co-runners, one row per task.
 
     For the task (``own_``) and as the mean over its co-runners (``others_``): ``seconds``, the logarithm of
     the solo time; ``over_q<n>``, its difference from that quantile of the machine's solo times;
     ``fixed_share``, the machine's fixed cost as a share of it (the sum over co-runners); ``activity``, the
     mean of log(1 + rate); ``vs_<engine>``, its logarithm minus that of the same task under another engine of
     the same device. ``longer`` is the task's ``seconds`` minus the co-runners', ``both_fixed`` the product of
-    the shares, ``twins`` the number of co-runners that are the same task, and the last column the number of
-    co-runners.
+    the shares, ``twins`` the number of co-runners that are the same task, and ``beside`` the number of
+    co-runners. NaN where a solo time is unknown.
     """
     owners, names, machines = placed.corunner_rows
     number = len(placed.tasks)
@@ -176,7 +179,11 @@ def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 
 def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return features of each machine: its engine, numeric properties, quantiles of its solo times."""
+    """Return features of the machine of each row of `placed`, one row per task.
+
+    ``engine_<engine>`` (0 or 1), and with the prefix ``machine_`` its numeric properties and the logarithms
+    of quantiles of its solo times (``q<n>``); NaN for unknown machines.
+    """
     engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.machine_by_engine}
     numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
     parts = [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")]
@@ -185,13 +192,12 @@ def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 
 def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return all features of each row: rates, times, machine."""
+    """Return the columns of `rate_vectors`, `time_vectors` and `machine_vectors`, one row per task."""
     made = (make(solo, placed) for make in (rate_vectors, time_vectors, machine_vectors))
     return pd.concat(made, axis="columns")
 
 
 def _solo_times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
-    """Return the solo-time features of each task on its machine, one row per task."""
     # each pair of machine and task is computed once
     machine, hosts = pd.factorize(np.asarray(machines, object))
     task, names = pd.factorize(np.asarray(tasks, object))

@@ -1,6 +1,6 @@
 """Features of fingerprints: the matrix of rates, and the performance of applications.
 
-A row is one run of the fingerprint on one machine, a column one stressor (seed 003, section 5.1).
+A row is one run of the fingerprint on one machine, a column one stressor (fingerprint paper, section 5.1).
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class Measured:
         )
 
     def select_columns(self, columns: list[int]) -> Measured:
-        """Return a copy with the columns `columns`."""
+        """Return a copy with the feature columns at the indices `columns`, in that order."""
         names = tuple(self.columns[column] for column in columns)
         return replace(self, columns=names, x=self.x[:, columns])
 
     def by_machine(self) -> Measured:
-        """Return one row per machine, sorted: the geometric means over its repetitions."""
+        """Return one row per machine, sorted by name: geometric means of `x` and `y`; NaN is ignored."""
         names, first, rows = np.unique(self.machines, return_index=True, return_inverse=True)
         logs = pd.DataFrame(np.log(np.column_stack([self.x, self.y]))).groupby(rows).mean().to_numpy()
         x, y = np.exp(logs[:, :-1]), np.exp(logs[:, -1])
@@ -77,7 +77,7 @@ class Measured:
         return np.log(self.y) if self.better == "higher" else -np.log(self.y)
 
     def performance_at(self, speed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the performance at a `log_speed`, in its own unit; its shape is that of `speed`."""
+        """Return the performance, in the application's unit, at values of `log_speed` of any shape."""
         return np.exp(speed if self.better == "higher" else -speed)
 
 
@@ -93,7 +93,7 @@ class FingerprintTable(Tables):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The stressors."""
+        """Names of the rate columns: stressors, with the suffix ``@all`` if they ran on all threads."""
         return tuple(self.runs.columns.drop(list(KEYS)))
 
     @property
@@ -102,10 +102,10 @@ class FingerprintTable(Tables):
         return tuple(sorted(self.targets["application"].unique()))
 
     def measurements_of(self, application: str) -> Measured:
-        """Return an application's measurements with their fingerprints.
+        """Return an application's measurements with fingerprints, sorted by machine, repetition and value.
 
         A measurement whose repetition also has a fingerprint on that machine is paired with that run; any
-        other is paired with the median of the machine's runs.
+        other is paired with the median of the machine's runs. Machines without a fingerprint are left out.
 
         Raises
         ------
@@ -132,11 +132,12 @@ class FingerprintTable(Tables):
         return Measured(application, metric, better, self.columns, x, y, machines, cpus)
 
     def covering_applications(self, limit: int) -> tuple[str, ...]:
-        """Return at most `limit` applications, measured on many machines, of all kinds, without near-copies.
+        """Return the sorted names of at most `limit` applications, on many machines, without near-copies.
 
-        The kinds (the part of the name before the first colon; without colons, all are of one kind) take
-        turns; each adds the application measured on most machines, first by name among equals. An application
-        whose logarithm correlates by `COPY` or more with one already chosen is skipped, unless all fit.
+        All applications if there are at most `limit`. Otherwise the kinds (the part of the name before the
+        first colon; without colons, all are of one kind) take turns; each adds its application measured on
+        most machines, first by name among equals. An application whose logarithm correlates by `COPY` or more
+        with one already chosen is skipped, so that the result may be shorter.
         """
         if len(self.applications) <= limit:
             return self.applications
@@ -159,7 +160,7 @@ class FingerprintTable(Tables):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the tables that the stage featurize wrote.
+        """Return the tables that the stage featurize wrote to `directory`.
 
         Raises
         ------
@@ -173,9 +174,10 @@ class FingerprintTable(Tables):
 
 
 def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
-    """Return the matrix of valid tables, with rates on one thread, on all threads, or both as columns.
+    """Return one row per fingerprint run with a column of rates per stressor, and applications' performance.
 
-    InputError if `threads` leaves no rates.
+    `threads` selects rates on one thread, on all threads (columns with the suffix ``@all``), or both. Rates
+    that are not above 0 become NaN; such performances are left out. InputError if `threads` leaves no rates.
     """
     wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
     rates = tables.machines[tables.machines["threads"].isin(wanted)]
@@ -193,12 +195,16 @@ def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> 
 
 
 def stressor_of(column: str) -> str:
-    """Return the stressor of a column."""
+    """Return the stressor's name of a column of rates: the column's name without the suffix ``@all``."""
     return column.removesuffix(EVERY_THREAD)
 
 
 def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
-    """Return the columns of each category of seed 003, table 1; "other" holds stressors beyond the table."""
+    """Return the indices of the columns in each category of stressors, sorted by category name.
+
+    Categories are those of seed 003 (the fingerprint paper), table 1. A stressor may belong to several; the
+    category "other" has stressors beyond the table.
+    """
     by_category: dict[str, list[int]] = {}
     for number, column in enumerate(columns):
         for category in CATEGORIES.get(stressor_of(column), ("other",)):
@@ -207,10 +213,10 @@ def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
 
 
 def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-    """Return (x - mean) / standard deviation by column (seed 003, section 5.2).
+    """Return (x - mean) / standard deviation by column, in the shape of `x` (fingerprint paper, section 5.2).
 
-    x: shape (n_rows, n_columns), rates; gaps become 0, the mean. known: indices of the rows of the mean and
-    deviation (the training part); by default all.
+    x: shape (n_rows, n_columns), rates; NaN becomes 0, as do constant columns. training_rows: indices of the
+    rows that mean and population standard deviation are computed from; None: all.
     """
     rows = x if training_rows is None else x[training_rows]
     counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
@@ -220,7 +226,7 @@ def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = No
 
 
 def featurize_stage() -> None:
-    """Stage featurize: write the matrix, and the applications' performance."""
+    """Run stage featurize: write features.parquet (rates of valid runs) and targets.parquet (performance)."""
     tables = FingerprintTables.read(PLACES.interim)
     valid_tables = FingerprintDecisions.read(PLACES.valid).select_kept(tables)
     table = fingerprint_matrix(valid_tables, load(Fingerprints).section.featurize.threads)

@@ -46,25 +46,27 @@ class CleanChunks:
     parts: int
 
     def read_chunk(self, file: Path) -> tuple[MatrixTables, Floats]:
-        """Read a chunk, and the parts of its runs."""
+        """Return the runs of `file` as tables, without metadata, and each run's part, shape (n_runs,)."""
         table = ds.dataset(file).to_table(columns=[*RUN_DTYPES, *self.metrics, PART])
         runs = table.to_pandas(ignore_metadata=True).astype(RUN_DTYPES)
         part = runs.pop(PART).to_numpy(np.float64)
         return MatrixTables(runs, with_dtypes(None, CAUSE_DTYPES), with_dtypes(None, METRIC_DTYPES)), part
 
     def training_masks(self, part: Floats) -> list[NDArray[np.bool_]]:
-        """Return a mask of runs for each `MetricStatistics`: all runs, then those outside each part.
+        """Return one mask of runs per `MetricStatistics`: all runs, then the runs outside each part.
 
-        part: shape (n_runs,).
+        part: shape (n_runs,), as `read_chunk` returns it. Masks have shape (n_runs,); with a single part, the
+        only mask is that of all runs.
         """
         others = range(self.parts if self.parts > 1 else 0)
         return [np.ones(len(part), bool), *(part != number for number in others)]
 
 
 def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[MetricStatistics]:
-    """Return `features.matrices.forms.training_statistics` of all runs, then of the runs outside each part.
+    """Return medians, units and noise of metrics for all runs, then for the runs outside each part.
 
-    Medians and units are computed column by column, noise as sums over chunks.
+    The list has one item with a single part, else ``chunks.parts + 1``. Each item equals
+    `features.matrices.forms.training_statistics` of those runs, computed without all runs in memory.
     """
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
     blocks = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
@@ -79,7 +81,11 @@ def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[Metr
 
 
 def contrasted_rows(chunks: CleanChunks, statistics: Sequence[MetricStatistics], file: Path) -> Rows:
-    """Return the labelled, contrasted pairs of a chunk, each with the statistics of the other parts."""
+    """Return one feature row per labelled pair in `file`, as `contrast_pairs` computes them.
+
+    `statistics` are those of `statistics_without_parts`; each pair is contrasted with the statistics of the
+    runs outside its part (of all runs with a single part). Pairs without a label are left out.
+    """
     tables, part = chunks.read_chunk(file)
     if chunks.parts == 1:
         rows = contrast_pairs(tables, statistics[0])

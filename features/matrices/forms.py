@@ -1,4 +1,4 @@
-"""Forms: feature vectors of pairs of matrices (seed 001, section 4.5, and the form ``contrast_pairs``)."""
+"""Forms: feature vectors of pairs of matrices (matrix paper, section 4.5, and `contrast_pairs`)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class GroupSums:
 
     @classmethod
     def from_values(cls, values: Floats, weights: Floats, place: Whole, groups: int) -> GroupSums:
-        """Sum up `values`; a missing one weighs nothing.
+        """Return the weighted sums of `values` by group, and the sums of weights; NaN has weight 0.
 
         `values` and `weights`: shape (n_rows, n_metrics). `place`: shape (n_rows,), the index of the group,
-        or `groups` if it is unknown.
+        or `groups` (the number of groups) if it is unknown.
         """
         weights = np.where(np.isnan(values), 0.0, weights)
         sums, totals = np.zeros((2, groups + 1, values.shape[1]))
@@ -39,7 +39,10 @@ class GroupSums:
         return GroupSums(self.sums + other.sums, self.totals + other.totals)
 
     def shrunk_means(self, prior: float) -> Floats:
-        """Return the means by group, shrunk towards that of all groups, the last row; shape as `sums`."""
+        """Return the means by group, shrunk towards that of all groups, the last row; shape as `sums`.
+
+        `prior` is the weight of the mean of all groups.
+        """
         every = self.sums.sum(axis=0) / np.maximum(self.totals.sum(axis=0), 1)
         means = (self.sums + prior * every) / (self.totals + prior)
         means[-1] = every
@@ -60,7 +63,10 @@ class MatrixPairs:
 
     @classmethod
     def from_tables(cls, tables: MatrixTables, scaled: Floats) -> MatrixPairs:
-        """Summarise the runs of `tables`, whose metrics are `scaled`, shape (n_runs, n_metrics)."""
+        """Return medians, variances and counts of the runs of both matrices of each pair of `tables`.
+
+        `scaled`: the metrics in scaled values (`MetricStatistics.scale_values`), shape (n_runs, n_metrics).
+        """
         pair, side, pairs = tables.pair_sides.pair, tables.pair_sides.target, len(tables.pair_sides.names)
         order = np.lexsort((np.arange(len(pair)), ~side, pair))
         first = order[np.searchsorted(pair[order], np.arange(pairs))]
@@ -72,21 +78,21 @@ class MatrixPairs:
 
     @property
     def median_difference(self) -> Floats:
-        """Middle of the target less that of the baseline, shape (n_pairs, n_metrics)."""
+        """Target median minus baseline median, shape (n_pairs, n_metrics); NaN if one is missing."""
         return np.asarray(self.middles[1] - self.middles[0])
 
 
 def describe_runs(runs: pd.DataFrame, rows: Whole) -> pd.DataFrame:
-    """Return the descriptive columns `ABOUT` of the runs at `rows`."""
+    """Return ``run_id, pair_id, workload, group, side`` of the runs at the row numbers `rows`."""
     return pd.DataFrame({name: runs[name].to_numpy(object)[rows] for name in ABOUT}, dtype=object)
 
 
 def summarise_groups(place: Whole, values: Floats, n_groups: int) -> tuple[Floats, Floats, Floats]:
-    """Return medians, variances and counts of the columns over the rows with equal `place`.
+    """Return medians, variances (by n - 1) and numbers of the finite values by group of rows and column.
 
-    place: shape (n_rows,), from 0 to `n_groups`, exclusive. values: shape (n_rows, n_columns), NaN where not
-    measured. Results have shape (places, n_columns); medians are NaN without values, variances with fewer
-    than two.
+    place: shape (n_rows,), the group of each row, from 0 to `n_groups`, exclusive. values: shape (n_rows,
+    n_columns), NaN where not measured. Results have shape (n_groups, n_columns); medians are NaN without
+    values, variances with fewer than two.
     """
     shape = (n_groups, values.shape[1])
     middles, spreads, counts = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
@@ -144,7 +150,7 @@ class Rows:
 
 
 def concat_rows(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of several `parts` of the same columns, one after the other."""
+    """Return the rows of `parts`, which have equal columns, one part after the other; at least one part."""
     about = pd.concat([part.about for part in parts], ignore_index=True)
     x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
     return replace(parts[0], x=x, about=about, y=y)
@@ -169,7 +175,7 @@ class MetricStatistics:
 
     @classmethod
     def from_scales(cls, metrics: Sequence[str], scales: Floats, groups: Sequence[str]) -> MetricStatistics:
-        """Return statistics with medians and units, given as shape (n_metrics, 2), and without noise."""
+        """Return statistics with medians and units, `scales` of shape (n_metrics, 2), and noise 0."""
         zeros = np.zeros((len(groups) + 1, len(metrics)))
         return cls(tuple(metrics), scales[:, 0], scales[:, 1], tuple(groups), zeros, zeros)
 
@@ -191,9 +197,10 @@ Form = Callable[[MatrixTables, MetricStatistics], Rows]
 
 
 def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricStatistics:
-    """Return the statistics of training tables that the forms use, for `metrics`.
+    """Return medians, units and noise of `metrics` in training tables, which the forms use.
 
-    The noise of each group is estimated from pairs whose target runs are all labelled normal.
+    The noise of each group is estimated from the pairs labelled normal; from all pairs not labelled abnormal
+    if fewer than `FEW` are labelled normal.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2
@@ -203,7 +210,10 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
 
 
 def middle_and_unit(column: Floats) -> tuple[float, float]:
-    """Return the median of a metric's values, and the largest size that counts as small; NaN is ignored."""
+    """Return the median of a metric's values, and its unit: the 5 % quantile of the sizes of nonzero values.
+
+    NaN is ignored. The median is 0 without values, the unit is 1 without nonzero values.
+    """
     values = column[~np.isnan(column)]
     middle = float(np.median(values)) if values.size else 0.0
     sizes = np.abs(values[values != 0])
@@ -223,7 +233,7 @@ class NoiseSums:
 
     @classmethod
     def from_tables(cls, tables: MatrixTables, start: MetricStatistics) -> NoiseSums:
-        """Sum up whole pairs, in the scales of `start`."""
+        """Return the sums over all pairs of `tables`, in values scaled by the units of `start`."""
         groups = len(start.groups)
         matrices = MatrixPairs.from_tables(tables, start.scale_values(_finite_values(tables, start.metrics)))
         place = start.rows_of_groups(matrices.about["group"].tolist())
@@ -245,14 +255,17 @@ class NoiseSums:
         )
 
     def estimate_noise(self, start: MetricStatistics) -> MetricStatistics:
-        """Return a copy of `start` with the noise estimated from these sums."""
+        """Return a copy of `start` with `drift` and `spread` estimated from these sums, by group."""
         # with few pairs labelled normal, unlabelled pairs are used, too
         drift = self.drift if self.normal >= FEW else self.likely
         return replace(start, drift=drift.shrunk_means(PAIRS), spread=self.spread.shrunk_means(RUNS))
 
 
 def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
-    """Return one row per run; baselines are normal. Gaps are filled with the training median."""
+    """Return one row per run: its metrics, gaps filled with the training median.
+
+    The label is 0 (normal) for baseline runs, else the run's flag ``abnormal`` (1, 0, NaN if unknown).
+    """
     runs = tables.runs
     y = np.where(runs["side"] == SIDES[0], 0.0, abnormal_flags(runs))
     return Rows(
@@ -261,9 +274,11 @@ def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
 
 
 def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
-    """Return one row per target run: the baseline run of the same number, then the target run.
+    """Return one row per target run: the metrics of a baseline run of its pair, then the target run's.
 
-    Baseline runs are reused, from the first, if they are fewer. Gaps are filled with the training median.
+    The n-th target run is matched with the n-th baseline run; if these are fewer, they are reused from the
+    first. Target runs without a baseline are left out. Gaps are filled with the training median. The label is
+    the target run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
     target, baseline = _baseline_partners(tables.runs)
     filled = _fill_gaps(tables, statistics)
@@ -273,10 +288,12 @@ def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows
 
 
 def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
-    """Return one row per target run: its deviation in percent from its baseline run in `concatenate_runs`.
+    """Return one row per target run: each metric's deviation in percent from a baseline run of its pair.
 
-    Percent of the metric's unit where the baseline is smaller than the unit. A value that is missing on
-    either side is no deviation.
+    Positive where the target is larger. Runs are matched, and labelled, as in `concatenate_runs`: the n-th
+    target run with the n-th baseline run. Deviations are relative to the size of the baseline's value, or to
+    the metric's unit (`middle_and_unit`) if that is larger; 0 where a value is missing on either side, and
+    `MOST_PER_CENT` at most.
     """
     target, baseline = _baseline_partners(tables.runs)
     values = _finite_values(tables, statistics.metrics)
@@ -289,13 +306,14 @@ def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Ro
 
 
 def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
-    """Return one row per pair: the differences between its matrices' medians, in units of the metric's noise.
+    """Return one row per pair: target median minus baseline median, in units of the metric's noise.
 
     The noise of a metric is the spread of the differences of normal training pairs of the group, scaled by
     how much the runs of this baseline vary compared with the group; or the difference to expect from the runs
     of these two matrices, if that is larger. Their variance is the baseline's, moderated by that of the group
     (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values
-    are compressed by ``arcsinh``. A metric missing on one side counts as equal.
+    are compressed by ``arcsinh``. A metric missing on one side counts as equal; a pair with an empty side is
+    left out. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.
 
     Further columns: the sizes of these differences over all metrics, by rank, by quantile and by the share
     beyond 2, 3, 5 and 10, up or down; the spread of the target's runs compared with the baseline's; the share
@@ -325,9 +343,10 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
 
 
 def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place: Whole) -> Floats:
-    """Return the deviation of the difference of the medians by chance, shape (n_pairs, n_metrics).
+    """Return the standard deviation by chance of the difference of medians, shape (n_pairs, n_metrics).
 
-    place: shape (n_pairs,), the row of the pair's group in `training_statistics`.
+    In scaled values, above 0. place: shape (n_pairs,), the row of the pair's group in `statistics`, as
+    `MetricStatistics.rows_of_groups` returns it.
     """
     degrees = np.maximum(matrices.counts[0] - 1, 0)
     usual = statistics.spread[place]
@@ -426,7 +445,7 @@ class Removal:
 
     @classmethod
     def from_rows(cls, form: str, tables: MatrixTables, statistics: MetricStatistics, rows: Rows) -> Removal:
-        """Prepare the `rows` of a form of `tables`, whose pairs all have both sides."""
+        """Return the removal for `rows`, made by ``FORMS[form]`` from `tables`; all pairs have both sides."""
         metrics = len(statistics.metrics)
         if form == "contrasted":
             pairs = np.arange(len(rows.x))

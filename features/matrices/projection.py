@@ -1,4 +1,4 @@
-"""One standardisation and projection of all groups' rows (seed 001, sections 4.2 and 4.3)."""
+"""One standardisation and projection of all groups' rows (matrix paper, sections 4.2 and 4.3)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RowMoments:
 
     @classmethod
     def from_rows(cls, x: Floats) -> RowMoments:
-        """Take the moments of the rows of `x`, shape (n_rows, n_columns), at least one row."""
+        """Return the moments of the rows of `x`, shape (n_rows, n_columns), at least one row."""
         mean = x.mean(axis=0)
         return cls(len(x), mean, (x - mean).T @ (x - mean))
 
@@ -51,7 +51,11 @@ class Projection:
 
     @classmethod
     def from_rows(cls, rows: Rows, max_components: int | None) -> Projection:
-        """Fit to training rows, with at most `max_components` components; None: standardisation only."""
+        """Return the standardisation and the principal components of training rows.
+
+        At most `max_components` components, fewer with few rows or metrics; None: standardisation only.
+        Constant columns are only centred.
+        """
         metrics, other_columns = _split_columns(rows)
         mean = np.concatenate([metrics.mean(axis=0), other_columns.mean(axis=0)])
         scale = _column_scale(mean, np.concatenate([metrics.std(axis=0), other_columns.std(axis=0)]))
@@ -69,7 +73,11 @@ class Projection:
 
     @classmethod
     def from_moments(cls, moments: RowMoments, n_other_columns: int, max_components: int) -> Projection:
-        """Fit to the moments of rows of one block with `n_other_columns` others; rows need no memory."""
+        """Return the projection for the moments of training rows, which need not be in memory.
+
+        The rows have one block of metrics, and `n_other_columns` further columns at the end. At most
+        `max_components` components, fewer with few rows or metrics.
+        """
         scale = _column_scale(moments.mean, np.sqrt(np.diag(moments.cross) / moments.n))
         width = len(scale) - n_other_columns
         cross = moments.cross[:width, :width] / np.outer(scale[:width], scale[:width])
@@ -91,7 +99,7 @@ class Projection:
     def project_rows(self, rows: Rows) -> Floats:
         """Return the standardised components of every block of `rows`, then the further columns.
 
-        Shape (n_rows, n_blocks * n_components + n_beside).
+        Shape (n_rows, n_blocks * n_components + n_other_columns).
         """
         return self._project_columns(rows, self.axes)
 

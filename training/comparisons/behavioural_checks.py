@@ -83,7 +83,11 @@ class Violation:
 def find_violations(
     judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[BehaviouralCheck]
 ) -> Iterator[Violation]:
-    """Yield a violation for each check that a model violates; `judge` returns its probabilities."""
+    """Yield a violation for each check that a model violates, with the first case where it does.
+
+    `judge` returns the model's probabilities of ``fail``, shape (n_comparisons,); `threshold` is that of the
+    verdict ``fail``; `rules` are the checks, at least one.
+    """
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])
     for rule, probabilities in zip(rules, np.split(probability, stops[:-1]), strict=True):
@@ -99,7 +103,10 @@ def build_checks(seed: int) -> tuple[BehaviouralCheck, ...]:
 
 
 def sides_of(cases: Sequence[Case]) -> Sides:
-    """Convert cases to `Sides`."""
+    """Return the samples of all cases as flat arrays, one comparison per case, in their order.
+
+    Five-number summaries are computed from the samples; later versions are empty. ValueError without cases.
+    """
     sizes = [len(case.configurations) for case in cases]
     rows = [configuration for case in cases for configuration in case.configurations]
     baseline = _join_runs([(before,) for before, _, _ in rows])
@@ -136,9 +143,10 @@ def draw_unchanged(
     configurations: int = 1,
     history: int = 0,
 ) -> Case:
-    """Draw a comparison of one build.
+    """Return a random comparison of one build: baseline and target have the same `level`.
 
-    Samples scatter by the share `noise`; with earlier runs, runs scatter by a third of that.
+    `size` samples per side scatter by the share `noise`; with earlier runs (`history`), runs scatter by a
+    third of that.
     """
 
     def draw_run() -> Floats:
@@ -158,7 +166,6 @@ def draw_unchanged(
 def _draw_unchanged_cases(
     draw: np.random.Generator, noises: Sequence[float], histories: Sequence[int]
 ) -> Iterator[Case]:
-    """Yield unchanged comparisons of all kinds."""
     for number, (noise, size, better, history) in enumerate(
         product(noises, (3, 5, 10, 30), _DIRECTIONS, histories)
     ):

@@ -43,7 +43,8 @@ Floats = NDArray[np.float64]
 def examples_of(family: Family, table: FeatureTable) -> Examples:
     """Return the labelled rows of `table`, and as `bare` those computed without history.
 
-    Rows below the minimum effect size are flagged.
+    Rows below the minimum effect size are flagged. InputError if a file of the stage featurize is missing, or
+    has other comparisons than `table`.
     """
     min_effect_size, path = family.section.decide.min_effect_size or 0.0, family.stage_file("bare")
     bare = FeatureTable.read(path, table.columns).examples
@@ -53,9 +54,10 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:
-    """Read the ``worst_change`` of each comparison of `table` from a file of the stage featurize.
+    """Return the ``worst_change`` of each comparison of `table`, from a file of the stage featurize.
 
-    The result has shape (n_comparisons,). Raises InputError if the file has other comparisons.
+    Shape (n_comparisons,), a share of the baseline's median, negative is worse. InputError if the file is
+    missing, or has other comparisons than the table or another order.
     """
     frame = read_table(path, {"comparison_id": "str", "worst_change": "float64"})
     if frame["comparison_id"].tolist() != table.frame["comparison_id"].tolist():
@@ -94,12 +96,16 @@ class Decision:
     sending: tuple[DecisionThresholds, ...]  # the thresholds for each review rate of `SENT`
 
     def calibrate_and_discount(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
-        """Return calibrated probabilities, multiplied by `beneath` below the minimum effect size."""
+        """Return calibrated probabilities, multiplied by `beneath` where `below`; shape (n_rows,)."""
         return discount_below(self.calibration.map_probability(probability), below, self.beneath)
 
 
 def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed: int) -> Decision:
-    """Learn the steps from probability to verdict from out-of-fold predictions."""
+    """Return calibration, threshold and risk guarantees, learned from out-of-fold predictions.
+
+    `threshold` is the uncalibrated probability from which on ``fail`` is the better guess; `how` has the
+    limits on error and review rates; `seed` is that of random splits.
+    """
     below, above = inner.below, ~inner.below
     calibration = learn_calibration(inner.y[above], inner.probability[above], inner.groups[above])
     # the fails below the minimum effect size, over the expected ones
@@ -122,7 +128,10 @@ def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed:
 
 
 def learn_guarantee(inner: InnerPredictions, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
-    """Return the guarantees for the calibrated probabilities `adjusted` of the rows `inner`."""
+    """Return the risk guarantees of thresholds for several error rates, at the confidence of `how`.
+
+    `adjusted`, shape (n_rows,), are the calibrated probabilities of ``fail`` of the rows of `inner`.
+    """
     fails, passes = inner.y == 1, inner.y == 0
     missed_levels = guarantee_rates(
         ScoredCases(adjusted, fails, inner.groups),
@@ -148,14 +157,17 @@ def _guaranteed_shares(wished: float | None) -> list[float]:
 
 
 def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Floats]]) -> None:
-    """Write out-of-fold probabilities; `predicted` has part, model and the probabilities of training rows."""
+    """Write held.npz: for each part and model in `predicted`, the probabilities of the training rows."""
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
         arrays: dict[str, Any] = {f"{part} {model}": probability for part, model, probability in predicted}
         np.savez_compressed(file, **arrays)
 
 
 def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
-    """Return the out-of-fold probabilities of each part and model in `cells`."""
+    """Return the out-of-fold probabilities of each (part, model) in `cells`, in their order.
+
+    Each has shape (n_training_rows,). InputError if held.npz in `directory` is missing or has no such entry.
+    """
     path = directory / OUT_OF_FOLD_FILE
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -173,12 +185,12 @@ COUNTED = ("cases", "fails", "false_negatives", "passes", "false_positives", "un
 def count_outcomes(
     learned: Decision, y: NDArray[np.int64], adjusted: Floats, below: NDArray[np.bool_]
 ) -> pd.DataFrame:
-    """Count the verdicts that each threshold gives for the test rows of a fold.
+    """Return the numbers of false negatives, false positives and ``unsure`` in a fold at each threshold.
 
-    `y` are the labels, 1 is fail; `adjusted` the calibrated probabilities; `below` flags rows below the
-    minimum effect size; all of shape (n_rows,). Columns: ``kind`` ("chosen", "max_false_negative_rate",
-    "max_false_positive_rate" or "sent"), ``share`` (the requested limit), ``made`` (whether it could be
-    guaranteed) and `COUNTED`.
+    `y` are the labels of the test rows, 1 is fail; `adjusted` the calibrated probabilities; `below` flags
+    rows below the minimum effect size; all of shape (n_rows,). Columns: ``kind`` ("chosen",
+    "max_false_negative_rate", "max_false_positive_rate" or "sent"), ``share`` (the requested limit), ``made``
+    (whether it could be guaranteed) and `COUNTED`; one row per kind and share.
     """
     guarantee, threshold = learned.guarantee, learned.threshold
     cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]
@@ -222,7 +234,11 @@ def count_outcomes(
 
 
 def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -> dict[str, Any]:
-    """Return the entries of metrics.json on each model's probabilities and guarantees in one split."""
+    """Return, for each model, its calibration error and its error rates by kind and limit in one split.
+
+    `verdicts` are the rows of oof.parquet, `counted` those of `count_outcomes` with ``split, entry``. The
+    value of a model has ``calibration_error`` and for each kind a list with the rows of `pool_rates`.
+    """
     summary: dict[str, Any] = {}
     for entry, counts in counted[counted["split"] == split].groupby("entry", sort=True):
         rows = verdicts[
@@ -238,7 +254,7 @@ def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -
 
 
 def review_curve(by_entry: dict[str, Any]) -> pd.DataFrame:
-    """Return the data of DVC's plot: one row per model and review rate."""
+    """Return ``entry, unsure, false_negative_rate, false_positive_rate``, a row per model and review rate."""
     tables = [pd.DataFrame(rows["sent"]).assign(entry=entry) for entry, rows in by_entry.items()]
     return pd.concat(tables, ignore_index=True)[
         ["entry", "unsure", "false_negative_rate", "false_positive_rate"]
@@ -246,11 +262,11 @@ def review_curve(by_entry: dict[str, Any]) -> pd.DataFrame:
 
 
 def pool_rates(counted: pd.DataFrame) -> pd.DataFrame:
-    """Pool the folds of one entry and kind: one row per share, with rates instead of counts.
+    """Return the error rates over all folds of one entry and kind, one row per limit, ascending.
 
-    ``share``; ``folds``, ``made`` (number of folds where it could be guaranteed) and ``n_kept`` (in how many
-    of these it held); ``false_negative_rate``, a share of the fails, ``false_positive_rate``, of the passes,
-    and ``unsure``, of all cases.
+    ``share`` (the limit); ``folds``, ``made`` (number of folds where it could be guaranteed) and ``n_kept``
+    (in how many of these it held); ``false_negative_rate``, a share of the fails, ``false_positive_rate``, of
+    the passes, and ``unsure``, of all cases. `counted` are rows of `count_outcomes`.
     """
     wrong = counted["false_negatives"] / counted["fails"]
     if (counted["kind"] == "max_false_positive_rate").any():

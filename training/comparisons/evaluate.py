@@ -98,10 +98,11 @@ LARGEST = 3000
 
 
 def accuracy_curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
-    """Return the accuracy curves on `folds`, with the configurations of seed 000, section 6.7.
+    """Return the test accuracy of majority votes by number of neighbours or trees (thesis, section 6.7).
 
-    ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter`` (number of
-    neighbours, or of trees), ``fold``, ``accuracy``.
+    One row per ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter``
+    (number of neighbours, or of trees) and ``fold``, with ``accuracy``. At most `LARGEST` training rows are
+    used.
     """
     tasks = [
         (examples.select_rows(part.train).drop_passes(LARGEST, seed), examples.select_rows(part.test))
@@ -146,7 +147,7 @@ def _tree_votes(classifier: Any, x: Floats) -> Iterator[Floats]:
 
 
 def evaluate(family: Family) -> None:
-    """Write metrics.json, oof.parquet, risk_guarantees.parquet, curves.parquet, and the plots of DVC."""
+    """Run stage evaluate: write metrics.json, oof, risk_guarantees and curves (Parquet), and DVC's plots."""
     table, seed = family.read_features(), family.params.seed
     verdicts, counted = out_of_fold(family, table, read_tuned(family.paths.tuned, Classified))
     folds = stratified_parts(table.examples, family.section.evaluate, seed)
@@ -170,7 +171,9 @@ def out_of_fold(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the contents of oof.parquet and risk_guarantees.parquet.
 
-    These are the verdicts of models and rules on the test rows of all folds, and the counted outcomes.
+    The first has the verdicts of models and rules on the test rows of all folds: ``comparison_id, split,
+    repeat, fold, entry, kind, verdict, status, probability, threshold``. The second has the rows of
+    `count_outcomes` for each ``split, repeat, fold, entry``. InputError if `tuned` does not have a part.
     """
     examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
     below = ~examples.needs_model
@@ -233,7 +236,7 @@ def _verdict_rows(
 
 
 def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict[str, Any]:
-    """Return the content of metrics.json."""
+    """Return the content of metrics.json from rows of oof.parquet: data, scores by split, champion."""
     section, how = family.section, family.section.evaluate
     by_operation = summarise_entries(verdicts, "grouped")
     return {

@@ -53,7 +53,7 @@ class Examples:
     def training_rows(self) -> Examples:
         """The rows to fit a model to: those not below the minimum effect size, after those of `bare`.
 
-        All rows of this object, where the former have fewer labels.
+        All rows of this object, without `bare`, if a label would get lost otherwise.
         """
         if len(np.unique(self.y[self.needs_model])) < len(np.unique(self.y)):
             return Examples(self.x, self.y, self.groups)
@@ -70,7 +70,10 @@ class Examples:
         return self if self.bare is None else concat_examples(self.bare, self)
 
     def drop_passes(self, rows: int, seed: int) -> Examples:
-        """Drop passes at random until at most `rows` rows that need a model are left; all fails stay."""
+        """Return a copy with at most `rows` rows that need a model: passes are dropped at random.
+
+        All fails and at least one pass stay, even if these are more rows. `self` if nothing is dropped.
+        """
         needed = self.needs_model
         passes = np.flatnonzero(needed & (self.y == 0))
         surplus = int(needed.sum()) - rows
@@ -81,7 +84,7 @@ class Examples:
 
 
 def concat_examples(first: Examples, second: Examples) -> Examples:
-    """Concatenate the rows of both, without `below` and `bare`."""
+    """Return the rows of `first`, then those of `second`, without `below` and `bare`."""
     return Examples(
         np.concatenate([first.x, second.x]),
         np.concatenate([first.y, second.y]),
@@ -99,7 +102,7 @@ class FeatureTable:
 
     @classmethod
     def read(cls, path: Path, columns: tuple[str, ...]) -> FeatureTable:
-        """Read the table; raise InputError if the file or a column is missing, or a status is invalid."""
+        """Return the table; raise InputError if the file or a column is missing, or a status is invalid."""
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
         frame = pd.read_parquet(path)
@@ -157,13 +160,17 @@ class Part:
 
 
 def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return the part of all rows, and the parts of both splits."""
+    """Return the part of all rows, then those of the random and of the grouped split, or raise InputError."""
     everything = Part("all", np.arange(len(examples.y)), np.arange(0))
     return [everything, *stratified_parts(examples, how, seed), *grouped_parts(examples, how, seed)]
 
 
 def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Split at random, with the same share of fails in every fold (seed 000, section 6.6.1)."""
+    """Return the parts of a random split, with the same share of fails in every fold (thesis, section 6.6.1).
+
+    ``how.n_folds`` parts for each of ``how.n_repeats`` repeats. InputError if a label has fewer rows than
+    folds.
+    """
     from sklearn.model_selection import RepeatedStratifiedKFold
 
     fewest = int(np.bincount(examples.y, minlength=2).min())
@@ -180,15 +187,16 @@ def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]
 
 
 def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Split so that no group is in both training and test rows."""
+    """Return the parts of a split of whole groups; InputError if folds with both labels are impossible."""
     folds = group_folds(examples, how.n_grouped_folds, seed, "grouped split")
     return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
 
 
 def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:
-    """Return training and test rows of `folds` folds of whole groups.
+    """Return the training and test row numbers of `folds` folds of whole groups, stratified by label.
 
-    InputError unless all have both labels.
+    InputError, naming `place`, if a label has fewer groups than folds, or the test rows of a fold have a
+    single label.
     """
     from sklearn.model_selection import StratifiedGroupKFold
 
@@ -213,21 +221,21 @@ Flags = NDArray[np.bool_]
 
 
 def median_worse(sides: Sides, share: float = 0.05) -> Flags:
-    """Return true where the target's median is worse than the baseline's by more than `share` of it."""
+    """Return true for comparisons with a median worse than the baseline's by more than `share` of it."""
     return _any_configuration(sides, _median_shift(sides) < -share)
 
 
 def mann_whitney(sides: Sides, p: float) -> Flags:
     """Return true where Mann-Whitney's two-sided test gives less than `p` and the target ranks worse.
 
-    Normal approximation with the corrections for ties and continuity, as SciPy computes it for all but the
-    smallest samples.
+    Shape (n_comparisons,); one such configuration is enough. Normal approximation with the corrections for
+    ties and continuity, as SciPy computes it for all but the smallest samples.
     """
     return _any_configuration(sides, _ranks_worse(sides, p))
 
 
 def welch_rule(sides: Sides, p: float = 0.05) -> Flags:
-    """Return true where Welch's two-sided t test gives less than `p` and the target's mean is worse."""
+    """Return true for comparisons where Welch's two-sided p is below `p` and the target's mean is worse."""
     from scipy.special import stdtr
 
     baseline, target = sample_moments(sides.baseline), sample_moments(sides.target)
@@ -240,8 +248,9 @@ def welch_rule(sides: Sides, p: float = 0.05) -> Flags:
 def asv_rule(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
     """Return true where Mann-Whitney's p is below `p` and the median worse by more than `share`.
 
-    airspeed velocity's defaults. With so few samples that no arrangement of them reaches `p` (5 and 5), asv
-    falls back on confidence intervals; that fallback is not modelled, so there this rule passes.
+    Shape (n_comparisons,); one such configuration is enough. The defaults are those of airspeed velocity.
+    With so few samples that no arrangement of them reaches `p` (5 and 5), asv falls back on confidence
+    intervals; that fallback is not modelled, so the rule is false.
     """
     return _any_configuration(sides, _ranks_worse(sides, p) & (_median_shift(sides) < -share))
 
@@ -249,7 +258,7 @@ def asv_rule(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
 def perfherder_rule(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
     """Return true where the t statistic exceeds `t` and the mean is worse by more than `share`.
 
-    This is the rule of Mozilla's alerts.
+    Shape (n_comparisons,); one such configuration is enough. This is the rule of Mozilla's alerts.
     """
     baseline, target = sample_moments(sides.baseline), sample_moments(sides.target)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -260,8 +269,8 @@ def perfherder_rule(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
 def conbench_rule(sides: Sides, z: float = 5.0) -> Flags:
     """Return true where the target's mean is over `z` standard deviations worse than the baseline's.
 
-    Conbench's lookback z-score. The distribution is that of the means of the baseline's versions if it has
-    several, and otherwise that of its samples.
+    Shape (n_comparisons,); one such configuration is enough. Conbench's lookback z-score: the distribution is
+    that of the means of the baseline's versions if it has several, and otherwise that of its samples.
     """
     means = sample_moments(_version_means(sides.baseline))
     samples, target = sample_moments(sides.baseline), sample_moments(sides.target)
@@ -302,7 +311,6 @@ def _ranks_worse(sides: Sides, p: float) -> Flags:
 
 
 def _welch_degrees(baseline: Moments, target: Moments) -> Floats:
-    """Return the degrees of freedom by Welch and Satterthwaite."""
     of_b, of_t = baseline.variance / baseline.n, target.variance / target.n
     return (of_b + of_t) ** 2 / (of_b**2 / (baseline.n - 1) + of_t**2 / (target.n - 1))
 
@@ -347,19 +355,20 @@ class Family:
         return self.paths.processed / "features.parquet"
 
     def read_features(self) -> FeatureTable:
-        """Read the table of labelled vectors; raises as `FeatureTable.read`."""
+        """Return the labelled vectors; InputError if file or column is missing, or a label is invalid."""
         return FeatureTable.read(self.features_file, self.columns())
 
     def stage_file(self, name: Literal["changes", "bare", "runs"]) -> Path:
-        """Return a file on these comparisons from the stage featurize.
+        """Return the path of a file from the stage featurize with a row for each labelled comparison.
 
-        It has the worst change of the medians, the vectors without history, or the between-run spread.
+        "changes" has the worst change of the medians, "bare" the vectors without history; "runs" has a single
+        row, the between-run spread.
         """
         return self.paths.processed / f"{name}.parquet"
 
 
 def bound() -> Family:
-    """Return the family with params.yaml and the files of the working directory."""
+    """Return the family with params.yaml and the files of the working directory; InputError if invalid."""
     params = load(Comparisons)
     seen = partial(model_columns, params.section.featurize.feature_set)
     return Family(params, seen, partial(_rule_verdicts, FamilyPaths(Family.name)))

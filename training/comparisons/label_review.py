@@ -40,7 +40,7 @@ _EVEN = 0.5
 
 @dataclass(frozen=True)
 class Learnable:
-    """All training data."""
+    """The user's labels, and optionally a champion's training data and unlabelled rows."""
 
     user_labels: Examples  # the user's labels
     #: The extra training data of a champion; its groups are not in `own`.
@@ -49,7 +49,7 @@ class Learnable:
 
     @property
     def only_user_labels(self) -> bool:
-        """Whether the only data is the user's labels."""
+        """Whether there are neither extra training data nor unlabelled rows."""
         return self.start is None and (self.rest is None or not len(self.rest))
 
     @property
@@ -79,7 +79,7 @@ class FewModel:
 
 
 def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
-    """Fit a model to `data` and choose its threshold; None while all labels are equal.
+    """Return a model fitted to `data`, with its threshold; None while all labels are equal.
 
     With extra training data, the user's labels are used only from `ENOUGH` fails and passes on: passes alone
     teach a model to recognise where a measurement comes from, and it would judge everything from there as
@@ -94,19 +94,20 @@ def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
 
 
 def fit_model(data: Learnable, seed: int) -> Any:
-    """Fit a model to `data`; None while all labels are equal."""
+    """Return an extra-trees pipeline fitted to `data`; None while all labels are equal."""
     whole = data.all_rows
     return _fit_extra_trees(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
 
 def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
-    """Choose the threshold of ``fail`` for models that `fitting` trains on `data`.
+    """Return the threshold of ``fail``, a probability, for models that `fitting` trains on `data`.
 
-    The rows labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows count as
-    passes (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008), or as
-    partial fails where the user's labels make fail the likelier verdict. The fails of `known.start` count as
-    well, because the user's may be too few; its passes do not, because unchanged comparisons differ between
-    measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5 without enough labels.
+    The rows labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows, judged by
+    `model`, count as passes (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data,
+    KDD 2008), or as partial fails where the user's labels make fail the likelier verdict. The fails of
+    `data.start` count as well, because the user's may be too few; its passes do not, because unchanged
+    comparisons differ between measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5
+    without enough labels.
     """
     whole, folds = data.all_rows, _grouped_folds(data.all_rows, seed)
     if folds is None:
@@ -156,7 +157,11 @@ START, UNLABELLED_FILE = "start.parquet", "unlabelled.parquet"
 def read_training_data(
     features: Path, table: FeatureTable, labelled: Examples, *, unlabelled: bool = False
 ) -> Learnable:
-    """Return all training data: `labelled`, and the files next to `features`; unlabelled rows on request."""
+    """Return `labelled` with the extra training data and, on request, the unlabelled rows.
+
+    These are start.parquet and unlabelled.parquet next to the file `features`, if they exist. InputError if a
+    file is not readable or a column of `table` is missing.
+    """
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None
     wanted = dict.fromkeys(table.columns, "float64")
@@ -166,7 +171,7 @@ def read_training_data(
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:
-    """Return the digest of `table`, combined with that of the extra training data if there is any."""
+    """Return the digest of `table`, after 6 digits of start.parquet's if that file is next to `features`."""
     start = features.with_name(START)
     return f"{digest_of(start)[:6]}{table.digest}" if start.is_file() else table.digest
 
@@ -191,7 +196,8 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
     A label is suspected if the model's confidence in the other verdict is at least its mean confidence where
     that verdict is the label (the threshold of confident learning, one per fold). `verdicts` are out-of-fold,
     one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status, probability``. The entry
-    `champion` gives the probabilities; of all entries, those that contradict the label are counted.
+    `champion` gives the probabilities; of all entries, those that contradict the label are counted. `labels`
+    is the table of all annotators' labels.
     """
     champion_rows = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
     doubt = pd.Series(label_doubts(champion_rows), champion_rows.index)
@@ -224,7 +230,8 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
 def label_doubts(champion_rows: pd.DataFrame) -> Floats:
     """Return how much the confidence in the verdict that is not the label exceeds its threshold.
 
-    A negative value supports the label; NaN where a fold has no label of the other kind.
+    `champion_rows` has ``fold, status, probability``; the result has shape (n_rows,). A negative value
+    supports the label; NaN where a fold has no label of the other kind.
     """
     fail = np.asarray(champion_rows["status"] == "fail")
     other = np.where(fail, 1 - champion_rows["probability"], champion_rows["probability"])
@@ -260,7 +267,7 @@ class Pool:
 
     @property
     def training_data(self) -> Learnable:
-        """The training data."""
+        """The labelled rows, and the extra training data."""
         rows = np.flatnonzero(self.y != UNLABELLED)
         return Learnable(Examples(self.x[rows], self.y[rows], self.groups[rows]), self.start)
 

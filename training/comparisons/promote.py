@@ -60,7 +60,8 @@ def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTes
 def first_violation(directory: Path, seed: int) -> str:
     """Return the first behavioural check that a model violates, with the case; empty if it passes all.
 
-    Models that do not take the feature `EVIDENCE` (such as the vector of seed 000) are not checked.
+    `directory` has the model, `seed` is that of random cases. Models that do not take the feature `EVIDENCE`
+    (such as the vector of the thesis) are not checked.
     """
     model = ReadyModel.read(directory)
     if EVIDENCE not in model.card.features:
@@ -81,7 +82,7 @@ class StageOutputs:
     metrics: dict[str, Any]
 
     def grouped_verdicts(self, model: str) -> pd.DataFrame:
-        """Return the verdicts of `model` on unseen operations."""
+        """Return the rows of oof.parquet of `model` in the split ``grouped``: on unseen operations."""
         rows = self.verdicts
         return rows[(rows["entry"] == model) & (rows["split"] == "grouped")]
 
@@ -114,7 +115,7 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
 
 
 def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
-    """Log the best trained model, and all others that are not in MLflow yet; return the best one."""
+    """Log the best model, and all that are not in MLflow yet; return the run and address of the best."""
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])
     files_of = import_mlflow().artifacts.list_artifacts
@@ -231,7 +232,7 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the functions that read out-of-fold predictions."""
+    """Return the readers of out-of-fold predictions, of the project's and of a registered model."""
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
         _read_predictions,
@@ -240,7 +241,7 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote(family: Family) -> None:
-    """Update the registry to the pipeline's outputs, then print the table of reference methods."""
+    """Run stage promote: register the best model, make it champion unless worse, and print the scores."""
     scores = family.paths.metrics
     metrics = written(scores, "evaluate")
     name, model = family.section.registered_name, metrics["champion"]

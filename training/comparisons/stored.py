@@ -102,9 +102,10 @@ class StoredExamples:
 
     @classmethod
     def read(cls, directory: Path, features: tuple[str, ...]) -> Self | None:
-        """Read a file of `write`, without pickle; InputError if it has other content, naming the array.
+        """Return the examples stored with the model of `directory`, read without pickle.
 
-        None if the file does not exist, or is of another version or another model.
+        None if the file does not exist, or is of another version or another model; InputError, naming the
+        array, if it has other content or another number of features than `features`.
         """
         path = beside_model(directory, FILE)
         if not path.is_file() or not belongs_to_model(path, VERSION, directory / MODEL):
@@ -204,11 +205,11 @@ class Card(StoredCard):
         return self.cuts or DecisionThresholds(self.threshold, self.threshold)
 
     def apply_calibration(self, probability: Floats) -> Floats:
-        """Return the calibrated values of the model's probabilities."""
+        """Return the calibrated values of the model's probabilities, in their shape."""
         return probability if self.calibration is None else self.calibration.map_probability(probability)
 
     def with_policy(self, policy: DecisionPolicy) -> Card:
-        """Return a copy with the policy `policy`; raise InputError if the guarantee does not cover it."""
+        """Return a copy with the policy `policy`; InputError if the guarantee does not cover it."""
         return replace(self, cuts=thresholds_for(self.risk_guarantee, self.threshold, policy), policy=policy)
 
     @property
@@ -240,7 +241,10 @@ class TrainedModel(StoredModel[Card]):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
+        """Return the model that `write` wrote to `directory`.
+
+        InputError if a file is missing, a type in it is not trusted, or card and pipeline differ in features.
+        """
         read = super().read(directory)
         require_width(directory, read.card.features, getattr(read.model, "n_features_in_", None))
         return read
@@ -256,7 +260,7 @@ class ReadyModel:
 
     @classmethod
     def from_trained(cls, model: TrainedModel) -> ReadyModel:
-        """Convert a trained model to its fastest form."""
+        """Return a trained model in its fastest form, without labelled comparisons."""
         pipeline = model.model
         return cls(
             compiled_pipeline.compile_pipeline(pipeline)
@@ -267,7 +271,11 @@ class ReadyModel:
 
     @classmethod
     def read(cls, directory: Path) -> ReadyModel:
-        """Read the files of `TrainedModel.write`; the pipeline itself only without a usable ``model.npz``."""
+        """Return the model of `directory` in its fastest form, with its labelled comparisons if any.
+
+        The pipeline itself is read only without a usable ``model.npz``. InputError as in `TrainedModel.read`,
+        or if ``model.npz`` or the examples have other content.
+        """
         arrays = compiled_pipeline.read(beside_model(directory, compiled_pipeline.FILE), directory / MODEL)
         if arrays is None:
             ready = cls.from_trained(TrainedModel.read(directory))
@@ -277,19 +285,26 @@ class ReadyModel:
         return replace(ready, examples=StoredExamples.read(directory, ready.card.features))
 
     def predict_uncleaned(self, sides: Sides) -> Floats:
-        """Return `predict_cleaned` of `sides` without duplicates and outliers, shape (n_comparisons,)."""
+        """Return the probability of ``fail`` of each comparison, after removing duplicates and outliers.
+
+        Shape (n_comparisons,), 0 below the minimum effect size. ModelError if a probability is not finite.
+        """
         return self.predict_cleaned(without_outliers(without_duplicates(sides))[0])
 
     def predict_cleaned(self, sides: Sides) -> Floats:
         """Return the probability of ``fail`` of each comparison, 0 below the minimum effect size.
 
-        The samples must have no duplicates and outliers. Shape (n_comparisons,).
+        The samples must have no duplicates and outliers. Shape (n_comparisons,). ModelError if a probability
+        is not finite.
         """
         probability, change = self._predict_and_compare(sides)
         return zero_below_min_effect(probability, change, self.card.min_effect_size)
 
     def decide_verdicts(self, sides: Sides) -> NDArray[np.str_]:
-        """Return the verdicts on comparisons without duplicates and outliers, shape (n_comparisons,)."""
+        """Return ``pass``, ``fail`` or ``unsure`` for each comparison, shape (n_comparisons,).
+
+        The samples must have no duplicates and outliers. ModelError if a probability is not finite.
+        """
         probability, change = self._predict_and_compare(sides)
         below = below_min_effect(change, self.card.min_effect_size)
         adjusted = discount_below(probability, below, self.card.beneath)
@@ -305,11 +320,11 @@ class ReadyModel:
 
     @property
     def unit(self) -> Unit:
-        """The unit of the contributions."""
+        """The unit of the contributions: "log-odds" or "probability"."""
         return self.answering.unit
 
     def select_features(self, vectors: Floats) -> Floats:
-        """Select the model's features, in the order of the card, from the vectors of the set `computed_set`.
+        """Return the model's features, in the order of the card, from the vectors of `computed_set`.
 
         `vectors`: shape (n_comparisons, n_computed); result: (n_comparisons, n_features). InputError if a
         feature of the card is no longer computed.
@@ -342,7 +357,7 @@ class ReadyModel:
         return probability, contributions
 
     def predict_probability(self, columns: Floats) -> Floats:
-        """Return the probability of `predict_and_explain`; ModelError if a number is not finite.
+        """Return the calibrated probability of ``fail``; ModelError if a number is not finite.
 
         `columns`: shape (n_comparisons, n_features), as in the card; the result has shape (n_comparisons,).
         """

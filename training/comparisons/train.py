@@ -35,7 +35,11 @@ _WHO = ("annotator", "labelled_by")
 def write_examples(
     model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path
 ) -> None:
-    """Write examples next to the model of `directory`."""
+    """Write examples.npz to `directory`: up to `MOST` labelled comparisons of `table` as nearest examples.
+
+    They come with annotators and times from the file `labels`, and with the distribution of the training rows
+    `seen`. The file ``model.skops`` of `model` must already be in `directory`.
+    """
     ready, examples = ReadyModel.from_trained(model), table.examples
     chosen = _choose_examples(ready, examples.x, examples.y)
     annotators = _label_annotators(pd.read_parquet(labels))
@@ -112,18 +116,18 @@ class Fit:
 
 
 def fit_pipeline(fit: Fit) -> Any:
-    """Return the fitted pipeline of `fit`."""
+    """Return the pipeline of ``fit.model`` with its tuned parameters, fitted to ``fit.train``."""
     unfitted = build_pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed, fit.constraints)
     return unfitted.fit(fit.train.x, fit.train.y)
 
 
 def fit_and_predict(fit: Fit) -> NDArray[np.float64]:
-    """Fit, and return the probability of fail of every test row."""
+    """Return the probability of fail of every row of ``fit.test`` by the fitted pipeline, shape (n_test,)."""
     return fail_probability(fit_pipeline(fit), fit.test)
 
 
 def train(family: Family) -> None:
-    """Fit every model and write it to the directory with its name."""
+    """Run stage train: fit every model to all labelled comparisons; write each to a directory of its name."""
     table = family.read_features()
     examples, seed = examples_of(family, table), family.params.seed
     tuned = read_tuned(family.paths.tuned, Classified)["all"]

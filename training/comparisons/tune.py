@@ -72,7 +72,7 @@ class SearchTask:
     extra_data: Learnable | None = None  # training data in addition to the examples
 
     def rows_to_fit(self, examples_of_fold: Examples) -> Examples:
-        """Return the rows to fit to: `examples_of_fold`, and the extra training data if any."""
+        """Return the training rows of `examples_of_fold`, after the extra training data if any."""
         return (
             examples_of_fold.training_rows
             if self.extra_data is None
@@ -88,12 +88,12 @@ class Classified(Tuned):
 
 
 def run_search(task: SearchTask) -> SearchOutcome[Classified]:
-    """Run or continue the search of `task`.
+    """Return the parameters, the threshold and the trials of a search, which is run or continued.
 
     The parameters come from the trials, on a sample of the rows if there are many; the threshold then comes
     from inner out-of-fold probabilities on all training rows. The result depends on the task alone: each
     trial has its own sampler, seeded by the trial's number, so that an interrupted and continued search has
-    the same result.
+    the same result. InputError if the rows cannot be split into folds with both labels.
     """
     from optuna.pruners import MedianPruner
 
@@ -142,12 +142,16 @@ class InnerFold:
     rows: NDArray[np.int64]  # shape (n_test,): The numbers of these rows
 
     def fit_and_predict(self, unfitted: Any) -> NDArray[np.float64]:
-        """Fit the steps after scaling, and return the probability of fail of the test rows."""
+        """Fit the steps after scaling, and return the test rows' probability of fail, shape (n_test,)."""
         return fail_probability(unfitted[_PREPARING:].fit(self.x, self.y), self.test)
 
 
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
-    """Split and prepare `examples`."""
+    """Return ``task.how.n_folds`` inner folds of whole groups of `examples`, stratified by label.
+
+    The rows of each fold are imputed and scaled as the model of `task` needs; training rows include the extra
+    training data. InputError if folds with both labels are impossible.
+    """
     model, inner_folds = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.n_folds, task.seed, f"{task.part} {task.model}"):
         inside = task.rows_to_fit(examples.select_rows(train))
@@ -227,7 +231,7 @@ def _trial_row(task: SearchTask, trial: Any) -> TrialRow:
 
 
 def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
-    """Return one search per part and model."""
+    """Return the searches, one per part and model, slow models first; InputError if one is impossible."""
     how, seed, examples = family.section.tune, family.params.seed, examples_of(family, table)
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
     sources = read_training_data(family.features_file, table, examples, unlabelled=how.unlabelled == "pass")
@@ -251,7 +255,7 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
 
 
 def tune(family: Family) -> None:
-    """Write tuned.json, trials.parquet and held.npz."""
+    """Run stage tune: search all models in all parts; write tuned.json, trials.parquet and held.npz."""
     evaluation_search.prepare_storage(family.params.compute.storage)
     table = family.read_features()
     tasks = tasks_of(family, table)

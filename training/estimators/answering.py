@@ -167,7 +167,10 @@ class Preparation:
 
     @classmethod
     def from_pipeline(cls, pipeline: Any) -> tuple[Preparation, Any] | None:
-        """Split a fitted pipeline into its preparation and its classifier; None if it has other steps."""
+        """Return preparation and classifier of a fitted pipeline; None if it has other steps.
+
+        Samplers are ignored, as they do nothing in prediction.
+        """
         *before, classifier = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
         kinds = [type(step).__name__ for step in before]
         if kinds == _GUIDED:
@@ -182,13 +185,13 @@ class Preparation:
         return cls(*filling, *scaled, np.array(column), np.array(sure or 0.0)), inner
 
     def prepare_columns(self, columns: Floats) -> Floats:
-        """Return the input of the classifier, shape (n_rows, n_features)."""
+        """Return the classifier's input, shape (n_rows, n_features): without gaps, and standardised."""
         return np.asarray(
             (fill_gaps(columns, self.fill, self.slope, int(self.evidence)) - self.mean) / self.scale
         )
 
     def raise_prepared(self, probability: Floats, prepared: Floats) -> Floats:
-        """Raise a classifier's probability where the evidence leaves no doubt."""
+        """Return `probability`, shape (n_rows,), raised where the evidence in `prepared` leaves no doubt."""
         if self.evidence < 0:
             return probability
         return raise_by_evidence(probability, prepared[:, self.evidence], float(self.sure))
@@ -213,7 +216,10 @@ class Preparation:
     def raise_with_contributions(
         self, probability: Floats, contributions: Floats, prepared: Floats
     ) -> tuple[Floats, Floats]:
-        """Raise a probability as `raise_prepared`, and add the increase to the evidence's contribution."""
+        """Return the result of `raise_prepared`, and contributions with the increase added to the evidence's.
+
+        Changes `contributions`, shape (n_rows, n_features), in place.
+        """
         risen = self.raise_prepared(probability, prepared)
         if self.evidence >= 0:
             scale = _log_odds if self.unit == "log-odds" else np.asarray
@@ -222,7 +228,11 @@ class Preparation:
 
 
 def fill_gaps(x: Floats, fill: Floats, slope: Floats, evidence: int) -> Floats:
-    """Fill gaps with ``fill + slope * evidence``; `evidence` is the index of a column, or -1."""
+    """Return `x` with gaps (NaN) filled by ``fill + slope * evidence``, column by column.
+
+    `x` has shape (..., n_features); `evidence` is the index of the column whose value is used (its `fill`,
+    where missing), or -1: gaps become `fill`. Returns `x` itself without gaps.
+    """
     gaps = np.isnan(x)
     if not gaps.any():
         return x

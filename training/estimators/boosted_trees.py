@@ -59,9 +59,9 @@ class Attributions:
 
     @classmethod
     def from_booster(cls, booster: Any) -> Self | None:
-        """Tabulate the attributions of XGBoost's trees.
+        """Return the tabulated attributions of XGBoost's trees.
 
-        None for other boosters, and if a part is too large.
+        None for other boosters, and if a part of a tree is too large.
         """
         model = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
         if model["name"] != "gbtree":
@@ -118,11 +118,9 @@ class Attributions:
 
 
 def _tree_parts(tree: dict[str, Any]) -> Iterator[tuple[list[_Node], list[_Leaf]]]:
-    """Yield the nodes and the leaves of every part of a tree."""
     depth = _tree_depth(tree, 0)
 
     def grow_parts(node: int, above: list[tuple[int, bool]]) -> Iterator[tuple[list[int], list[Any]]]:
-        """Yield the inner nodes of every part, and the paths to its leaves."""
         if tree["left_children"][node] < 0:
             yield [], [(node, above)]
             return
@@ -203,7 +201,10 @@ class Boosted(Preparation):
     unit: ClassVar[Unit] = "log-odds"
 
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Return probabilities and exact contributions, equal to XGBoost's; shapes as of `Answering`."""
+        """Return probabilities, shape (n_rows,), and exact Shapley contributions, equal to XGBoost's.
+
+        Contributions, shape as `columns`, are in log-odds; positive is towards fail. `reference` is ignored.
+        """
         del reference
         prepared = self.prepare_columns(columns)
         return self.raise_with_contributions(
@@ -211,7 +212,7 @@ class Boosted(Preparation):
         )
 
     def classifier_probability(self, prepared: Floats) -> Floats:
-        """Return the probability by all trees."""
+        """Return the probability of ``fail`` by all trees, shape (n_rows,)."""
         # a DMatrix takes longer to build
         return np.asarray(self.booster.inplace_predict(prepared), np.float64)
 
@@ -229,7 +230,7 @@ class Boosted(Preparation):
 
 
 def compile_boosted(pipeline: Any) -> Boosted | None:
-    """Compile a fitted pipeline; None if its classifier is not XGBoost's."""
+    """Return a fitted XGBoost pipeline in a faster form; None for other classifiers or other steps."""
     compiled = Preparation.from_pipeline(pipeline)
     if compiled is None or not hasattr(compiled[1], "get_booster"):
         return None

@@ -1,4 +1,4 @@
-"""The catalogue of classifiers: the six of seed 000, section 6.7, and XGBoost."""
+"""The catalogue of classifiers: the six of the thesis, section 6.7, and XGBoost."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Space = Mapping[str, Real | OneOf | Any]
 
 
 def suggest_params(space: Space, trial: Trial) -> dict[str, Any]:
-    """Return parameters in `space` that `trial` suggests."""
+    """Return the values that `trial` suggests in `space`, without parameters of unmet conditions."""
     params: dict[str, Any] = {}
     for name, values in space.items():
         if not isinstance(values, Real | OneOf):
@@ -111,7 +111,7 @@ class Model:
 def build_neighbours(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
-    """Build nearest neighbours; one-sided ones if there are directions."""
+    """Return unfitted nearest neighbours (``k``, ``p``); one-sided ones if there are directions."""
     from sklearn.neighbors import KNeighborsClassifier
 
     del balance
@@ -126,7 +126,7 @@ def build_neighbours(
 def build_logistic(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
-    """Build a logistic regression; one with constrained signs if there are directions."""
+    """Return an unfitted logistic regression (``c``), with constrained signs if there are directions."""
     from sklearn.linear_model import LogisticRegression
 
     if directions is not None:
@@ -139,7 +139,7 @@ def build_logistic(
 def decision_tree(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
-    """Build a decision tree."""
+    """Return an unfitted decision tree with ``leaf`` (least rows per leaf) and ``criterion`` of `params`."""
     from sklearn.tree import DecisionTreeClassifier
 
     return DecisionTreeClassifier(
@@ -153,14 +153,14 @@ def decision_tree(
 
 
 def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) -> Any:
-    """Build a support vector machine."""
+    """Return an unfitted support vector machine with the penalty ``c`` of `params`."""
     from sklearn.svm import SVC
 
     return SVC(C=params["c"], gamma="scale", class_weight=balance, random_state=seed, **more)
 
 
 def random_forest(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Build a random forest; ``samples``, if given, is the share of rows per tree."""
+    """Return an unfitted random forest; ``samples`` in `params`, if given, is the share of rows per tree."""
     from sklearn.ensemble import RandomForestClassifier
 
     options = {"class_weight": balance, "max_samples": params.get("samples"), "monotonic_cst": directions}
@@ -168,14 +168,14 @@ def random_forest(params: Params, seed: int, balance: Balance, directions: Direc
 
 
 def extra_trees(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Build extremely randomised trees."""
+    """Return an unfitted classifier of extremely randomised trees."""
     from sklearn.ensemble import ExtraTreesClassifier
 
     return ExtraTreesClassifier(**forest_params(params, seed), class_weight=balance, monotonic_cst=directions)
 
 
 def forest_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the parameters that scikit-learn's forests share."""
+    """Return the arguments that scikit-learn's forests share, from the names of `params`."""
     return {
         "n_estimators": params["trees"],
         "min_samples_leaf": params["leaf"],
@@ -186,7 +186,7 @@ def forest_params(params: Params, seed: int) -> dict[str, Any]:
 
 
 def build_xgboost(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Build XGBoost for two classes."""
+    """Return an unfitted XGBoost classifier of two classes."""
     from xgboost import XGBClassifier
 
     return XGBClassifier(
@@ -199,7 +199,7 @@ def build_xgboost(params: Params, seed: int, balance: Balance, directions: Direc
 
 
 def boosting_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the parameters that all uses of XGBoost share."""
+    """Return the arguments that all uses of XGBoost share, from the names of `params`."""
     return {
         "n_estimators": params["trees"],
         "max_depth": params["depth"],
@@ -298,12 +298,16 @@ class ClassCounts:
 
     @classmethod
     def from_labels(cls, y: NDArray[np.int64]) -> ClassCounts:
-        """Count the zeros (passed) and ones (failed) of `y`, shape (n_rows,)."""
+        """Return the numbers of zeros (passed) and ones (failed) in `y`, shape (n_rows,)."""
         failed = int(y.sum())
         return cls(len(y) - failed, failed)
 
     def after_resampling(self, sampler: str, rate: float) -> ClassCounts:
-        """Return the counts after resampling to `rate`; raise InfeasibleError if that is impossible."""
+        """Return the counts after resampling to `rate`, the smaller class as a share of the larger.
+
+        `sampler` is "under", "over" or "smote". InfeasibleError if the rate cannot be reached, or a class has
+        too few rows for SMOTE.
+        """
         small, large = sorted((self.passed, self.failed))
         if sampler == "smote" and small <= SMOTE_NEIGHBOURS:
             raise InfeasibleError(f"SMOTE needs more than {SMOTE_NEIGHBOURS} rows of a class, not {small}")
@@ -313,13 +317,13 @@ class ClassCounts:
         return ClassCounts(*reversed(wanted)) if self.failed <= self.passed else ClassCounts(*wanted)
 
     def balancing_weights(self, cost_ratio: float) -> ClassWeights:
-        """Return weights that balance the classes, times `cost_ratio` for fails."""
+        """Return the weight of passes (0) and fails (1) that balances them, times `cost_ratio` for fails."""
         total = self.passed + self.failed
         return {0: total / (2 * self.passed), 1: cost_ratio * total / (2 * self.failed)}
 
 
 def space_of(model: Model) -> Space:
-    """Return the search space of a pipeline with this classifier."""
+    """Return the search space of a pipeline with this classifier, resampling and class weights."""
     return {**model.space, **_RESAMPLING, **(_WEIGHTING if model.weighted else {})}
 
 
@@ -330,10 +334,11 @@ def strict_pipeline(
     seed: int,
     constraints: MonotoneConstraints | None = None,
 ) -> Any:
-    """Build the unfitted pipeline for labels `y`, shape (n_rows,), 1 is fail.
+    """Return the unfitted pipeline (impute, scale, resample, classify) for labels `y`.
 
-    `params` are values in `space_of`; `constraints` has constraints on the columns, if any. Raises
-    InfeasibleError if the sampler cannot reach its rate with these labels.
+    `y` has shape (n_rows,), 1 is fail. `params` are values in `space_of`; `constraints` has constraints on
+    the columns, if any. InfeasibleError if the sampler cannot reach its rate with these labels, or ``k``
+    exceeds the number of rows.
     """
     from imblearn.pipeline import Pipeline
     from sklearn.impute import SimpleImputer
@@ -372,9 +377,10 @@ def build_pipeline(
     seed: int,
     constraints: MonotoneConstraints | None = None,
 ) -> Any:
-    """Build a `strict_pipeline`; if infeasible, one without sampler and with at most len(y) neighbours.
+    """Return the unfitted pipeline (impute, scale, resample, classify) for labels `y`, in any case.
 
-    `y`, shape (n_rows,), are labels, 1 is fail.
+    If `strict_pipeline` is infeasible, without sampler and with at most len(y) neighbours. `y`, shape
+    (n_rows,), are labels, 1 is fail.
     """
     try:
         return strict_pipeline(model, params, y, seed, constraints)
@@ -384,7 +390,7 @@ def build_pipeline(
 
 
 def without_sampler(fitted: Any) -> Any:
-    """Return a fitted pipeline without its sampler, for prediction."""
+    """Return a new pipeline of the same fitted steps without the resampling step, for prediction."""
     from sklearn.pipeline import Pipeline
 
     return Pipeline([(name, step) for name, step in fitted.steps if not hasattr(step, "fit_resample")])

@@ -51,7 +51,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def from_sklearn(cls, tree: Any, value: Floats, first: int = 0) -> Tree:
-        """Convert scikit-learn's arrays; `first` is the column of the tree's first feature.
+        """Return a tree with scikit-learn's arrays; `first` is the column of the tree's first feature.
 
         `value`, shape (n_nodes,), is the prediction of each node.
         """
@@ -144,7 +144,7 @@ class Forest:
                 features = self.feature.take(nodes)
 
     def below_threshold(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
-        """Return which values are not above the threshold of their node; all have shape (n,)."""
+        """Return whether each value is at most the threshold of its node; all have shape (n,)."""
         return values <= self.threshold.take(nodes)
 
 
@@ -170,13 +170,16 @@ class Linear(Preparation):
     unit: ClassVar[Unit] = "log-odds"
 
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Return probabilities and coefficient x deviation from the reference, shapes as of `Answering`."""
+        """Return probabilities, shape (n_rows,), and coefficient x deviation from the reference.
+
+        Contributions, shape as `columns`, are in log-odds; positive is towards fail.
+        """
         prepared = self.prepare_columns(columns)
         contributions = (prepared - self.prepare_columns(reference)) * self.coefficients
         return self.raise_with_contributions(self.classifier_probability(prepared), contributions, prepared)
 
     def classifier_probability(self, prepared: Floats) -> Floats:
-        """Return the probability by the logistic function."""
+        """Return the probability of ``fail`` by the logistic function, shape (n_rows,)."""
         # the last digit of a matrix product would depend on the number of rows
         log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
         return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
@@ -202,11 +205,12 @@ class Trees(Forest, Preparation):
         return float(self.value[self.roots].mean())
 
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Return the mean of the leaves that a row reaches, and the change by each feature; see `Answering`.
+        """Return the mean of the leaves that a row reaches, and the change by each feature.
 
         Every split moves the expected probability from that of its node to that of the child; the difference
         is attributed to the split's feature (Saabas, "Interpreting random forests", 2014). The contributions
-        of a row sum to its probability - `base_rate`. Shapes as of `Answering`.
+        of a row, shape as `columns`, sum to its probability, shape (n_rows,), minus `base_rate`. `reference`
+        is ignored.
         """
         del reference
         answer = np.full(len(columns), self.of_leaf[self.roots].sum())
@@ -222,12 +226,11 @@ class Trees(Forest, Preparation):
         return self.raise_with_contributions(answer / len(self.roots), moved / len(self.roots), prepared)
 
     def classifier_probability(self, prepared: Floats) -> Floats:
-        """Return the mean of the leaves that each row reaches."""
+        """Return the mean of the leaves that each row reaches, shape (n_rows,)."""
         return self.sum_leaf_values(prepared.astype(np.float32)) / len(self.roots)
 
     @cached_property
     def _rise_from_parent(self) -> Floats:
-        """How much the value of every node exceeds that of its parent."""
         rise, inner = np.zeros(len(self.value)), (self.feature != LEAF).nonzero()[0]
         children = self.children[inner]
         rise[children] = self.value[children] - self.value[inner, None]
@@ -309,7 +312,7 @@ class Neighbours(NearVotes, Preparation):
         return self.raise_with_contributions(share[:-1], deviations, prepared)
 
     def classifier_probability(self, prepared: Floats) -> Floats:
-        """Return the share of ``fail`` by the nearest points."""
+        """Return the share of ``fail`` by the nearest points, shape (n_rows,)."""
         return self.fail_share(prepared)
 
 
@@ -335,7 +338,7 @@ _OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClas
 
 
 def compile_pipeline(pipeline: Any) -> CompiledPipeline | None:
-    """Compile a fitted pipeline of `training.estimators.catalogue` to arrays; None if not possible."""
+    """Return a fitted pipeline as arrays; None unless it is linear, of trees or one-sided neighbours."""
     parts = Preparation.from_pipeline(pipeline)
     if parts is None:
         return None
@@ -371,7 +374,7 @@ def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, An
 
 
 def read(path: Path, model: Path) -> CompiledPipeline | None:
-    """Read a file of `write`, without pickle.
+    """Return the compiled pipeline that `write` wrote to `path`, read without pickle.
 
     None if the file does not exist, has another version or does not belong to the file `model`. InputError if
     `model` does not exist, or the file has other content; it names the array.
@@ -388,9 +391,9 @@ def read(path: Path, model: Path) -> CompiledPipeline | None:
 
 
 def belongs_to_model(path: Path, version: int, model: Path) -> bool:
-    """Return whether a file of arrays has this version and belongs to the file `model`.
+    """Return whether a file of arrays has this version and belongs to the file `model`, by its SHA-256.
 
-    InputError if `model` does not exist, or the file has no version or digest.
+    InputError if `path` or `model` is missing, or `path` is not an archive with version and digest.
     """
     owner = arrays.read_arrays(path, OWNER)
     return (owner["version"].item(), owner["model_digest"].item()) == (version, digest_of(model))

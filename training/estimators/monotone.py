@@ -38,7 +38,8 @@ class SignedLogistic(ProbabilityClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
         """Minimise the penalised loss under the sign constraints (L-BFGS-B: Byrd et al. 1995).
 
-        `X`: shape (n_rows, n_features). `y` and `sample_weight`: shape (n_rows,).
+        `X`: shape (n_rows, n_features). `y` and `sample_weight`: shape (n_rows,). ValueError if a value is
+        not finite or `y` has a single class.
         """
         rows = check_training_rows(self, X, y, sample_weight)
         self.classes_ = rows.classes

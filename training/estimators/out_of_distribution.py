@@ -78,7 +78,11 @@ class TrainingDistribution:
 
     @classmethod
     def from_rows(cls, rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Self:
-        """Learn from training rows, shape (n_rows, n_features); whole groups are held out for the limit."""
+        """Return the distribution of training rows, with a limit that at most a share `level` exceeds.
+
+        `rows`: shape (n_rows, n_features), NaN where missing. `groups`: shape (n_rows,); whole groups are
+        held out to find the limit, which is infinite with too few groups.
+        """
         held_out = [
             cls._describe_rows(rows[~test]).training_distance(rows[test]) for test in fold_flags(groups)
         ]
@@ -118,11 +122,11 @@ class TrainingDistribution:
         return np.where(np.isnan(rows), 0.0, deviations)
 
     def training_distance(self, rows: Floats) -> Floats:
-        """Return the root mean square distance of each row's known features from the training rows."""
+        """Return the root mean square distance of each row from the training rows, shape (n_rows,)."""
         return self._pattern_distances(rows, _rows_by_pattern(np.isnan(rows)))
 
     def is_out_of_distribution(self, rows: Floats) -> Bools:
-        """Return which rows are beyond the limit, or have an unseen set of gaps, shape (n_rows,)."""
+        """Return True for rows beyond the limit, or with an unseen set of gaps, shape (n_rows,)."""
         alike = _rows_by_pattern(np.isnan(rows))
         flags = self._pattern_distances(rows, alike) > self.limit
         for pattern, rows_of_pattern in alike:
@@ -220,9 +224,10 @@ def _squash_values(deviations: Floats) -> Floats:
 
 
 def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
-    """Return flags of the test rows of each fold that has test rows and more than one training row.
+    """Return flags, shape (n_rows,), of the test rows of each fold; folds consist of whole groups.
 
-    The folds consist of whole groups, in the order of their names.
+    Up to `FOLDS` folds, in the order of the groups' names; only those with test rows and more than one
+    training row.
     """
     _, place = np.unique(groups, return_inverse=True)
     flags = (place % FOLDS == fold for fold in range(FOLDS))
@@ -232,9 +237,10 @@ def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
 def score_held_out_rows(
     rows: Floats, groups: NDArray[np.str_], level: float = LEVEL
 ) -> OutOfDistributionScore:
-    """Measure the share of held-out rows that are called out of distribution, given the other groups.
+    """Return the share of held-out rows that are called out of distribution, given the other groups.
 
-    `rows`: shape (n_rows, n_features). `groups`: shape (n_rows,).
+    `rows`: shape (n_rows, n_features). `groups`: shape (n_rows,). `level` is the intended share. The share is
+    0 if no group can be held out.
     """
     flags = [
         TrainingDistribution.from_rows(rows[~test], groups[~test], level).is_out_of_distribution(rows[test])

@@ -27,14 +27,18 @@ class Labelled:
     weights: Floats | None  # shape (n_rows,) or None: Above zero; None where all weigh one
 
     def weights_or_ones(self) -> Floats:
-        """Return the weights, ones where none were given."""
+        """Return the weights, shape (n_rows,), ones where none were given."""
         return np.ones(len(self.y)) if self.weights is None else self.weights
 
 
 def check_training_rows(
     estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> Labelled:
-    """Check the arguments of ``fit``, and set the features' names and number on `estimator`."""
+    """Return the checked arguments of ``fit``, without rows of weight 0.
+
+    Sets the features' names and number on `estimator`. ValueError if a value is not finite, shapes differ, a
+    weight is negative, all weights are 0, or the rows have a single class.
+    """
     rows, target = validate_data(estimator, x, y, dtype=[np.float64, np.float32], ensure_all_finite=False)
     check_classification_targets(target)
     _refuse_gaps(estimator, rows)
@@ -61,7 +65,10 @@ def check_training_rows(
 
 
 def check_rows(estimator: BaseEstimator, x: ArrayLike) -> Floats:
-    """Check the rows that a fitted `estimator` is to predict."""
+    """Return the rows that a fitted `estimator` is to predict as an array, shape (n_rows, n_features).
+
+    ValueError if a value is not finite, or the features are not those of ``fit``.
+    """
     rows = validate_data(estimator, x, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     _refuse_gaps(estimator, rows)
     return np.asarray(rows)
@@ -120,7 +127,7 @@ class GapFiller(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> Floats:  # noqa: N803
-        """Fill the gaps of `X`, shape (n_rows, n_features)."""
+        """Return `X`, shape (n_rows, n_features), with its gaps filled."""
         x = np.asarray(X, np.float64)
         return fill_gaps(x, self.fill_, self.slope_, -1 if self.evidence is None else self.evidence)
 
@@ -133,7 +140,7 @@ class EvidenceScaler(StandardScaler):
         self.unscaled = unscaled
 
     def partial_fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Learn means and standard deviations."""
+        """Learn means and standard deviations; those of the column `unscaled` are 0 and 1."""
         super().partial_fit(X, y, sample_weight)
         if self.unscaled is not None:
             self.mean_[self.unscaled], self.scale_[self.unscaled] = 0.0, 1.0

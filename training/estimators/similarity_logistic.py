@@ -46,7 +46,11 @@ class Pairs:
     def from_sides(
         cls, baseline: Floats, target: Floats, dissimilar: NDArray[np.bool_], cost: Floats, penalty: float
     ) -> Self:
-        """Standardise `baseline` and `target`, both of shape (n_pairs, n_features)."""
+        """Return pairs with standardised features of `baseline` and `target`, shape (n_pairs, n_features).
+
+        `dissimilar` and `cost` (the weight of a pair) have shape (n_pairs,); `penalty` is that of squared
+        weights.
+        """
         n, width = baseline.shape
         rows = np.empty((2 * n, width + 1))
         rows[:n, :width], rows[n:, :width] = baseline, target
@@ -92,13 +96,13 @@ class Pairs:
         return coefficients, float(intercept)
 
     def log_likelihood(self, weights: Floats, scores: Floats) -> float:
-        """Return the penalised log-likelihood of the labels."""
+        """Return the penalised log-likelihood of the labels; scores are ``rows @ weights``."""
         u, v = np.split(scores, 2)
         log_probability = np.logaddexp(0.0, u + v) - np.logaddexp(0.0, u) - np.logaddexp(0.0, v)
         return float(self.cost[: len(u)] @ log_probability - self.ridge @ weights**2 / 2)
 
     def hidden_probability(self, scores: Floats) -> Floats:
-        """Return the probability of the hidden classes given the labels (the E step)."""
+        """Return the probability of the hidden classes given the labels (E step), shape (2 * n_pairs,)."""
         u, v = np.split(scores, 2)
         return np.tile(expit(u + v), 2)
 
@@ -139,7 +143,7 @@ _ROUNDS = ((2, 2), (1, 8))
 
 @dataclass
 class Climb:
-    """The state of an optimisation."""
+    """The result of an optimisation: weights, and the log-likelihood before and after every iteration."""
 
     weights: Floats
     history: list[float] = field(default_factory=list)
@@ -162,14 +166,14 @@ class Curvature:
         self.factor = cho_factor(matrix)
 
     def newton_step(self, gradient: Floats) -> Floats:
-        """Return the Newton step."""
+        """Return the Newton step for `gradient`; both have shape (n_weights,)."""
         return np.asarray(cho_solve(self.factor, gradient))
 
 
 def em_iteration(
     pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature
 ) -> tuple[Floats, Floats]:
-    """Run one E step, and the M step starting at `weights`; return the new weights and their scores."""
+    """Return the weights, and their scores, after one E step and the M step that starts at `weights`."""
     hidden = pairs.hidden_probability(scores)
     value = pairs.expected_likelihood(weights, scores, hidden)
     last, enough = np.inf, 0.0
@@ -199,7 +203,12 @@ def em_iteration(
 
 
 def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
-    """Maximise the likelihood by accelerated EM."""
+    """Return the weights that maximise the penalised likelihood of `pairs`, by accelerated EM.
+
+    The search begins at `start`, shape (n_weights,), and ends where no component of the gradient exceeds
+    `tol` per unit of weight; the result is not ``converged`` if it ends after `max_iter` iterations before
+    that.
+    """
     state = Climb(start)
     scores = pairs.rows @ start
     value = pairs.log_likelihood(start, scores)
@@ -238,7 +247,11 @@ def _extrapolate_steps(past: list[tuple[Floats, Floats]]) -> Floats:
 
 
 def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
-    """Maximise the likelihood by L-BFGS, in coordinates with about equal curvature."""
+    """Return the weights that maximise the penalised likelihood of `pairs`, by L-BFGS.
+
+    `start`, `tol` and `max_iter` as in `expectation_maximisation`, but the gradient is that in coordinates
+    with about equal curvature.
+    """
     total = float(pairs.cost.sum()) / 2
     scores = pairs.rows @ start
     state = Climb(start, [pairs.log_likelihood(start, scores)])
@@ -272,9 +285,10 @@ def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) 
 
 
 def start_of(pairs: Pairs, max_starts: int) -> Floats:
-    """Return the starting weights, shape (n_weights,), see `SimilarityLogistic`.
+    """Return starting weights, shape (n_weights,), the best after a few EM iterations from several starts.
 
-    A few EM iterations are run from `max_starts` directions and sizes; the best result is returned.
+    At most `max_starts` combinations of direction and size are tried, see `SimilarityLogistic`; zeros without
+    any.
     """
     pairs = pairs.evenly_spaced(SOUGHT)
     starts = [
@@ -320,7 +334,7 @@ def _start_directions(pairs: Pairs) -> Iterator[Floats]:
 
 
 class SimilarityLogistic(ClassifierMixin, BaseEstimator):
-    """Similarity logistic classifier of pairs (seed 001, section 4.5 and figure 2).
+    """Similarity logistic classifier of pairs (matrix paper, section 4.5 and figure 2).
 
     A pair's baseline m and target n each have a hidden class, P(Y = 1 | m) = s(w m + b) and P(Y' = 1 | n) =
     s(w n + b) with the logistic function s and the same weights. The pair is dissimilar (the second class)
@@ -331,8 +345,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     solver : "em" or "direct"
-        Expectation-maximisation as in seed 001, or L-BFGS on the likelihood of the labels. Both maximise the
-        same penalised likelihood from the same start.
+        Expectation-maximisation as in the matrix paper, or L-BFGS on the likelihood of the labels. Both
+        maximise the same penalised likelihood from the same start.
     ridge : float
         The penalty is half of this times the squared weights (not the intercept), against the sum of the
         weighted log-likelihood; not below 0.
@@ -371,9 +385,9 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
 
     Zero weights are a saddle point, where neither solver could move. Candidate starts are the directions in
     which the products of baseline and target predict the label best (leading eigenvectors of their whitened
-    moment) and that of a least-squares fit of the flattened data (seed 001, section 4.5), each at the best of
-    four sizes. The start is the one with the highest likelihood after ten EM iterations on at most 4,000
-    evenly spaced pairs, which are not counted in `n_iter_`. The likelihood can have several maxima, above all
+    moment) and that of a least-squares fit of the flattened data (matrix paper, section 4.5), each at the
+    best of four sizes. The start is the one with the highest likelihood after ten EM iterations on at most
+    4,000 evenly spaced pairs, not counted in `n_iter_`. The likelihood can have several maxima, above all
     with few pairs and many features; the result is the one reached from that start.
     """
 

@@ -149,7 +149,7 @@ def _log_ways_to_split(n: Floats, parts: int) -> Floats:
 
 
 class TAN(ClassifierMixin, BaseEstimator):
-    """Tree-augmented naive Bayes (seed 001, section 7; Friedman, Geiger and Goldszmidt 1997, section 4).
+    """Tree-augmented naive Bayes (matrix paper, section 7; Friedman, Geiger and Goldszmidt 1997, section 4).
 
     The features are cut into levels. Their tree is the maximum spanning tree of the mutual information of two
     features given the class (Chow and Liu 1968), one tree for all classes. A feature's table has the
@@ -198,7 +198,7 @@ class TAN(ClassifierMixin, BaseEstimator):
         """Learn cuts, tree and tables; a row that weighs 2 counts as two rows.
 
         `X`: shape (n_rows, n_features). `y` and `sample_weight`: shape (n_rows,). ValueError if a value is
-        not finite, there is one class only, or a parameter is out of its range.
+        not finite, `y` has a single class, or a parameter is out of its range.
         """
         whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
         if not whole and self.levels != "classes":
@@ -266,7 +266,6 @@ class _Shape:
         return cls(parents, levels, outer, np.concatenate([[0], np.cumsum(levels * outer)]))
 
     def table_cells(self, coded: Codes) -> Whole:
-        """Return the cell of every value, shape (n_rows, n_features)."""
         cells = coded[:, self.parents] * np.where(self.parents < 0, 0, self.levels)
         cells += coded
         cells += self.starts[:-1]
@@ -294,7 +293,6 @@ def _row_blocks(shape: tuple[int, ...], numbers: int) -> list[slice]:
 
 
 def _mutual_information(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
-    """Return the mutual information of every two features given the class, in nats."""
     result = np.zeros((len(levels), len(levels)))
     completed, first = _completion_matrix(levels), np.cumsum(levels) - levels
     for place in range(len(rows.classes)):

@@ -36,7 +36,7 @@ def log_odds(probability: Floats) -> Floats:
 
 
 def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str_]) -> CalibrationMap:
-    """Learn a calibration map from out-of-fold probabilities.
+    """Return a calibration map learned from out-of-fold probabilities; the identity if no map is better.
 
     Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned `FOLDS` times without some
     of the groups, and scored by the log loss there. The best is used if it is better than no map by more than
@@ -73,7 +73,6 @@ def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray
 
 
 def _row_losses(y: NDArray[np.int64], odds: Floats) -> Floats:
-    """Return the log loss of every row."""
     return np.asarray(np.logaddexp(0, np.where(y == 1, -odds, odds)))
 
 

@@ -31,7 +31,11 @@ MOST_POINTS = 1000
 
 
 def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return ``recall`` and ``precision`` (`training.evaluation.metrics.precision_by_recall`)."""
+    """Return the precision, a mean over folds, at 100 values of recall: ``recall`` and ``precision``.
+
+    Recalls are 0.01, 0.02, ... 1; the positive class is ``fail``. `verdicts` are rows of oof.parquet of one
+    entry in one split, at least one of them a fail.
+    """
     recall, precision = precision_by_recall(verdicts)
     # the last step is at 1; rounding must not exceed it
     reached = np.minimum(np.searchsorted(recall, RECALLS), len(recall) - 1)
@@ -39,7 +43,10 @@ def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return mean ``probability``, ``share_of_fails`` and ``cases`` of each bin that has any."""
+    """Return mean ``probability``, ``share_of_fails`` and ``cases`` of each bin of probability, ascending.
+
+    The `RANGES` bins have equal width; empty ones are left out. `verdicts` has ``probability, status``.
+    """
     number = np.minimum((verdicts["probability"] * RANGES).astype("int64"), RANGES - 1)
     ranges = verdicts.assign(failed=verdicts["status"] == "fail").groupby(number)
     means = {"probability": ("probability", "mean"), "share_of_fails": ("failed", "mean")}
@@ -47,7 +54,7 @@ def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return the confusion matrix: ``label``, ``verdict``, ``cases``, and their ``share`` of the label's."""
+    """Return the confusion matrix, 4 rows: ``label, verdict, cases`` and their ``share`` of the label's."""
     matrix = pd.DataFrame(confusion_counts(*_fail_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
     rows = matrix.rename_axis("label").melt(var_name="verdict", value_name="cases", ignore_index=False)
     share = rows["cases"] / rows.groupby(level=0)["cases"].transform("sum")
@@ -55,13 +62,17 @@ def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def predicted_points(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return ``measured`` and ``predicted_points`` of all cases, or of `MOST_POINTS` evenly spaced ones."""
+    """Return ``measured, predicted`` of all cases, or of `MOST_POINTS` evenly spaced ones, ascending."""
     chosen = np.linspace(0, len(predictions) - 1, min(len(predictions), MOST_POINTS)).astype("int64")
     return predictions[["measured", "predicted"]].sort_values("measured", kind="stable").iloc[chosen]
 
 
 def interval_coverage(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the empirical coverage of intervals: ``wanted``, ``covered`` and the number of ``cases``."""
+    """Return the empirical coverage of intervals: ``wanted``, ``covered`` and the number of ``cases``.
+
+    One row per nominal coverage in `CONFIDENCES`. `predictions` has ``unit, fold, measured, predicted``; the
+    width of a fold's intervals comes from the errors of the unit's other folds.
+    """
     inside = list[NDArray[np.bool_]]()
     for _, rows in predictions.groupby("unit"):
         misses, folds = np.log(rows["measured"] / rows["predicted"]).abs(), rows["fold"]
@@ -91,7 +102,7 @@ class DvcFigures:
     plots: dict[str, pd.DataFrame]  # tables by name, each with a column ``entry`` first
 
     def write(self, paths: FamilyPaths) -> None:
-        """Write summary.json, and a CSV file per plot."""
+        """Write summary.json to its path, and each plot as a CSV file to the directory ``evaluated``."""
         for name, table in self.plots.items():
             with replacing(paths.evaluated / f"{name}.csv") as path:
                 table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
@@ -131,7 +142,7 @@ def dvc_prediction_figures(
 def leading_entries(
     metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str, Any]], float]
 ) -> list[str]:
-    """Return the champion of metrics.json and the best others of its kind, the lowest `rank` first."""
+    """Return the champion of metrics.json and up to `BESIDE` others of its kind, the lowest `rank` first."""
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
     alike = {name for name, entry in entries.items() if entry["kind"] == entries[champion]["kind"]}
     others = sorted(alike - {champion}, key=lambda name: (rank(entries[name]), name))
@@ -163,7 +174,7 @@ def _dvc_figures(  # noqa: PLR0917 - two callers in this module
 def print_results(
     metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: str = "comparisons"
 ) -> None:
-    """Print the table of one split, and the outcome of the promotion."""
+    """Print the table of one split of metrics.json, and the outcome of the promotion, to stdout."""
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 110)
@@ -209,7 +220,10 @@ _DECADE = 10
 
 
 def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
-    """Draw the figures of one entry in one split of oof.parquet, by file name."""
+    """Return confusion matrix, precision by recall and reliability as figures, by file name (PNG).
+
+    `verdicts` are the rows of one entry in one split of oof.parquet, with probabilities.
+    """
     return {
         "confusion.png": _draw_confusion(verdicts, title),
         "precision-recall.png": _draw_precision_recall(verdicts, title),
@@ -263,9 +277,9 @@ def _draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
 
 
 def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: str) -> dict[str, Figure]:
-    """Draw predicted over measured values, both positive, and the band within the tolerance, by file name.
+    """Return a figure of predicted over measured values, by its file name (PNG), with the tolerance band.
 
-    `tolerance` is a share of the measured value.
+    `rows` has ``measured, predicted``, both positive; `tolerance` is a share of the measured value.
     """
     figure = _empty_figure()
     axes = figure.subplots()
@@ -282,7 +296,6 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
 
 
 def _fail_flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which labels, and which verdicts, are fail."""
     return (verdicts["status"] == "fail").to_numpy(bool), (verdicts["verdict"] == "fail").to_numpy(bool)
 
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 def half_width(misses: NDArray[np.float64], confidence: float) -> float:
     """Return the half width of intervals (split conformal: Vovk and others 2005, Lei and others 2018).
 
-    It is the ceil((n + 1) confidence)-th smallest of the n out-of-fold errors `misses`, shape (n,), in their
-    unit, or the largest if there are too few; `confidence` is the nominal coverage of the intervals.
+    It is the ceil((n + 1) confidence)-th smallest of the sizes of the n out-of-fold errors `misses`, shape
+    (n,), in their unit, or the largest if there are too few; `confidence` is the nominal coverage of the
+    intervals. At least one error is needed.
     """
     rank = int(np.ceil((len(misses) + 1) * confidence))
     return float(np.sort(np.abs(misses))[min(rank, len(misses)) - 1])
@@ -50,9 +51,9 @@ RANKED = "average_precision"
 def score_verdicts(
     failed: NDArray[np.bool_], judged: NDArray[np.bool_], probability: NDArray[np.float64] | None
 ) -> Scores:
-    """Score verdicts: `failed` are the labels, `judged` the verdicts, `probability` is that of fail.
+    """Return the scores of verdicts; `failed` are the labels, `judged` the verdicts, True is fail.
 
-    All have shape (n,), and both labels must occur.
+    `probability` is that of fail, or None. All have shape (n,), and both labels must occur.
     """
     from sklearn.metrics import average_precision_score
 
@@ -75,7 +76,10 @@ def score_verdicts(
 
 
 def score_rows(verdicts: pd.DataFrame) -> Scores:
-    """Score the rows of one entry of oof.parquet."""
+    """Return the scores of rows of one entry of oof.parquet, with ``status, verdict, probability``.
+
+    Both labels must occur. Average precision is None if a probability is missing.
+    """
     ranked = verdicts["probability"].notna().all()
     probability = verdicts["probability"].to_numpy(np.float64) if ranked else None
     return score_verdicts(
@@ -86,9 +90,10 @@ def score_rows(verdicts: pd.DataFrame) -> Scores:
 
 
 def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
-    """Return ``kind`` and, per metric, the `summarise_folds` of one entry in one split.
+    """Return ``kind``, and ``mean, std, pooled`` over the folds of each metric, of one entry in one split.
 
     Average precision is not pooled, because the probabilities of the folds' models are on different scales.
+    `verdicts` are rows of oof.parquet.
     """
     folds = [score_rows(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
     pooled = score_rows(verdicts)
@@ -119,11 +124,12 @@ def summarise_folds(folds: Sequence[float] | Floats, pooled: float | None) -> di
 
 
 def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Average the folds' precision at every recall, so that no two folds' probabilities are compared.
+    """Return the recalls, ascending to 1, and the mean over the folds of the precision at each recall.
 
-    `verdicts` are rows of oof.parquet of one entry in one split; folds without fails are ignored. Returns the
-    recalls, ascending to 1, and the precision from the recall before, or 0, to each of them. The area below
-    is the mean of the folds' average precision. Both results have shape (n_recalls,), from 0 to 1.
+    `verdicts` are rows of oof.parquet of one entry in one split; folds without fails are ignored, but one
+    with fails is needed. No two folds' probabilities are compared. A precision holds from the recall before,
+    or 0, to its own. The area below is the mean of the folds' average precision. Both results have shape
+    (n_recalls,), from 0 to 1.
     """
     folds = (rows for _, rows in verdicts.groupby(["repeat", "fold"]))
     steps = [_precision_steps(rows) for rows in folds if (rows["status"] == "fail").any()]
@@ -144,7 +150,7 @@ def _precision_steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
-    """Summarise all entries of oof.parquet in one split."""
+    """Return ``kind`` and ``mean, std, pooled`` of each metric for each entry of oof.parquet in `split`."""
     rows = verdicts[verdicts["split"] == split]
     return {
         str(entry): summarise_entry(rows_of_entry)
@@ -153,7 +159,10 @@ def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Sort models by pooled balanced accuracy, the highest first, then mean average precision, then name."""
+    """Return the models by pooled balanced accuracy, the highest first, then average precision, then name.
+
+    `summaries` is the result of `summarise_entries`; entries of other kinds, such as rules, are left out.
+    """
     models = {name: content for name, content in summaries.items() if content["kind"] == "model"}
     return sorted(
         models,
@@ -166,7 +175,7 @@ def rank_models(summaries: dict[str, Any]) -> list[str]:
 
 
 def confusion_counts(failed: NDArray[np.bool_], judged: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count verdicts: rows are the labels pass and fail, columns the verdicts pass and fail."""
+    """Return counts of verdicts, shape (2, 2): rows are the labels pass and fail, columns the verdicts."""
     return np.array(
         [[((failed == row) & (judged == column)).sum() for column in (False, True)] for row in (False, True)]
     )

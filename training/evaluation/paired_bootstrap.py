@@ -41,11 +41,11 @@ def paired_difference(
     confidence: float,
     seed: int,
 ) -> Difference:
-    """Estimate the difference in balanced accuracy, with a percentile interval; positive: better.
+    """Return the candidate's balanced accuracy minus the champion's, with a percentile interval.
 
     Comparisons of one operation resemble each other, so whole groups are drawn with replacement. Both models
     are scored on the same draws; draws with only one label are left out. `failed` are the labels, `candidate`
-    and `present` the verdicts of the candidate and of the champion, all of shape (n_rows,).
+    and `present` the verdicts of the candidate and of the champion, all of shape (n_rows,), True is fail.
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
@@ -68,10 +68,10 @@ def paired_gain(
     confidence: float,
     seed: int,
 ) -> Difference:
-    """Estimate how much smaller the candidate's mean error is, with an interval.
+    """Return the champion's mean error minus the candidate's, with a percentile interval.
 
-    `candidate` and `present`, shape (n_rows,), are relative errors on the same rows; whole `groups` are
-    drawn.
+    `candidate` and `present`, shape (n_rows,), are relative errors on the same rows; whole `groups` are drawn
+    with replacement. Positive: the candidate is better.
     """
     columns = np.stack([present - candidate, np.ones(len(present))])
     _, draws = _draw_groups(columns, groups, n_bootstrap, seed)
@@ -115,7 +115,7 @@ class OutOfFoldPredictions:
 def by_entry(
     what: str, rows: pd.DataFrame, champion: str, tolerance: float | None = None, column: str = "entry"
 ) -> list[OutOfFoldPredictions]:
-    """Split rows by the entry named in `column`; the champion comes first, then the others by name."""
+    """Return the rows of each entry (`column`); the champion comes first, then the others by name."""
     names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
     return [OutOfFoldPredictions(what, str(name), rows[rows[column] == name], tolerance) for name in names]
 
@@ -198,7 +198,10 @@ class EntryComparison:
 def compare_entries(
     before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: BootstrapSettings
 ) -> EntryComparison:
-    """Compare two entries on their common cases."""
+    """Return the scores, their differences and the flipped verdicts of two entries on their common cases.
+
+    Both are scored by the labels of `after`. Without a common case, scores and flipped cases are empty.
+    """
     numbers = after.tolerance is not None
     truth = "measured" if numbers else "status"
     rows = _join_cases(before.rows, after.rows).dropna(subset=[truth])

@@ -44,7 +44,7 @@ class TrialLog:
 
     @contextmanager
     def open_study(self, direction: Direction) -> Iterator[Study]:
-        """Open or create the study; a file that ends in the middle of a line is started again.
+        """Yield the stored study, created if missing; a damaged file is deleted and started again.
 
         InputError if the database does not answer.
         """
@@ -76,7 +76,7 @@ def _finished_trials(study: Study) -> list[FrozenTrial]:
 
 
 def prepare_storage(storage: str | None) -> None:
-    """Create the tables of a database, if one is used, before several processes do; errors as `opened`."""
+    """Create the tables of the database `storage`, if any; InputError if it does not answer."""
     if storage is not None:
         with _connect_storage(storage):
             pass
@@ -170,7 +170,7 @@ def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> No
 
 
 def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
-    """Read the chosen parameters by part and model from tuned.json; InputError if missing or invalid."""
+    """Return the chosen parameters by part and model from tuned.json; InputError if missing or invalid."""
     path = directory / "tuned.json"
     try:
         return {
@@ -182,14 +182,14 @@ def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
 
 
 def require_parts(directory: Path, tuned: dict[str, Any], parts: Iterable[str]) -> None:
-    """Raise an InputError if a part of the table was not searched."""
+    """Raise an InputError if one of `parts` is not in `tuned`, the content of tuned.json in `directory`."""
     missing = [name for name in parts if name not in tuned]
     if missing:
         raise InputError(f"has no part {missing[0]!r}; run tune first", file=directory / "tuned.json")
 
 
 def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
-    """Sort models so that the slowest searches begin first, and no process is left with one at the end."""
+    """Return `models` in the order of `slowest`, then the others, so that no slow search begins last."""
     return sorted(models, key=lambda name: slowest.index(name) if name in slowest else len(slowest))
 
 
@@ -214,7 +214,7 @@ class Search:
     log: TrialLog | None = None
 
     def run(self, value: Callable[[Trial], float | None]) -> Study:
-        """Run or continue the search; `value` returns a trial's score, or None if it is pruned."""
+        """Return the completed study; `value` returns a trial's score, or None if it is pruned."""
         import optuna
         from optuna.trial import TrialState
 

@@ -156,7 +156,6 @@ def _choose_threshold(
 
 
 def _passes_risk_control(scores: Floats, cuts: Floats, share: float, confidence: float) -> NDArray[np.bool_]:
-    """Return which thresholds pass learn-then-test."""
     from mapie.risk_control import BinaryClassificationController
 
     control = BinaryClassificationController(
@@ -204,7 +203,10 @@ class VerdictCosts:
     review: FiniteFloat
 
     def cheapest_thresholds(self) -> DecisionThresholds:
-        """Return the calibrated probabilities between which a review costs least (Chow 1970)."""
+        """Return the calibrated probabilities between which a review costs least (Chow 1970).
+
+        Both are equal, so that nothing is ``unsure``, if a review never costs least.
+        """
         low, high = self.review / self.false_negative, 1 - self.review / self.false_positive
         if low < high:
             return DecisionThresholds(low, high)
@@ -279,9 +281,9 @@ def thresholds_for(
 ) -> DecisionThresholds:
     """Return the thresholds for the policy `policy`; from `threshold` on, ``fail`` is the better guess.
 
-    A rate that cannot be guaranteed is kept by never giving ``pass``, or never ``fail``. Where both
-    guarantees allow a single threshold, nothing is ``unsure``. `usual` is needed for a limit on reviews
-    (`max_review_rate`). Raises InputError if the guarantee does not have a requested rate.
+    If a rate cannot be guaranteed, ``pass``, or ``fail``, is never given. Where both guarantees allow a
+    single threshold, nothing is ``unsure``. `usual` is needed for a limit on reviews (`max_review_rate`).
+    InputError if the guarantee is None or does not have a requested rate, or `usual` is missing.
     """
     if policy.costs is not None:
         return policy.costs.cheapest_thresholds()
@@ -352,12 +354,13 @@ class Cut:
 
 
 def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
-    """Choose the threshold with the highest balanced accuracy.
+    """Return the threshold with the highest balanced accuracy, in the middle of its plateau.
 
     The best threshold among few fails is often best by chance in a narrow range. So all neighbouring
     thresholds that are within `PLATEAU` of it form a plateau, and the result is the plateau's middle on the
     scale of log-odds, which has a distance from both edges for confident and for unconfident models alike.
-    `y` are labels, 1 is fail, and both must occur; `probability` is out-of-fold; shape (n_rows,).
+    `y` are labels, 1 is fail, and both must occur; `probability` is out-of-fold; shape (n_rows,). If all
+    probabilities are equal, threshold and balanced accuracy are 0.5.
     """
     values, place = np.unique(probability, return_inverse=True)
     fails = np.bincount(place, weights=y)
@@ -411,10 +414,10 @@ def discount_below(probability: Floats, below: NDArray[np.bool_], factor: float)
 def verdicts_with_minimum(
     cuts: DecisionThresholds, probability: Floats, below: NDArray[np.bool_], *, unsure_below: bool
 ) -> NDArray[np.str_]:
-    """Return the verdicts; nothing fails in rows `below` the minimum effect size.
+    """Return ``pass``, ``unsure`` or ``fail``; nothing fails in rows `below` the minimum effect size.
 
-    `probability` are calibrated probabilities, shape (n_comparisons,); `unsure_below`: whether rows `below`
-    may be ``unsure`` (`DecisionPolicy.beneath`).
+    `probability` are calibrated probabilities, shape (n_comparisons,), NaN gives ``invalid``. `unsure_below`:
+    whether rows `below` may be ``unsure`` (`DecisionPolicy.allows_unsure_below`), else they pass.
     """
     by_threshold = cuts.decide_verdicts(probability)
     doubted = (by_threshold != "pass") & unsure_below
