@@ -42,7 +42,12 @@ class SampledRuns:
 
     @classmethod
     def from_samples(cls, samples: pd.DataFrame, seconds: float) -> SampledRuns:
-        """Use the samples up to `seconds` of each run, at least its first interval."""
+        """Return the rates of all runs in `samples`, from the intervals that end by `seconds`.
+
+        `samples` has the columns of `RUN`, ``t_seconds`` (end of the interval) and a count per event; a
+        missing count is 0. At least the first interval of a run is used. Runs are sorted by the columns of
+        `RUN`.
+        """
         events = tuple(name for name in samples.columns if name not in SAMPLE_DTYPES)
         ordered = samples.sort_values([*RUN, "t_seconds"])
         counts = np.nan_to_num(ordered[list(events)].to_numpy(np.float64))
@@ -69,20 +74,21 @@ def _log_rates(rates: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RatioSpread:
-    """Mean (n_events,) and covariance of training co-runs' impact ratios, to fill missing events."""
+    """Mean (n_events,) and covariance (n_events, n_events) of the log event ratios of training co-runs."""
 
     mean: Floats
     covariance: Floats
 
     @classmethod
     def from_ratios(cls, ratios: Floats) -> RatioSpread:
-        """Estimate them from rows of ratios."""
+        """Return mean and covariance of `ratios`, log ratios of event rates, shape (n_coruns, n_events)."""
         return cls(ratios.mean(axis=0), np.atleast_2d(np.cov(ratios.T, bias=True)))
 
     def fill_missing(self, ratios: Floats, is_counted: NDArray[np.bool_]) -> Floats:
-        """Return the ratios of one co-run; those not counted are expectations given the others.
+        """Return the log event ratios of one co-run, with uncounted events replaced by their expected values.
 
-        `ratios` (log ratios of event rates), `is_counted` and the result have shape (n_events,).
+        The expectation is conditional on the counted events. `ratios` (log ratios of event rates),
+        `is_counted` and the result have shape (n_events,).
         """
         if is_counted.all():
             return ratios
@@ -128,7 +134,7 @@ class OnlineModel:
     changes: RatioSpread
 
     def completion_rates(self, start: Floats) -> Floats:
-        """Predict the logarithm of each event's rate at completion, shape (n_runs, n_events)."""
+        """Return predicted log(rate + 1) of whole runs, (n_runs, n_events), from `SampledRuns.start`."""
         return _completion_rates(self.coefficients, start)
 
     def impacts_of_ratios(self, ratios: Floats) -> Floats:
@@ -140,7 +146,10 @@ class OnlineModel:
         return impacts
 
     def predict(self, solo: Floats, corun: Floats) -> Floats:
-        """Return impacts, shape (n_runs,), from `SampledRuns.start` of each task's solo run and co-run."""
+        """Return impacts (co-run / solo time), shape (n_runs,); ModelError unless all are finite.
+
+        `solo` and `corun`, (n_runs, n_events, 3), are `SampledRuns.start` of each task's solo run and co-run.
+        """
         ratios = self.completion_rates(corun) - self.completion_rates(solo)
         return self.impacts_of_ratios(ratios)
 
@@ -152,7 +161,11 @@ def _completion_rates(coefficients: Floats, start: Floats) -> Floats:
 def fit_online_models(
     sampled: SampledRuns, pairs: pd.DataFrame, second_stages: Iterable[Any]
 ) -> list[OnlineModel]:
-    """Fit stage one to the runs of `pairs` (see `pair_runs`), then each of `second_stages` as stage two."""
+    """Return one model for each regression in `second_stages`, in this order; stage one is fitted once.
+
+    `pairs` is a table of `pair_runs`: ``solo, corun`` are row numbers of ``sampled.runs``, ``impact`` is the
+    target.
+    """
     used, events = np.union1d(pairs["solo"], pairs["corun"]), range(len(sampled.events))
     coefficients = np.array([_stage_one(sampled.start[used, e], sampled.final[used, e]) for e in events])
     done = _completion_rates(coefficients, sampled.start)
@@ -176,10 +189,11 @@ def _stage_one(start: Floats, final: Floats) -> Floats:
 
 
 def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
-    """Pair every sampled co-run with the first sampled solo run of its task on the same machine.
+    """Return a row per sampled co-run with the first sampled solo run of its task on the same machine.
 
-    Returns a DataFrame with ``solo, corun`` (rows of `runs`), ``impact`` (co-run seconds / median solo
-    seconds) and the ``families`` of all tasks involved, joined by ``+``.
+    Columns: ``solo, corun`` (row numbers of `runs`), ``impact`` (co-run seconds / median solo seconds) and
+    the ``families`` of all tasks, joined by ``+``. Co-runs without a solo run or a row in `instances` are
+    left out.
     """
     numbered = runs.assign(corun=np.arange(len(runs)))
     solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
@@ -191,7 +205,10 @@ def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
 
 
 def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """Return `KEYS`, and per event log(rate + 1) of the co-run's first seconds minus that of the solo run."""
+    """Return each sampled co-run's change of event rates: log(rate + 1), co-run minus solo run.
+
+    Columns: ``task, corunners, machine, repetition``, then one per event; rates are of the first `seconds`.
+    """
     sampled = SampledRuns.from_samples(samples, seconds)
     pairs = pair_runs(sampled.runs, instances)
     changed = sampled.start[pairs["corun"], :, 0] - sampled.start[pairs["solo"], :, 0]
@@ -200,7 +217,7 @@ def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float)
 
 
 def second_stage_model(name: str, seed: int) -> Any:
-    """Return an unfitted stage-two model; ratios are not normalised (seed 002, section 4)."""
+    """Return the unfitted stage-two regression called `name`, without preparation; KeyError if unknown."""
     from training.corun.estimators.models import CATALOGUE
 
     model = CATALOGUE[name]
@@ -223,7 +240,7 @@ class SampleFold:
     def iterate_folds(
         cls, samples: pd.DataFrame, instances: pd.DataFrame, seconds: float, folds: int, seed: int
     ) -> Iterator[SampleFold]:
-        """Yield folds at random, as in seed 002, and folds of unseen families ("tasks")."""
+        """Yield the folds of two designs, without empty ones: "random", then "tasks" (unseen families)."""
         sampled = SampledRuns.from_samples(samples, seconds)
         pairs = pair_runs(sampled.runs, instances)
         for design in ("random", "tasks"):
@@ -233,7 +250,10 @@ class SampleFold:
 
 
 def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
-    """Predict held-out co-runs: ``*KEYS, model, measured, predicted, design, fold, seconds``."""
+    """Predict a fold's test co-runs by each of `SECOND`; impacts are ``measured`` and ``predicted``.
+
+    Columns: ``task, corunners, machine, repetition, model, measured, predicted, design, fold, seconds``.
+    """
     sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
     solo, corun = test_pairs["solo"], test_pairs["corun"]
     keys = sampled.runs.iloc[corun][KEYS].reset_index(drop=True)
@@ -254,7 +274,11 @@ def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
 
 
 def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
-    """Return the accuracy by seconds of samples, design and model; ``spread`` is over folds."""
+    """Return the accuracy of `predict_held_out`, a row per ``seconds, design, model``.
+
+    Columns after these: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
+    standard deviation over folds), ``mape`` (mean relative error) and ``r2``.
+    """
     rows = []
     for (seconds, design, model), group_rows in predictions.groupby(
         ["seconds", "design", "model"], sort=True

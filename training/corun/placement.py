@@ -60,7 +60,7 @@ class Room:
 
 
 def pairwise_cost(slowdown: Floats) -> Cost:
-    """Return a cost function for additive slow-downs.
+    """Return a function from groups of task numbers to their slow-downs, summed over all pairs in a group.
 
     `slowdown`: shape (n_tasks, n_tasks); [i, j] is impact - 1 of task i with co-runner j.
     """
@@ -75,10 +75,11 @@ def pairwise_cost(slowdown: Floats) -> Cost:
 
 
 def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
-    """Return the placement with the least total: exact for one or two slots, else by local search.
+    """Return the placement with the smallest total slow-down; exact for one or two slots per machine.
 
-    `tasks` is their number; `cost` returns slow-downs, shape (n_groups,), 0 for a task alone. Raises
-    InputError if the tasks do not fit.
+    With more slots it is the best result of a local search, with ``exact=False``. `tasks` is the number of
+    tasks; `cost` takes groups of task numbers and returns slow-downs, shape (n_groups,), 0 for a task alone;
+    `seed` is used by the search only. Raises InputError if the tasks do not fit in `room`.
     """
     room.require_space(tasks)
     if room.slots == 1:
@@ -92,7 +93,7 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
 
 
 def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
-    """Return a placement with a large total on as few machines as possible.
+    """Return a placement with a large total on as few machines as possible; InputError if they are too few.
 
     It is the worst placement for two slots and as many tasks as slots; else the worst that the search finds.
     `cost` returns slow-downs, shape (n_groups,).
@@ -104,14 +105,17 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
 
 
 def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
-    """Return the totals of `draws` random placements, every slot equally likely, shape (draws,)."""
+    """Return the total slow-downs of the `random_placements` with the same arguments, shape (draws,)."""
     return np.array(
         [placement.total for placement in random_placements(tasks, room, cost, draws, seed)], np.float64
     )
 
 
 def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
-    """Return the random placements whose totals `random_totals` returns; `cost` returns shape (n_groups,)."""
+    """Return `draws` placements, every slot equally likely; `cost` returns shape (n_groups,).
+
+    Raises InputError if `tasks`, their number, do not fit in `room`.
+    """
     room.require_space(tasks)
     generator = np.random.default_rng(seed)
     slots = (generator.permutation(room.machines * room.slots)[:tasks] for _ in range(draws))
@@ -122,7 +126,7 @@ def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int)
 
 
 def _match_tasks(tasks: int, room: Room, cost: Cost) -> Placement:
-    """Match exactly; machines that may stay half empty are partners with zero cost."""
+    """Return the exact optimum; slots that may stay empty are partners with zero cost."""
     import rustworkx
 
     edges = list(combinations(range(tasks), 2))
@@ -143,7 +147,6 @@ def _match_tasks(tasks: int, room: Room, cost: Cost) -> Placement:
 
 
 def _place_greedily(order: Iterable[int], room: Room, cost: Cost) -> list[Group]:
-    """Add one task after the other where it increases the cost least."""
     groups: list[Group] = [()] * room.machines
     costs = np.zeros(room.machines)
     for task in order:
@@ -156,7 +159,6 @@ def _place_greedily(order: Iterable[int], room: Room, cost: Cost) -> list[Group]
 
 
 def _improve_groups(groups: list[Group], room: Room, cost: Cost) -> list[Group]:
-    """Exchange or move tasks between two machines while that lowers the total."""
     costs = cost(groups)
     better = True
     while better:
@@ -199,7 +201,7 @@ def _group_by_machine(machines: NDArray[np.intp]) -> list[Group]:
 
 
 def total_slowdown(groups: list[Group], cost: Cost) -> float:
-    """Return the slow-down of all groups, 0 for a task alone; `cost` returns shape (n_groups,)."""
+    """Return the slow-down summed over all groups of task numbers, 0 for a task alone."""
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 
 

@@ -22,14 +22,14 @@ _WITHIN = 0.3
 
 @dataclass(frozen=True)
 class PhaseReturns:
-    """The number of `stretches` of one phase in a run; `times` of them resemble an earlier one."""
+    """Counts of a run's `stretches` (consecutive blocks of one phase) and of those like an earlier one."""
 
     stretches: int
     times: int
 
     @classmethod
     def from_natures(cls, natures: Floats) -> PhaseReturns:
-        """Count stretches in the natures of consecutive blocks."""
+        """Return the counts for blocks in order of time; `natures` come from `block_natures`."""
         least = max(_SAME, _TIMES * cls.neighbour_noise(natures))
         changes = np.flatnonzero((np.diff(natures, axis=0) ** 2).mean(axis=1) > least) + 1
         parts = [part for part in np.split(natures, changes) if len(part) > 1] or [natures]
@@ -39,7 +39,7 @@ class PhaseReturns:
 
     @staticmethod
     def neighbour_noise(natures: Floats) -> float:
-        """Return the mean square difference of neighbours within one phase."""
+        """Return the mean square difference of consecutive blocks of one phase; 0 for a single block."""
         differ = (np.diff(natures, axis=0) ** 2).mean(axis=1)
         return float(np.quantile(differ, _WITHIN)) if len(differ) else 0.0
 
@@ -73,27 +73,31 @@ class WorkProgress:
 
     @property
     def sampled_seconds(self) -> float:
-        """The time that was sampled."""
+        """Seconds from the start to the end of the last interval."""
         return float(self.ends[-1])
 
     @property
     def total_work(self) -> float:
-        """The total work."""
+        """The work of all intervals, in the unit of `work`."""
         return float(self.work.sum())
 
     def work_until(self, seconds: Floats) -> Floats:
-        """Return the work done until each of `sampled_seconds`."""
+        """Return the work done until each of `seconds` since the start, in its shape (interpolated)."""
         return np.asarray(np.interp(seconds, _from_zero(self.ends), _from_zero(self.work.cumsum())))
 
     def time_of_work(self, work: Floats) -> Floats:
-        """Return the time when `work` was done; for a wait without work, its end."""
+        """Return the seconds when each amount of `work` was done, in its shape; for a wait, its end."""
         done = _from_zero(self.work.cumsum())
         # a wait gets a tiny amount of work, so that its time is counted
         done += np.linspace(0, 1e-9 * max(done[-1], 1.0), len(done))
         return np.asarray(np.interp(work, done, _from_zero(self.ends)))
 
     def block_natures(self, edges: Floats) -> Floats:
-        """Return log rate of work, then log events per work, shape (n_edges - 1, 1 + n_events)."""
+        """Return each block's log rate of work, then its log events per work: (n_edges - 1, 1 + n_events).
+
+        `edges` are the ascending limits of the blocks in seconds; logarithms are relative to the average of
+        all blocks.
+        """
         counts = np.column_stack([self.work, self.nature])
         sums = np.column_stack(
             [np.interp(edges, _from_zero(self.ends), _from_zero(column.cumsum())) for column in counts.T]
@@ -108,7 +112,7 @@ class WorkProgress:
 
 @dataclass(frozen=True)
 class AlignedRuns:
-    """A solo run and a co-run of a task, up to the same work.
+    """A solo run and a co-run of a task, divided into blocks of equal work.
 
     `solo` and `corun`, shape (n_blocks,), are seconds of the same blocks of work; `rest`, shape (n_rest,),
     solo seconds of blocks not yet seen in the co-run; `natures` describes all blocks, the seen ones first;
@@ -128,10 +132,10 @@ class AlignedRuns:
 
 
 def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: bool = False) -> AlignedRuns:
-    """Align a solo run and a co-run of a task by work.
+    """Return a task's solo run and co-run, divided into blocks of equal work.
 
-    `whole`: the solo run is all of the task's work, not only its beginning; `ended`: the co-run has ended,
-    too.
+    `whole`: the solo run is all of the task's work, not only its beginning, else ``rest`` is empty; `ended`:
+    the co-run has ended, too (assumed where `whole`, if their work differs by less than 1 %).
     """
     both_complete = ended or (whole and abs(corun.total_work / solo.total_work - 1) < SAME)
     common = min(solo.total_work, corun.total_work)
@@ -154,12 +158,12 @@ def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: b
 
 
 def is_longer(solo: WorkProgress, corun: WorkProgress) -> bool:
-    """Return whether the solo run seems complete: it was sampled for longer than the co-run."""
+    """Return whether the solo run seems complete: it was sampled over 10 % longer than the co-run."""
     return solo.sampled_seconds > LONGER * corun.sampled_seconds
 
 
 def have_ended(solo: WorkProgress, corun: WorkProgress) -> bool:
-    """Return whether both runs seem complete: they did nearly the same work, in different times."""
+    """Return whether both runs seem complete: total work within 5 %, sampled seconds over 2 % apart."""
     same = abs(corun.total_work / solo.total_work - 1) < NEARLY
     return same and abs(corun.sampled_seconds / solo.sampled_seconds - 1) > _SAMPLED
 
@@ -291,14 +295,14 @@ WRONG, _ANYWHERE = 0.1, 1.0
 
 @dataclass(frozen=True)
 class ImpactPosterior:
-    """Mixture of normal distributions of a log impact; weights, means, deviations of shape (n_guesses,)."""
+    """Mixture of normal distributions of a log impact; all arrays have shape (n_components,)."""
 
     weights: Floats
     means: Floats
     deviations: Floats
 
     def quantile(self, share: float) -> float:
-        """Return the quantile of the log impact at `share`."""
+        """Return the log impact that is not exceeded with probability `share`, between 0 and 1."""
         lowest = (self.means - 9 * self.deviations).min()
         highest = (self.means + 9 * self.deviations).max()
 
@@ -308,7 +312,7 @@ class ImpactPosterior:
         return float(brentq(excess_probability, lowest, highest, xtol=1e-7))
 
     def add_independent(self, other: ImpactPosterior) -> ImpactPosterior:
-        """Return the distribution of the sum with an independent log impact."""
+        """Return the distribution of this log impact plus an independent one, `other`."""
         weights = np.outer(self.weights, other.weights).ravel()
         means = np.add.outer(self.means, other.means).ravel()
         deviations = np.sqrt(np.add.outer(self.deviations**2, other.deviations**2)).ravel()
@@ -331,12 +335,12 @@ class ImpactPosterior:
 
     @classmethod
     def from_measured(cls, impact: float) -> ImpactPosterior:
-        """Return the distribution of an impact that was measured on whole runs."""
+        """Return a narrow distribution around log(`impact`), for an impact measured on whole runs."""
         return cls(np.ones(1), np.log([impact]), np.array([REPEATS]))
 
 
 def impact_posterior(runs: AlignedRuns) -> ImpactPosterior:
-    """Return the posterior of the impact of the whole run."""
+    """Return the posterior of the whole run's log impact, given the seen part of the co-run."""
     logs, means, variances = map(np.concatenate, zip(*_iterate_posteriors(runs), strict=True))
     weights = np.exp(logs - logs.max())
     return ImpactPosterior(weights / weights.sum(), means, np.sqrt(variances + REPEATS**2))
@@ -384,5 +388,5 @@ KINDS = (*map(ProgressKind, WORK), *CLOCKS)
 
 
 def choose_progress_kind(counted: Collection[str]) -> ProgressKind | None:
-    """Return the best event that both runs counted; None if they counted none of `KINDS`."""
+    """Return the first of `KINDS` (best first) whose event is in `counted`; None if there is no match."""
     return next((candidate for candidate in KINDS if candidate.event in counted), None)

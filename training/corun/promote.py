@@ -39,7 +39,7 @@ _BY_SECONDS = ("within_tolerance", "mape", "r2")
 
 
 def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
-    """Return the functions that read, compare and log the best static model."""
+    """Return the functions that read, compare and log the best model that predicts from solo runs."""
     design, oof = main_design(tuple(metrics["splits"])), pd.read_parquet(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
     rows = {name: _with_groups(oof[(oof["model"] == name) & (oof["design"] == design)]) for name in entries}
@@ -62,7 +62,7 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
 
 
 def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
-    """Return the functions that read, compare and log the best online model."""
+    """Return the functions that read, compare and log the best model that predicts from first samples."""
     online, oof = metrics["online"], pd.read_parquet(paths.evaluated / "online.parquet")
     at = oof[(oof["seconds"] == online["trained_at"]) & (oof["design"] == online["design"])]
     entries = pd.DataFrame(online["entries"])
@@ -99,7 +99,6 @@ def _compare_errors(params: Params[Corun]) -> Compare:
 
 
 def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:
-    """Return scores by milliseconds of samples."""
     return {
         f"{design}/{score}_by_milliseconds": {
             round(1000 * seconds): value
@@ -155,7 +154,7 @@ def _read_registered(directory: Path, run: str, root: Path) -> OutOfFoldPredicti
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the functions that read out-of-fold predictions."""
+    """Return the names of the files with out-of-fold predictions of impacts, and functions that read them."""
     return PredictionReaders((_OOF.as_posix(), _ONLINE.as_posix()), _read_predictions, _read_registered)
 
 
@@ -165,7 +164,7 @@ PATHS = FamilyPaths("corun")
 def promotion_candidates(
     params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths = PATHS
 ) -> list[Candidate]:
-    """Return the best static model, and the best online one if samples were evaluated."""
+    """Return the best static model, and the best online one if ``metrics["online"]`` is not None."""
     section, online, best = params.section, metrics["online"], metrics["champion"]
     models = [(section.promote.name, best, best, static_means)]
     if online is not None:
@@ -177,6 +176,6 @@ def promotion_candidates(
 
 
 def promote_stage() -> None:
-    """Register the best models, and make each champion unless it is worse than the current one."""
+    """Register the best models, make each champion unless it is worse than the current one; print results."""
     for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

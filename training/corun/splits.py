@@ -26,16 +26,17 @@ class Design:
 
 
 def at_random(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Split the instances at random (seed 002, section 4: 4:1)."""
+    """Return (training, test) row numbers of `folds` random folds; ValueError with fewer rows than folds."""
     from sklearn.model_selection import KFold
 
     return list(KFold(folds, shuffle=True, random_state=seed).split(table))
 
 
 def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Hold out families: test rows involve only these, training rows none of them.
+    """Return (training, test) row numbers of `folds` folds that hold out random parts of the families.
 
-    Other rows are in neither. Empty with fewer than two families per fold.
+    ``table["families"]`` are joined by ``+``. All families of test rows are held out, none of training rows;
+    other rows are in neither. The list is empty with fewer than two families per fold.
     """
     members = [names.split(AND) for names in table["families"]]
     families = sorted({name for names in members for name in names})
@@ -53,8 +54,6 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
 
 
 def _by_groups(*columns: str) -> Callable[[pd.DataFrame, int, int], Divided]:
-    """Return a function that holds out rows with equal values in `columns` together."""
-
     def hold_out_groups(table: pd.DataFrame, folds: int, seed: int) -> Divided:
         from sklearn.model_selection import GroupKFold
 
@@ -103,9 +102,10 @@ class DesignPart:
 def possible_splits(
     table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int
 ) -> dict[str, Divided]:
-    """Split by each wanted design that the table allows; raise InputError if it allows none.
+    """Return (training, test) row numbers of folds, by each wanted design that the table allows.
 
-    A design needs enough to hold out: two machines, or two families per fold.
+    A design needs enough to hold out: two machines, or two families per fold. `table` has ``families,
+    machine, device``. Raises InputError if no design is possible, KeyError if a name is unknown.
     """
     divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
     if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine
@@ -117,7 +117,7 @@ def possible_splits(
 
 
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
-    """Return the part of all rows, and the folds of every possible design."""
+    """Return the part of all rows, then the folds of each possible design; InputError if none is possible."""
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
     everything = DesignPart(main, -1, np.arange(len(table)), np.arange(0))
@@ -130,12 +130,12 @@ def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed:
 
 
 def main_design(designs: tuple[str, ...]) -> str:
-    """Return the design that the champion is chosen by: unseen pairs if available, else the first."""
+    """Return the name of the design that the champion is chosen by: "pairs" if available, else the first."""
     return "pairs" if "pairs" in designs else designs[0]
 
 
 def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
-    """Split training rows as the design does, or at random where they don't allow it."""
+    """Return (training, test) row numbers split as `design` does, or at random where it is not possible."""
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _has_full_folds(divided) else at_random(table, folds, seed)
 

@@ -78,7 +78,11 @@ class ImpactTask:
 
 
 def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
-    """Run the search of `task`; equal tasks give equal outcomes."""
+    """Return the parameters with the least mean error over the inner folds, that error, and all trials.
+
+    An error is relative, or for a classification 1 if the range is wrong. At most ``how.max_rows`` rows are
+    drawn. Equal tasks give equal outcomes.
+    """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
     if len(rows) > task.how.max_rows:
@@ -112,9 +116,10 @@ def _fold_errors(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) 
 
 
 def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
-    """Return one search per part and model; classifications only where table 1 needs them.
+    """Return one search per model and part (fold, or all rows), the slowest models first.
 
-    Raises InputError if params.yaml names an unknown model, or no design is possible.
+    Classifications are searched only in the random design, which table 1 of the co-run paper needs. Raises
+    InputError if params.yaml names an unknown model, or no design is possible.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
     trained_on = [
@@ -130,20 +135,20 @@ def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactT
 
 
 def divide_table(table: ImpactTable, section: Corun, seed: int) -> list[DesignPart]:
-    """Split the table by all designs; the part of all rows has fold -1."""
+    """Return the part of all rows (fold -1), then the folds of possible designs; InputError without any."""
     return design_parts(table.frame, section.evaluate.designs, section.evaluate.n_folds, seed)
 
 
 def recipe_of(
     table: ImpactTable, model: str, section: Corun, seed: int, chosen: dict[str, Any] | None = None
 ) -> ImpactRecipe:
-    """Return the recipe for a model with the parameters `chosen` for it."""
+    """Return the settings to fit `model`, a name in the catalogue, with parameters `chosen` by a search."""
     share = section.evaluate.tolerance
     return ImpactRecipe(model, chosen or {}, table.model_features(model), share, seed, table.rate_features)
 
 
 def tune_stage() -> None:
-    """Search parameters for every model in every part."""
+    """Write the best parameters of every model in every part to tuned.json, and all trials."""
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = list_searches(table, params.section, params.seed)
     outcomes = side_by_side(run_search, tasks, params.compute, "tune corun")
@@ -151,13 +156,16 @@ def tune_stage() -> None:
 
 
 def read_valid_tables() -> CorunTables:
-    """Read the valid rows of the ingested tables."""
+    """Return the ingested tables without the rows rejected by the stage validate."""
     tables = CorunTables.read(PATHS.interim)
     return CorunDecisions.read(PATHS.valid).select_kept(tables)
 
 
 def train_stage() -> None:
-    """Fit every regression to all rows, and the online model to all samples; write them."""
+    """Fit and write every regression (all rows) and the online model (all samples, if there are samples).
+
+    Raises InputError if the stages featurize, tune or evaluate have not run.
+    """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tuned, path = read_tuned(PATHS.tuned, Tuned)["all"], PATHS.evaluated / "oof.parquet"
     if not path.is_file():
@@ -266,7 +274,7 @@ class ExplainedFold:
     test: pd.DataFrame
 
     def relative_errors(self) -> Floats:
-        """Return the relative errors of the test rows."""
+        """Return |predicted / measured - 1| of the test rows' impacts, shape (n_test,), after fitting."""
         return _relative_errors(self.recipe.fit(self.train), self.test)
 
 
@@ -297,10 +305,10 @@ def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
 def accuracy_without_events(
     folds: Sequence[ExplainedFold], predictions: pd.DataFrame, compute: Compute
 ) -> pd.DataFrame:
-    """Return the accuracy without each feature that seed 002 calls essential, pooled over the folds.
+    """Return the accuracy over all folds without each event that the co-run paper calls essential.
 
     `predictions` has ``measured, predicted`` with all features. Columns: ``without`` (empty: with all),
-    ``measured`` (whether the rows have that event), ``within_tolerance, mape``.
+    ``measured`` (whether the rows have that event), ``within_tolerance, mape`` (NaN if not measured).
     """
     errors = np.abs(
         predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
@@ -320,13 +328,13 @@ def accuracy_without_events(
 
 
 def residual_plot_data(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
-    """Return the data of the four residual plots of seed 002, figures 4 and 5.
+    """Return the data of the four residual plots of seed 002 (the co-run paper), figures 4 and 5.
 
     `predictions` has one model's rows of oof.parquet in one design, `features` the vectors of these rows,
-    shape (n_rows, n_features). Columns: ``task, corunners, machine, fitted, residual``; ``standardised``
-    (residual over its standard deviation and sqrt(1 - leverage)); ``theoretical`` (normal quantile at its
-    rank); ``scale`` (square root of its size); ``leverage`` (of standardised features); ``cook`` (Cook's
-    distance).
+    shape (n_rows, n_features), NaN where unknown. Columns: ``task, corunners, machine, fitted, residual``
+    (measured - fitted); ``standardised`` (residual over its standard deviation and sqrt(1 - leverage));
+    ``theoretical`` (normal quantile at its rank); ``scale`` (square root of its size); ``leverage`` (of
+    standardised features); ``cook`` (Cook's distance).
     """
     from scipy.special import ndtri
 
@@ -376,7 +384,11 @@ class ModelOfPart(ExplainedFold):
 
 
 def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
-    """Return a model's predictions for the test rows of `cell`, as rows of oof.parquet."""
+    """Return the impacts predicted for the test rows of `cell` by its model, fitted to its training rows.
+
+    Columns: ``task, corunners, machine, design, fold, model, kind, preparation, measured, predicted, right``
+    (bool: as in `FittedImpact.is_correct`), those of oof.parquet without intervals.
+    """
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
     return cell.test[CORUN].assign(
@@ -392,7 +404,7 @@ def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
 
 
 def evaluate_stage() -> None:
-    """Evaluate all models in every design, reproduce table 1, and explain the champion."""
+    """Evaluate all models, reproduce table 1 of the co-run paper, explain the champion; write all results."""
     params, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _make_cells(table, params)
     predictions = pd.concat(
@@ -452,9 +464,10 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
 
 
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
-    """Return table 1; ``accuracy`` and ``spread`` are over folds, ``seeds`` is the accuracy in seed 002.
+    """Return table 1 of the co-run paper with our accuracies, only for the design "random" (else empty).
 
-    Models take the `rates` alone, as in equation 1.
+    Columns: ``predictor, kind, preparation, accuracy, spread`` (over folds), ``seeds`` (accuracy in the paper
+    or NaN). Models take the features `rates` alone, as in equation 1.
     """
     prepared = []
     for cell in cells:

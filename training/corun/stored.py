@@ -38,7 +38,7 @@ from training.registry.stored import (
 
 @dataclass(frozen=True)
 class KnownTasks(Tables):
-    """Solo runs and their machines, with the columns of `CorunTables`."""
+    """Solo runs (`tasks`) and descriptions of their machines (`hosts`), with the columns of `CorunTables`."""
 
     SPECS: ClassVar = {
         "tasks": Spec(TASK_DTYPES, other_dtype=as_number),
@@ -50,12 +50,12 @@ class KnownTasks(Tables):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the files of `write` next to a model; raise InputError if a file or a column is missing."""
+        """Read tasks.parquet and hosts.parquet of a model; InputError if a file or a column is missing."""
         files = {name: beside_model(directory, f"{name}.parquet") for name in cls.SPECS}
         return cls(**{name: cls.SPECS[name].read(path) for name, path in files.items()})
 
     def with_others(self, others: CorunTables) -> KnownTasks:
-        """Add solo runs of `others`; they replace known runs of the same task on the same machine."""
+        """Return a copy with the solo runs of `others`, replacing those of the same task and machine."""
         theirs = pd.MultiIndex.from_frame(others.tasks[["machine", "task"]])
         ours = self.tasks[~pd.MultiIndex.from_frame(self.tasks[["machine", "task"]]).isin(theirs)]
         joined = KnownTasks.join_tables(
@@ -65,31 +65,32 @@ class KnownTasks(Tables):
 
     @property
     def counted_events(self) -> list[str]:
-        """The events that were counted."""
+        """The names of the counted events, in the order of the columns."""
         return [column for column in self.tasks.columns if column not in TASK_DTYPES]
 
     @cached_property
     def solo_medians(self) -> Solo:
-        """Medians over repetitions, the input of feature vectors."""
+        """Medians of solo times and event rates over repetitions, the input of feature vectors."""
         pairs, samples = with_dtypes(None, PAIR_DTYPES), with_dtypes(None, SAMPLE_DTYPES)
         return Solo.from_tables(CorunTables(self.tasks, pairs, samples, self.hosts))
 
     @cached_property
     def tasks_by_machine(self) -> dict[str, frozenset[str]]:
-        """The tasks that ran alone on each machine."""
+        """The names of the tasks with a solo run, by machine."""
         return {
             str(machine): frozenset(names)
             for machine, names in self.tasks.groupby("machine", sort=True)["task"].unique().items()
         }
 
     def solo_seconds(self, machine: str, task: str) -> float:
-        """Return the median solo time; NaN where the task never ran there."""
+        """Return the median solo time in seconds; NaN if the task never ran alone on this machine."""
         return float(np.exp(self.solo_medians.log_seconds([machine], [task])[0]))
 
     def usual_features(self, machine: str, n_corunners: int, columns: tuple[str, ...]) -> Floats:
-        """Return the medians of `columns` over the tasks of a machine, with `n_corunners` co-runners each.
+        """Return the medians of feature `columns` over a machine's tasks, each with copies of another task.
 
-        The result has shape (n_columns,), in the units of the columns.
+        Each task is paired with `n_corunners` copies of the next one by name. The result has shape
+        (n_columns,), in the units of the columns. KeyError if the machine has no task.
         """
         key = machine, n_corunners, columns
         if key not in self._usual_cache:
@@ -104,9 +105,9 @@ class KnownTasks(Tables):
         return {}
 
     def corun_features(self, placed: Placed, columns: tuple[str, ...]) -> pd.DataFrame:
-        """Return the vectors of co-runs as models take them: ``task, corunners, machine`` and `columns`.
+        """Return the feature vectors of co-runs: ``task, corunners, machine``, then the feature `columns`.
 
-        A feature of an event that was not counted is NaN.
+        A feature of an event that was not counted, or of a task that never ran alone, is NaN.
         """
         made = corun_vectors(self.solo_medians, placed)
         # with a single co-runner, its rate is the largest
@@ -149,9 +150,11 @@ class ImpactCard(StoredCard):
     confidence: FiniteFloat
 
     def half_width(self, machine: str, tasks: list[str]) -> float:
-        """Return the half width of the interval: the widest for what is unknown in this co-run.
+        """Return the half width of the interval of log impact: the widest that applies to this co-run.
 
-        A design that the training data did not allow has the widest of all; ``machines`` has twice that.
+        ``pairs`` always, ``tasks`` if one of `tasks` (task and co-runners) is unknown, ``machines`` if
+        `machine` is. A design that the training data did not allow has the widest of all; ``machines`` has
+        twice that.
         """
         widest = max(self.half_widths.values())
         width = self.half_widths.get("pairs", widest)
@@ -176,7 +179,7 @@ class TrainedImpact(StoredModel[ImpactCard]):
 
     @classmethod
     def read_quick(cls, directory: Path) -> TrainedImpact:
-        """Read ``model.npz`` if it exists, else the model as `read` does; the fastest for a few co-runs."""
+        """Read ``model.npz`` if it fits ``model.skops``, else as `read`; InputError if a file is damaged."""
         quick = impact_arrays.read_impact_arrays(directory / impact_arrays.FILE, directory / MODEL)
         if quick is None:
             return cls.read(directory)
@@ -185,9 +188,10 @@ class TrainedImpact(StoredModel[ImpactCard]):
         return cls(quick, card)
 
     def predict(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return ``impact, low, high`` of co-runs; raise ModelError if one of them is not finite.
+        """Return ``impact`` (co-run / solo time) and its interval ``low, high``, a row per co-run.
 
-        `rows` has ``task, corunners`` (joined by ``+``)``, machine`` and the features of the card.
+        `rows` has ``task, corunners`` (joined by ``+``), ``machine`` and the features of the card. Raises
+        ModelError if the model fails or a number is not finite.
         """
         with model_answering(self.card.model):
             impact = FittedImpact(self.model, self.card.features).predict(rows)
@@ -243,7 +247,7 @@ class OnlineCard(StoredCard):
             float(seconds)
 
     def half_width(self, machine: str | None, seconds: float, missing: float) -> float:
-        """Return the half width of the interval.
+        """Return the half width of the interval of log impact after `seconds` of samples.
 
         It is that of the longest evaluated time not above `seconds`; `missing`, the share of events not
         counted, moves it towards `blind_half_width`. An unknown machine (not None) doubles it, as no design
@@ -279,7 +283,7 @@ class TrainedOnline:
 
     @classmethod
     def read(cls, directory: Path) -> TrainedOnline:
-        """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
+        """Read the files of `write`; InputError if a file is missing, damaged or contradicts the card."""
         card, second = OnlineCard.read(directory), load_model(directory)
         path = beside_model(directory, CHANGES)
         ratio_moments = arrays.read_arrays(path, _CHANGES)

@@ -47,12 +47,13 @@ class ProfileDifference:
     features : DataFrame
         Per stressor, least p-value first: ``stressor, importance_a, importance_b`` (largest = 100),
         ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are tested),
-        ``p_value`` (adjusted for all stressors), ``moved_stressors`` (bool: significant).
+        ``p_value`` (adjusted for all stressors), ``moved`` (bool: significant).
     categories : DataFrame
-        The same columns, without scores, per ``category`` of table 1, whose shares are tested.
+        The same columns, without scores, per ``category`` of table 1 of the fingerprint paper (seed 003),
+        whose shares are tested.
     stops_at : str or None
-        The stressor at which the algorithm of seed 003 stops: the first, in the ranking of a, whose
-        importances differ by more than `tolerance` (of 100); None where the profiles are equivalent.
+        The stressor at which the paper's algorithm stops: the first, in the ranking of a, whose importances
+        differ by more than `tolerance` (of 100); None where the profiles are equivalent.
     reasons : tuple of str
         Why the test is unreliable (few machines); may be empty.
     """
@@ -69,7 +70,7 @@ class ProfileDifference:
 
     @property
     def moved_stressors(self) -> tuple[str, ...]:
-        """The stressors that changed significantly."""
+        """The stressors that changed significantly, least p-value first."""
         return tuple(self.features.loc[self.features["moved"], "stressor"])
 
     @property
@@ -80,7 +81,7 @@ class ProfileDifference:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """Scores of both sides, shape (1 + n_exchanges, n_columns); the first row is as measured.
+    """Scores of both sides, shape (1 + n_exchanges, n_columns); the first row is without an exchange.
 
     `least` is the least p-value that this number of units can give.
     """
@@ -93,7 +94,7 @@ class Exchanged:
 
 
 def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileDifference:
-    """Compare two profiles; ValueError if they are over different stressors."""
+    """Return the significant changes from profile `a` to `b`; ValueError if their stressors differ."""
     if a.measured.columns != b.measured.columns:
         raise ValueError("the profiles are over different stressors")
     columns, least = a.measured.columns, params.significance
@@ -118,11 +119,12 @@ def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> 
 
 
 def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
-    """Exchange performances between two applications, or two sets of machines, with one row per machine.
+    """Return the scores of two applications, as measured and after `number` random exchanges.
 
+    `a` and `b` are two applications, or two sets of machines, with one row per machine and the same columns.
     Where both were measured on mostly the same machines, the two (standardised) performances of a machine are
     swapped, alike for all machines of a CPU model. Otherwise machines are dealt to the two sides: those of a
-    CPU model that both sides have among themselves, and each other CPU model as a whole.
+    CPU model on both sides among themselves, and each other CPU model as a whole.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
@@ -133,9 +135,10 @@ def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> E
 
 
 def adjusted_p_values(changes: Floats) -> Floats:
-    """Return p-values adjusted for all columns by the largest (Westfall and Young 1993).
+    """Return two-sided p-values, shape (n_columns,), adjusted for all columns (Westfall and Young 1993).
 
-    `changes`, shape (1 + n_exchanges, n_columns), has the observed changes in its first row.
+    `changes`, shape (1 + n_exchanges, n_columns), has the observed changes in its first row. A p-value is the
+    share of rows whose largest standardised change is as large.
     """
     spread = changes.std(axis=0)
     sizes = np.abs(changes) / np.where(spread > 0, spread, np.inf)
@@ -145,7 +148,11 @@ def adjusted_p_values(changes: Floats) -> Floats:
 
 
 def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
-    """Return the first stressor in the ranking of a whose importance in b differs (section 5.3), or None."""
+    """Return the first stressor, most important in `a` first, whose importances differ; None without one.
+
+    They differ by more than `tolerance`, in points of 100 (section 5.3 of the fingerprint paper). KeyError if
+    `b` misses a stressor.
+    """
     other = b.features.set_index("stressor")["importance"]
     for stressor, importance in zip(a.features["stressor"], a.features["importance"], strict=True):
         if abs(importance - other[stressor]) > tolerance:
@@ -192,7 +199,6 @@ def _deal_machines(a: Measured, b: Measured, number: int, generator: np.random.G
 
 
 def _permute_within_strata(side: Floats, strata: NDArray[np.str_], generator: np.random.Generator) -> Floats:
-    """Return the sides permuted among the units of each stratum."""
     order = np.argsort(strata, kind="stable")
     dealt = np.empty_like(side)
     dealt[order] = side[np.lexsort((generator.random(len(side)), strata))]
@@ -208,7 +214,6 @@ def _standardise_rows(values: Floats) -> Floats:
 def _join_p_values(
     a: pd.DataFrame, b: pd.DataFrame, p_values: pd.Series, significance: float
 ) -> pd.DataFrame:
-    """Join two tables of importances with the p-values of their rows."""
     columns = [name for name in ("importance", "score") if name in a]
     sides = [side.set_index(p_values.index.name)[columns] for side in (a, b)]
     table = p_values.to_frame().join([sides[0].add_suffix("_a"), sides[1].add_suffix("_b")])
@@ -247,10 +252,10 @@ class FalsePositives:
 def count_false_positives(
     table: FingerprintTable, applications: Sequence[str], params: Profiling, seed: int
 ) -> FalsePositives | None:
-    """Compare applications on one half of their machines with the other half, several times.
+    """Compare the halves of applications' machines, several times; return how many pairs seem different.
 
-    Of more than `APPLICATIONS`, that many evenly spaced ones are used. None where no application was measured
-    on enough machines.
+    Of more than `APPLICATIONS` applications, that many evenly spaced ones are used. None if no application
+    was measured on 16 machines or more.
     """
     every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
@@ -287,7 +292,7 @@ COLUMNS = ("figure", "claim", "applications", "seed_says", "we_find", "verdict",
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of seed 003 on one application, or on two that are compared.
+    """A claim of the fingerprint paper (seed 003) on one application, or on two that are compared.
 
     "leads": the `stressors` are among the most important; "memory": the first three are of memory (Mem or VM
     in table 1); "differs": the two profiles differ (in those stressors, if any are named).
@@ -335,12 +340,13 @@ def check_claims(
     params: Profiling,
     seed: int,
 ) -> pd.DataFrame:
-    """Test the claims of seed 003 on the data.
+    """Test the claims of the fingerprint paper (seed 003) on the data; return a row of text per claim.
 
     A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
-    or by the test of two profiles. Claims about applications without a profile are left out. Returns
-    ``figure, claim, applications, seed_says`` (the top five by the method of seed 003 on this data),
-    ``we_find, verdict`` ("supported" | "not supported" | "not enough diversity"), ``reasons``.
+    or by the test of two profiles. Claims about applications without a profile are left out. `seed_shares`
+    are the paper's importances by application, shape (n_columns,). Returns ``figure, claim, applications,
+    seed_says`` (the top five by the paper's method on this data), ``we_find, verdict`` ("supported" | "not
+    supported" | "not enough diversity"), ``reasons``.
     """
     rows = []
     for claim in CLAIMS:

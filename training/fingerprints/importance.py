@@ -32,11 +32,11 @@ def seed_shares(
     weights: NDArray[np.float64] | None = None,
     boosting: Boosting = "gradient-boosting",
 ) -> NDArray[np.float64]:
-    """Return the importances of the regression of seed 003 from z-scores to the performance, (n_columns,).
+    """Return the importances of columns by the regression of the fingerprint paper, shape (n_columns,).
 
-    They add up to 1; all 0 where no split helps. `weights`, shape (n_rows,), weigh the rows. "xgboost" is a
-    faster equivalent of scikit-learn's boosting, as in the paper: of equally good splits scikit-learn draws
-    one and XGBoost takes the first column.
+    They are of z-scores for the performance, and add up to 1; all 0 where no split helps. `weights`, shape
+    (n_rows,), weigh the rows. "xgboost" is a faster equivalent of scikit-learn's boosting, as in the paper:
+    of equally good splits scikit-learn draws one and XGBoost takes the first column.
     """
     counts = np.ones(len(measured.y)) if weights is None else weights
     has_weight = counts > 0
@@ -46,7 +46,7 @@ def seed_shares(
 
 
 def seed_model(boosting: Boosting, seed: int) -> Any:
-    """Return the unfitted regression of seed 003."""
+    """Return the unfitted boosted trees of the fingerprint paper (1000 trees, depth 4, rate 0.01)."""
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 
@@ -77,7 +77,10 @@ STILL = 1e-9
 
 
 def log_rates(x: Floats, train_rows: NDArray[np.int64] | None = None) -> Floats:
-    """Return log rates (n_rows, n_columns); NaN becomes the column's median over `train_rows`."""
+    """Return the logarithms of rates `x`, (n_rows, n_columns); NaN becomes the column's median.
+
+    The median is over `train_rows` (None: all rows), and 0 where a column has no value in these.
+    """
     logs = np.log(x)
     gaps = np.isnan(logs)
     if not gaps.any():
@@ -92,8 +95,8 @@ def log_rates(x: Floats, train_rows: NDArray[np.int64] | None = None) -> Floats:
 def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     """Return signed correlation-adjusted scores, shape (n_resamples, n_columns); positive: both faster.
 
-    Their squares are the R2 that each stressor explains. `weights`, shape (n_resamples, n_rows), is the
-    weight of each row in each resample; None: one resample with every row once.
+    Their squares are the shares of R2 that the stressors explain. `weights`, shape (n_resamples, n_rows), is
+    the weight of each row in each resample; None: one resample with every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
@@ -134,7 +137,10 @@ def standardise_columns(values: Floats) -> Floats:
 
 
 def car_operator(logs: Floats) -> Floats:
-    """Return the matrix (n_columns, n_rows) that converts standardised performances to scores."""
+    """Return the matrix (n_columns, n_rows) that converts standardised performances to scores.
+
+    `logs` are log rates, shape (n_rows, n_columns); scores as in `car_scores`.
+    """
     standard = standardise_columns(logs)
     among = standard.T @ standard / len(logs)
     values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * np.eye(len(among)))
@@ -142,7 +148,6 @@ def car_operator(logs: Floats) -> Floats:
 
 
 def _weighted_correlations(columns: Floats, weights: Floats) -> Floats:
-    """Return weighted correlations; 0 for a column that does not vary."""
     mean = weights @ columns
     centred = (columns - mean) * np.sqrt(weights)[:, None]
     covariance = centred.T @ centred
@@ -154,7 +159,10 @@ def _weighted_correlations(columns: Floats, weights: Floats) -> Floats:
 
 
 def cluster_columns(measured: Measured) -> list[list[int]]:
-    """Group columns that correlate over machines (average linkage), in the order of their first columns."""
+    """Return groups of column indices whose log rates correlate by about 0.9 (average linkage).
+
+    Every column is in one group; groups are in the order of their first columns.
+    """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
@@ -196,7 +204,10 @@ class HeldOut:
 
 
 def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, Rows]]:
-    """Yield training and test rows; no CPU model is split between them."""
+    """Yield training and test row numbers of up to `number` folds; no CPU model is in both.
+
+    ValueError for a single CPU model.
+    """
     from sklearn.model_selection import GroupKFold
 
     parts = min(number, len(np.unique(cpus)))
@@ -204,8 +215,9 @@ def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tup
 
 
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
-    """Predict each CPU model from the others, unchanged and with each group of columns shuffled.
+    """Return errors when each CPU model is predicted from the others, and their growth by shuffling.
 
+    `groups` are column indices that are shuffled together. Without two CPU models errors are NaN, growth 0.
     The regression is a forest of extremely randomised trees on logarithms: fast, and without assumptions
     about how stressors act together.
     """
@@ -229,11 +241,11 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
 
 
 def needed_machines_factor(measured: Measured, reached: float, wanted: float, seed: int) -> float:
-    """Estimate the factor of the number of machines that a regression needs to reach R2 `wanted`.
+    """Return by which factor the number of machines must grow for a regression to reach the R2 `wanted`.
 
-    The unexplained part is assumed to fall as a power of the number of CPU models; the exponent comes from
-    folds that learn from half of them and from most. Infinite where half of the machines are as good as most,
-    and with at most two CPU models.
+    `reached` is the R2 now, on held-out CPU models. The unexplained part is assumed to fall as a power of the
+    number of CPU models; the exponent comes from folds that learn from half of them and from most. Infinite
+    where half of the machines are as good as most, and with at most two CPU models.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:
@@ -248,7 +260,7 @@ def needed_machines_factor(measured: Measured, reached: float, wanted: float, se
 
 
 def r2(misses: Floats, truth: Floats) -> float:
-    """Return the share of the variance of `truth` that predictions explain; NaN without variance."""
+    """Return the share of the variance of `truth` that is explained, given `misses`; NaN without variance."""
     total = float(((truth - truth.mean()) ** 2).sum())
     return 1 - float((misses**2).sum()) / total if total else float("nan")
 

@@ -76,12 +76,12 @@ class Predictor:
         return np.asarray(self.centre + self.scale * average, np.float64)
 
     def standardised_inputs(self, logs: Floats) -> Floats:
-        """Return the standardised logarithms and scalings, shape (n_rows, n_columns + n_stressors)."""
+        """Return standardised log rates and scalings, (n_rows, n_columns + n_stressors); unknown is 0."""
         return np.nan_to_num((_with_scalings(logs, self.scaling) - self.mean) / self.spread)
 
 
 def fit_predictor(measured: Measured, seed: int) -> Predictor:
-    """Fit a predictor to `measured`, with one row per machine."""
+    """Return a predictor of the log speed of machines, fitted to `measured`, with one row per machine."""
     logs, speed = log_rates(measured.x), measured.log_speed
     columns = measured.columns
     every = [name for name in columns if name.endswith(EVERY_THREAD) and stressor_of(name) in columns]
@@ -118,7 +118,6 @@ def _with_scalings(logs: Floats, scaling: Rows) -> Floats:
 
 
 def _unfitted_members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
-    """Yield the factors of the scores, and an unfitted regression."""
     from sklearn.svm import SVR
     from xgboost import XGBRegressor
 
@@ -135,7 +134,7 @@ def _unfitted_members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any
 
 
 def held_out_errors(measured: Measured, seed: int) -> Floats:
-    """Return predicted - true speed of each machine, CPU model held out; InputError for one CPU model."""
+    """Return predicted - true log speed of each row, its CPU model held out; InputError for one CPU model."""
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
         raise InputError(problem, place=f'application "{measured.application}"')
@@ -149,7 +148,7 @@ def held_out_errors(measured: Measured, seed: int) -> Floats:
 def predict_performance(
     measured: Measured, machines: NDArray[np.str_], x: Floats, confidence: float, seed: int
 ) -> tuple[Prediction, ...]:
-    """Predict an application's performance on machines that were only fingerprinted.
+    """Return an application's predicted performance on machines that were only fingerprinted, in order.
 
     Parameters
     ----------
@@ -210,10 +209,11 @@ class Forecast:
 
 
 def forecast_application(task: Forecast) -> pd.DataFrame:
-    """Predict every machine from machines of other CPU models.
+    """Predict every machine from machines of other CPU models; a row per entry and machine.
 
-    Returns ``application, entry, fold, machine, cpu_model, value, predicted, low, high``; the margin of a
-    fold's interval comes from the errors of the other folds.
+    Returns ``application, entry, fold, machine, cpu_model, value, predicted, low, high``, performances in
+    their own unit; the margin of a fold's interval comes from the errors of the other folds. ValueError for a
+    single CPU model.
     """
     measured = task.measured
     tables = []
@@ -275,10 +275,12 @@ ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
 
 
 def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
-    """Summarise predictions of `forecast_application` by entry.
+    """Return the scores of predictions of `forecast_application` by entry.
 
-    Every score is computed per application and averaged over applications: ``mean`` and ``std`` over the
-    folds and ``pooled`` over all machines, None where it cannot be computed. ``r2`` is of logarithms.
+    An entry has ``kind`` ("model", or "rule" for the median) and `METRICS`. Every score is computed per
+    application and averaged over applications: ``mean`` and ``std`` over the folds and ``pooled`` over all
+    machines, None where it cannot be computed. Correct is a relative error up to `tolerance`; ``r2`` is of
+    logarithms.
     """
     summaries = {}
     for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):
@@ -295,12 +297,19 @@ def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, 
 
 
 def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
-    """Return the measures of each application and entry, over all its machines."""
+    """Return the scores of `forecast_application`'s predictions, a row per ``application, entry``.
+
+    Further columns: ``within_tolerance`` (share of relative errors up to `tolerance`), ``mape, median_error,
+    r2`` (of logarithms; NaN without variance), ``coverage`` (share of values inside the interval).
+    """
     return _mean_scores(_score_rows(predictions, tolerance), ["application", "entry"]).reset_index()
 
 
 def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return ``measured`` and ``predicted`` as shares of the median of their application, the ``unit``."""
+    """Return the rows with ``measured, predicted`` as shares of their application's median, and ``unit``.
+
+    ``unit`` is the application; `predictions` as returned by `forecast_application`.
+    """
     median = predictions.groupby("application")["value"].transform("median")
     shares = {"measured": predictions["value"] / median, "predicted": predictions["predicted"] / median}
     return predictions.assign(unit=predictions["application"], **shares)
@@ -334,6 +343,6 @@ def _mean_scores(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Sort models by pooled median error, the smallest first, then by name."""
+    """Return the names of the models by pooled median error, the smallest first, then by name."""
     models = [name for name, content in summaries.items() if content["kind"] == "model"]
     return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

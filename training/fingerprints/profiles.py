@@ -66,12 +66,12 @@ class Profile:
 
     @property
     def top_stressors(self) -> tuple[str, ...]:
-        """The five most important stressors."""
+        """The five most important stressors, the first first."""
         return tuple(self.features["stressor"].head(TOP))
 
 
 def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
-    """Infer which stressors explain an application's performance, and whether the result can be trusted.
+    """Return which stressors explain an application's performance, and whether that can be trusted.
 
     Raises InputError if there are fewer than two machines, or all perform alike.
     """
@@ -116,10 +116,7 @@ def _rank_groups(
     growth: Floats,
     **scores: Floats,
 ) -> pd.DataFrame:
-    """Return groups of columns, most important first: `named`, ``importance, low, high``, `scores`.
-
-    `shares`, shape (1 + n_resamples, n_columns), has the shares in all rows first.
-    """
+    """Return a table of groups of columns, most important first; the first row of `shares` is of all rows."""
     grouped = shares @ sums_of(groups, shares.shape[1])
     largest = grouped.max(axis=1, keepdims=True)
     importance = 100 * grouped / np.where(largest > 0, largest, 1)
@@ -142,36 +139,39 @@ def resampled_unit(measured: Measured) -> Unit:
 
 
 def resampling_units(measured: Measured) -> NDArray[np.str_]:
-    """Return the unit of resampling of each row."""
+    """Return the name of each row's CPU model, or machine if CPU models are few; shape (n_rows,)."""
     return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
 def top_columns(shares: Floats, number: int = TOP) -> frozenset[int]:
-    """Return the columns with the largest shares."""
+    """Return the indices of the `number` largest of `shares`, shape (n_columns,); of equal ones the first."""
     return frozenset(np.argsort(-shares, kind="stable")[:number].tolist())
 
 
 def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
-    """Return the mean Jaccard index of all pairs."""
+    """Return the mean Jaccard index of all pairs of sets; NaN with fewer than two sets."""
     pairs = [len(first & second) / len(first | second) for first, second in combinations(tops, 2)]
     return float(np.mean(pairs)) if pairs else float("nan")
 
 
 def scale_importances(values: Floats) -> Floats:
-    """Scale so that the largest value is 100 (section 5.2)."""
+    """Return `values` scaled so that the largest is 100 (all 0 if none is positive), shape unchanged."""
     largest = values.max()
     return np.asarray(100 * values / largest if largest > 0 else values * 0, np.float64)
 
 
 def shares_of(scores: Floats) -> Floats:
-    """Return the squares of the scores as shares of their row's sum; rows of zeros stay zero."""
+    """Return the squares of scores, (n_rows, n_columns), as shares of their row's sum; rows of zeros stay."""
     squares = scores**2
     totals = squares.sum(axis=1, keepdims=True)
     return np.asarray(squares / np.where(totals > 0, totals, 1), np.float64)
 
 
 def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
-    """Return the share of each column (rows) in each group (columns); rows add up to 1."""
+    """Return the share of each column (rows) in each group (columns); rows add up to 1.
+
+    `groups` are column indices; a column in several groups is shared equally, and each must be in one.
+    """
     sums = np.zeros((columns, len(groups)))
     for number, members in enumerate(groups):
         sums[members, number] = 1

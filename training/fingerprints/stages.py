@@ -59,12 +59,15 @@ def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the functions that read out-of-fold predictions."""
+    """Return the name of the file with out-of-fold predictions, and functions that read it.
+
+    Reading a registered version raises InputError, because forecasts have none.
+    """
     return PredictionReaders((_OOF.as_posix(),), _read_unseen, _no_registered)
 
 
 def promote_stage() -> None:
-    """Log the forecast models that are not in MLflow yet, the best one last."""
+    """Log the forecast models that are not in MLflow yet, the best one last; no model is registered."""
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
@@ -79,7 +82,7 @@ def promote_stage() -> None:
 def run_of(
     name: str, metrics: dict[str, Any], rows: pd.DataFrame, params: Params[Fingerprints]
 ) -> TrackedRun:
-    """Return the MLflow log of an entry of metrics.json; `rows` are its predictions."""
+    """Return the data to log in MLflow on entry `name` of metrics.json; `rows` are its predictions."""
     return TrackedRun(
         name,
         {
@@ -118,7 +121,10 @@ class Profiled:
 
 
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
-    """Profile one application by our method and by that of seed 003."""
+    """Return one application's profile by our method, and its importances by the fingerprint paper's.
+
+    Raises InputError if there are fewer than two machines, or all perform alike.
+    """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)
     of_resamples = [seed_shares(measured, seed, counts, boosting) for counts in weights]
@@ -157,7 +163,7 @@ def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
 
 
 def profile_stage() -> None:
-    """Profile every application by the method of seed 003 and ours, and write the tables."""
+    """Profile every application by the fingerprint paper's method and ours; write tables and claims."""
     params = load(Fingerprints)
     section = params.section
     measured = _read_measured(section)
@@ -175,7 +181,7 @@ def profile_stage() -> None:
 
 
 def evaluate_stage() -> None:
-    """Evaluate predictions on held-out CPU models."""
+    """Evaluate predictions on held-out CPU models, write results; InputError with a single CPU model."""
     params = load(Fingerprints)
     section = params.section
     applications = [application.by_machine() for application in _read_measured(section)]

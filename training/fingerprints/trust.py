@@ -38,7 +38,7 @@ MANY_TIMES = 10.0
 
 @dataclass(frozen=True)
 class Trust:
-    """The evidence for and against a profile, which must be falsifiable (seed 003, section 7).
+    """The evidence for and against a profile, which must be falsifiable (section 7, the fingerprint paper).
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class Trust:
     leaders : tuple of str
         The stressors ahead of all others, in any order; empty if there are `reasons`.
     top_rank_stability : float
-        Share of the resamples where they are ahead; without leaders, where the first stressor is.
+        Share of the resamples where the leaders are ahead; without leaders, where the first stressor is.
     by : {"importance", "correlation"}
-        The measure of the ranking that they lead.
+        The measure of that ranking.
     chance : float
         P-value: how often permuted performances correlate as closely with any stressor.
     reasons, unpredicted : tuple of str
@@ -79,7 +79,7 @@ class Trust:
 
     @property
     def ranking_verdict(self) -> str:
-        """The verdict on the ranking, in one line."""
+        """The verdict on the ranking in one line: "trusted: ..." or "not enough diversity: ..."."""
         return (
             f"trusted: {self.leaders_text}"
             if self.enough
@@ -88,14 +88,14 @@ class Trust:
 
     @property
     def leaders_text(self) -> str:
-        """The leaders, and how often they lead."""
+        """The leaders, and the share of resamples where they lead, in one line."""
         names = self.leaders
         who = f"{names[0]} comes" if len(names) == 1 else f"{', '.join(names)} in any order come"
         return f"{who} first by {self.by} in {self.top_rank_stability:.0%} of resamples"
 
     @property
     def prediction_verdict(self) -> str:
-        """The verdict on predictions, in one line."""
+        """The verdict on predictions in one line: "predictions are trusted" or why not."""
         reason = "; ".join(self.unpredicted)
         return f"predictions are not to be trusted: {reason}" if reason else "predictions are trusted"
 
@@ -119,7 +119,7 @@ class Lead:
 
 
 def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
-    """Find the stressors ahead of all others, by importance or by correlation.
+    """Return the stressors ahead of all others, by importance or by correlation.
 
     Importance is divided among correlated stressors, which hides a cause among many similar ones, although
     its correlation with the performance is still the closest. So correlation is used if it has the same
@@ -135,7 +135,11 @@ def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
 
 
 def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
-    """Find the smallest group that leads; if no group does, the first column alone."""
+    """Return the smallest group of columns that leads; if no group of up to five does, the first alone.
+
+    `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
+    row. A group leads if all its values exceed all others in the share `limit` of the resamples.
+    """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
     groups = [
@@ -172,15 +176,17 @@ class Chance:
 
     @property
     def machines_factor(self) -> float:
-        """The factor of the number of machines that would make this correlation significant."""
+        """The factor of the number of machines that would make this correlation significant, or infinity."""
         return (self.usual / self.correlation) ** 2 if self.correlation > 0 else np.inf
 
 
 def chance_correlation(measured: Measured, deals: int, level: float, seed: int) -> Chance:
-    """Compare the closest correlation with those of performances permuted among CPU models.
+    """Return the closest correlation of any stressor with the performance, and its p-value.
 
-    The machines of a CPU model are near-copies: their common part is permuted as a whole, the rest among all
-    machines. Taking the closest of all stressors allows for their number (Westfall and Young 1993).
+    The p-value is the share of `deals` permutations of performances among CPU models (and the original) whose
+    closest correlation is as large. The machines of a CPU model are near-copies: their common part is
+    permuted as a whole, the rest among all machines. Taking the closest of all stressors allows for their
+    number (Westfall and Young 1993).
     """
     dealt = np.column_stack(
         [measured.log_speed, _permute_speeds(measured, deals, np.random.default_rng(seed))]
@@ -200,7 +206,6 @@ def chance_correlation(measured: Measured, deals: int, level: float, seed: int) 
 
 
 def _permute_speeds(measured: Measured, deals: int, generator: np.random.Generator) -> Floats:
-    """Return permuted performances, shape (n_machines, deals)."""
     names, rows = np.unique(measured.cpus, return_inverse=True)
     common = np.bincount(rows, measured.log_speed) / np.bincount(rows)
     left = measured.log_speed - common[rows]
@@ -235,11 +240,11 @@ class Evidence:
 
     @property
     def n_units(self) -> int:
-        """The number of units of resampling."""
+        """The number of CPU models or machines, whichever are resampled."""
         return self.n_cpu_models if self.unit == "CPU models" else len(self.measured.y)
 
     def ranking_reasons(self, limits: TrustLimits, level: float) -> Iterator[str]:
-        """Yield why the ranking cannot be trusted, and which machines would help."""
+        """Yield messages why the ranking cannot be trusted, and which machines would help; else none."""
         yield from too_few_messages(len(self.measured.y), self.n_cpu_models, limits)
         if self.chance.p_value > level:
             chance, named = self.chance, self.measured.columns[self.chance.closest]
@@ -269,7 +274,7 @@ class Evidence:
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:
-        """Yield why predictions cannot be trusted, and which machines would help."""
+        """Yield messages why predictions cannot be trusted, and which machines would help; else none."""
         yield from too_few_messages(len(self.measured.y), self.n_cpu_models, limits)
         if not self.worth.r2 >= limits.min_r2:
             advice = self._advise_machines(
@@ -292,7 +297,10 @@ class Evidence:
 def judge_profile(
     evidence: Evidence, stability: float, limits: TrustLimits, level: float, seed: int
 ) -> Trust:
-    """Judge a profile; `stability` is the overlap of the top five, `level` the significance level."""
+    """Return whether a profile's ranking and predictions can be trusted, with reasons if not.
+
+    `stability` is the mean overlap of the top five between resamples, `level` the significance level.
+    """
     reasons = tuple(evidence.ranking_reasons(limits, level))
     names = () if reasons else tuple(evidence.measured.columns[column] for column in evidence.lead.columns)
     return Trust(

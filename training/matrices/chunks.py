@@ -56,7 +56,11 @@ def shape_chunk(
     share: float,
     seed: int,
 ) -> ShapedChunk:
-    """Write a chunk's feature rows to a file next to it; keep an expected `share` of them in memory."""
+    """Write a chunk's feature rows to rows.parquet next to it; return their summary and a random sample.
+
+    `numbered` is the number and the file of the chunk; `scales` are the statistics of all chunks, then
+    without each part; `share` is the expected share of the rows in the sample.
+    """
     number, source = numbered
     rows, file = contrasted_rows(chunks, scales, source), source.with_name(_ROWS)
     with replacing(file) as path:
@@ -91,7 +95,7 @@ class LargeRecipe:
     runs: int = RUNS
 
     def train(self, source: Path, work: Path) -> TrainedEngine:
-        """Train on the runs in `source`; intermediate files are written to `work`.
+        """Return an engine trained on the runs in `source`; intermediate files are written to `work`.
 
         Raises InputError if the model is unknown or takes two runs as one row, the runs are malformed, or all
         remaining rows have the same label.
@@ -121,7 +125,7 @@ class LargeRecipe:
         return TrainedEngine(engine, ValidityTree.fit(some, self.seed) if by_analysts else None, card)
 
     def clean_chunks(self, source: Path, work: Path) -> tuple[CleanChunks, list[Cleaned]]:
-        """Split the runs of `source` into chunks and drop invalid runs.
+        """Split the runs of `source` into chunks in `work`, without invalid runs.
 
         Returns the chunks to learn from, and the result of cleaning each chunk.
         """
@@ -141,7 +145,11 @@ class LargeRecipe:
         ), clean
 
     def fit_engine(self, scales: MetricStatistics, shaped: Sequence[ShapedChunk]) -> FittedEngine:
-        """Fit the shared parts to a sample of the pairs, and each group's classifier to all its pairs."""
+        """Fit the shared parts to a sample of the pairs, and each group's classifier to all its pairs.
+
+        `scales` are the statistics of all chunks. Raises InputError unless there are normal and abnormal
+        rows.
+        """
         scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
         counted = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
         require_both_labels(int(counted["abnormal"].sum()), int(counted["rows"].sum()))
@@ -186,7 +194,11 @@ def fit_group(
     like: Rows,
     seed: int,
 ) -> Any:
-    """Return a classifier fitted to all rows of a group in `files`; `like` has the columns of these rows."""
+    """Return the classifier of one workload group, fitted to all rows of the group in `files`.
+
+    `files` are those of `ShapedChunk`, before `projection`; `like` has their columns, its rows are not used.
+    `cell` names the model and scheme, `params` are the searched parameters.
+    """
     wanted = [("group", "==", group)]
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)
     x: NDArray[np.float64] = whole[[*like.columns]].to_numpy(np.float64)

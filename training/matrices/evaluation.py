@@ -50,7 +50,7 @@ SERVED_COLUMNS = (*VERDICT_COLUMNS[:3], "fold", *VERDICT_COLUMNS[3:5], "status",
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Training runs with flags; test runs without, with the metrics of `train` and as `measured`."""
+    """Training runs with flags, test runs without: with the metrics of `train` (`test`), and as measured."""
 
     fold: int
     train: MatrixTables
@@ -62,7 +62,11 @@ class FoldTask:
 def served_and_validity(
     examples: MatrixExamples, fold_of: pd.Series, recipe: EngineRecipe, compute: Compute
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return served.parquet for the pairs with a known truth, and validity.parquet."""
+    """Return served.parquet (verdicts as served on held-out pairs with labels) and validity.parquet.
+
+    `fold_of` is the fold by test case; validity.parquet has the counts ``judge, fold, kind, runs, rejected``,
+    and no row if no validity tree was trained.
+    """
     workload, tasks = examples.tables.runs["workload"], []
     for fold in sorted(fold_of.unique()):
         inside = workload.isin(fold_of.index[fold_of == fold]).to_numpy(bool)
@@ -79,10 +83,10 @@ def served_and_validity(
 
 
 def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Train on a fold's training runs and judge its test runs.
+    """Train on a fold's training runs; return the verdicts on its test pairs, and those of the validity tree.
 
-    Returns served.parquet without ``status``, and ``run_id, fold, tree``: whether the validity tree rejects a
-    run; empty where no tree was trained.
+    The verdicts are served.parquet without ``status``. The validity tree's are ``run_id, fold, tree`` (bool:
+    whether it rejects the run); empty where no tree was trained.
     """
     from sklearn import config_context
 
@@ -97,7 +101,10 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
-    """Summarise served.parquet for metrics.json; an abnormal pair judged invalid is a false negative."""
+    """Return the scores and counts of `rows` of served.parquet; invalid counts as not reported.
+
+    An abnormal pair judged invalid is a false negative.
+    """
     counts = {
         "pairs": len(rows),
         "fails": int((rows["status"] == "fail").sum()),
@@ -126,7 +133,11 @@ def _validity_table(tree_verdicts: Sequence[pd.DataFrame], examples: MatrixExamp
 
 
 def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
-    """Summarise validity.parquet by judge for metrics.json; invalid is the positive class."""
+    """Return counts of runs, and balanced accuracy, by judge of validity.parquet; invalid is positive.
+
+    The keys are ``runs, invalid, false_positive, false_negative, balanced_accuracy`` (NaN without both
+    classes).
+    """
     summaries: dict[str, dict[str, float | int]] = {}
     for name, rows in table.groupby("judge", sort=True):
         wrong, numbers = rows["kind"] != "", rows[["runs", "rejected"]]
@@ -143,7 +154,7 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
 
 
 def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
-    """Return groups.parquet: each test case's given group, and the automatic group of most of its runs."""
+    """Return groups.parquet, a row per test case: ``workload, group`` (given), ``automatic`` (most runs)."""
     valid = examples.tables.select_runs(examples.tables.runs["valid"].to_numpy(bool))
     groups = (
         Grouping.from_tables("automatic", valid, valid.raw_metrics, seed).assign_groups(valid).runs["group"]
@@ -155,7 +166,7 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 
 
 def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
-    """Return the number of given and automatic groups, and the adjusted Rand index of the two groupings."""
+    """Return the numbers of ``given`` and ``automatic`` groups, and their ``adjusted_rand`` index."""
     from sklearn.metrics import adjusted_rand_score
 
     return {
@@ -184,12 +195,12 @@ class ReferenceMethod:
 
 
 def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[ReferenceMethod]:
-    """Return the reference methods: the largest z-score over raw metrics, and the number beyond 3 sigma.
+    """Return four reference methods: the largest z-score over raw metrics, and the number beyond 3 sigma.
 
     The z-score of a metric is the difference of the means of both sides in standard deviations of the
     baseline. A standard deviation of few runs is unreliable, so each method comes a second time with the
     variance averaged over all baselines of the workload group, which includes the cases under judgement.
-    `tables` has valid runs only; `abnormal` is the truth, by ``pair_id``.
+    `tables` has valid runs only; `abnormal` is the truth, by ``pair_id``; a pair without a score has 0.
     """
     methods = []
     for suffix, pooled in (("", False), (", pooled noise", True)):
@@ -205,9 +216,10 @@ def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[Referen
 
 
 def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
-    """Return the absolute z-score of every raw metric, pairs x metrics.
+    """Return the absolute z-score of every raw metric: a row per ``pair_id``, a column per metric.
 
-    Infinite where the baseline does not vary and the target differs; NaN where a side was not measured.
+    `pooled`: use the variance averaged over the baselines of the workload group. Infinite where the baseline
+    does not vary and the target differs; NaN where a side was not measured.
     """
     runs, metrics = tables.runs, tables.raw_metrics
     sides = runs.groupby(["pair_id", "side"], sort=False)[metrics]
@@ -225,7 +237,10 @@ def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
 
 
 def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
-    """Return the threshold with the highest balanced accuracy; scores at or above it are abnormal."""
+    """Return the threshold with the highest balanced accuracy; scores at or above are abnormal.
+
+    Both arrays have shape (n_pairs,); of equally good thresholds the highest is returned.
+    """
     cuts = np.unique(score)[::-1]
     judged = score[:, None] >= cuts
     accuracy = judged[abnormal].mean(axis=0) - judged[~abnormal].mean(axis=0)
@@ -242,7 +257,11 @@ DIMENSIONS = (5, 10, 25, 50, 100)
 
 
 def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return curves.parquet and times.parquet (figure 7); only the parameter of each figure varies."""
+    """Return curves.parquet, figures 4 to 6 of the matrix paper (seed 001), and times.parquet, figure 7.
+
+    Columns: ``figure, model, grouping, x, folds, balanced_accuracy, spread``, and ``model, dimensions,
+    seconds``. Only the parameter of each figure varies.
+    """
     train, seed = folds[0].train, evaluation.seed
     valid = train.runs[train.runs["valid"]]
     abnormal = int(valid["abnormal"].fillna(value=False).sum())
@@ -305,7 +324,7 @@ class Evaluation:
     answers_by_cell: dict[Cell, list[CellAnswers]] = field(default_factory=dict)
 
     def fit_cells(self, cells: Iterable[Cell], title: str) -> None:
-        """Fit those `cells` that are not fitted yet, in every fold."""
+        """Fit those `cells` that are not fitted yet, in every fold, and store the results."""
         new = [cell for cell in dict.fromkeys(cells) if cell not in self.answers_by_cell]
         fits = [
             EngineFit(cell, part, self.trials, self.seed, alarms=self.alarms if cell.scheme.tuned else None)
@@ -321,7 +340,7 @@ class Evaluation:
         return self.examples.pairs.set_index("pair_id")["abnormal"]
 
     def results_table(self, rows: Iterable[TableRow] | Iterable[AblationStep]) -> pd.DataFrame:
-        """Return tables.parquet or ablation.parquet.
+        """Return tables.parquet or ablation.parquet, a row per entry of `rows`, whose cells must be fitted.
 
         Columns of optional numbers are floats even where all are missing.
         """
@@ -334,7 +353,10 @@ class Evaluation:
         return table.astype(dict.fromkeys(numbers, "float64"))
 
     def oof_table(self, cells: Iterable[Cell]) -> pd.DataFrame:
-        """Return oof.parquet: the verdicts of these cells and of the reference methods on every pair."""
+        """Return oof.parquet: verdicts of fitted `cells` and reference methods on every held-out pair.
+
+        The columns are `OOF_COLUMNS`.
+        """
         verdicts = [
             pd.concat([fold.pairs.assign(fold=fold.fold) for fold in self.answers_by_cell[cell]]).assign(
                 entry=cell.entry_name, kind="model", scheme=describe_scheme(cell.scheme), model=cell.model
@@ -375,10 +397,11 @@ OOF_COLUMNS = (
 
 
 def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
-    """Summarise the best model of the other folds on every fold.
+    """Return the scores of a selection: each fold is judged by the model that is best on the other folds.
 
     The champion is the best of many models on the same pairs that its figures come from, which are therefore
-    optimistic. Here, no fold takes part in choosing the model that it scores.
+    optimistic. Here, no fold takes part in choosing the model that it scores. `oof` is oof.parquet of one
+    split.
     """
     models = oof[oof["kind"] == "model"]
     chosen = []

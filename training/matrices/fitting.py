@@ -27,11 +27,11 @@ Flags = NDArray[np.bool_]
 
 
 def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
-    """Deal test cases to folds that have normal and abnormal pairs each; fewer than `folds` where necessary.
+    """Return the fold, from 0, of each test case (``workload``); each has normal and abnormal pairs.
 
-    Test cases with most abnormal pairs come first. Each goes to the fold with the fewest test cases of its
-    group, then the fewest abnormal pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``.
-    Returns the fold, from 0, by workload; raises InputError if not even two folds have both labels.
+    There are fewer than `folds` where necessary. Test cases with most abnormal pairs come first. Each goes to
+    the fold with the fewest test cases of its group, then the fewest abnormal pairs, then the fewest pairs.
+    `pairs` has ``workload, group, abnormal``. Raises InputError if not even two folds have both labels.
     """
     cases = pairs.groupby("workload", sort=True).agg(
         group=("group", "first"), abnormal=("abnormal", "sum"), pairs=("abnormal", "size")
@@ -47,9 +47,10 @@ def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 
 
 def deal_pairs_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
-    """Deal pairs (``pair_id, abnormal``) to folds with equal shares of abnormal ones.
+    """Return the fold, from 0, of each ``pair_id``; folds have equal shares of abnormal pairs.
 
-    Returns the fold, from 0, by ``pair_id``; fewer than `folds` where a label has fewer pairs.
+    `pairs` has ``pair_id, abnormal``. There are fewer than `folds`, but at least two, where a label has fewer
+    pairs.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -115,11 +116,17 @@ class MatrixExamples:
         return bool((~self.measured.runs["valid"].fillna(value=True)).any())
 
     def runs_without(self, named: pd.Index) -> MatrixTables:
-        """Return all runs except those of these test cases, or pairs: the name of the index says which."""
+        """Return all runs except those of the test cases, or pairs, in `named`.
+
+        The name of the index, ``workload`` or ``pair_id``, is the column that is compared.
+        """
         return self.tables.select_runs((~self.tables.runs[named.name].isin(named)).to_numpy(bool))
 
     def runs_to_judge(self, named: pd.Index) -> MatrixTables:
-        """Return the valid runs of the scored pairs of these test cases, or pairs, without flags."""
+        """Return the valid runs, without flags, of the scored pairs of the test cases, or pairs, in `named`.
+
+        The name of the index, ``workload`` or ``pair_id``, is the column that is compared.
+        """
         pairs = self.pairs.loc[self.pairs[named.name].isin(named), "pair_id"]
         runs = self.tables.runs
         chosen = runs["pair_id"].isin(pairs) & runs["valid"]
@@ -152,14 +159,14 @@ class Mistakes:
 
     @classmethod
     def from_flags(cls, abnormal: Flags, judged: Flags) -> Mistakes:
-        """Count errors; both arrays have the shape (n_cases,)."""
+        """Return the counts; both masks (`judged`: called abnormal) have the shape (n_cases,)."""
         wrong = abnormal != judged
         counted = (abnormal, wrong & judged, wrong & abnormal)
         return cls(len(abnormal), *(int(flags.sum()) for flags in counted))
 
     @property
     def balanced_accuracy(self) -> float:
-        """The mean of both classes' accuracies; NaN where one does not occur (seed 001, equation 2)."""
+        """The mean of both classes' accuracies (equation 2 of the matrix paper); NaN without both classes."""
         normal = self.cases - self.abnormal
         if not normal or not self.abnormal:
             return float("nan")
@@ -184,7 +191,11 @@ class CellAnswers:
 def results_row(
     fold_answers: Sequence[CellAnswers], abnormal: pd.Series, printed: Printed | None
 ) -> dict[str, Any]:
-    """Return the columns of tables.parquet from ``folds`` on; `printed` has the figures of seed 001."""
+    """Return the columns of a row of tables.parquet, from ``folds`` on, as a dict.
+
+    `abnormal` is the truth by ``pair_id``; `printed` are the figures of the matrix paper, None if it has
+    none.
+    """
     pairs = [
         Mistakes.from_flags(
             abnormal.loc[fold.pairs["pair_id"]].to_numpy(bool), fold.pairs["judged"].to_numpy(bool)
@@ -209,13 +220,13 @@ def results_row(
 
 
 def accuracy_spread(folds: Sequence[Mistakes]) -> float:
-    """Return the standard deviation of the balanced accuracy over the folds that have both classes."""
+    """Return the standard deviation of balanced accuracy over folds that have both classes, NaN without."""
     scores = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
     return float(np.std(scores)) if scores else float("nan")
 
 
 def add_mistakes(counts: Sequence[Mistakes]) -> Mistakes:
-    """Add up the counts of all folds."""
+    """Return the sums of the counts of all folds."""
     return Mistakes(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))
 
 
@@ -230,9 +241,10 @@ class FoldPart:
 
 
 def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
-    """Split by the fold of each test case, or of each pair: ``fold_of.index.name`` says which.
+    """Return training and test runs of each fold; `fold_of` is the fold by ``workload`` or ``pair_id``.
 
-    Runs of pairs that cannot be scored are only trained on.
+    The name of its index is the column that is compared. Runs of pairs that cannot be scored are only trained
+    on.
     """
     truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):
@@ -243,7 +255,10 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 
 
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
-    """Split so that training and test share neither cause nor test case; empty without known causes."""
+    """Return up to `number` folds that share neither cause nor test case; empty without known causes.
+
+    Raises InputError if not even two folds of test cases have both labels.
+    """
     pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
     cause_by_pair = pair_causes(examples.tables)
     cause = np.array([cause_by_pair.get(pair, NONE) for pair in pairs["pair_id"]], object)
@@ -292,7 +307,7 @@ class EngineFit:
 
 
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
-    """Fit all in parallel; equal fits run once, and fits on the same rows share them."""
+    """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once."""
     batches: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():
         batches.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit

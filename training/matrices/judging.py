@@ -36,11 +36,11 @@ class Matched:
 def match_metrics(
     tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str], missing: float
 ) -> Matched:
-    """Convert `tables` to the metrics of a model; their order does not matter.
+    """Return `tables` with exactly the metrics of a model, in its order, and notes on all differences.
 
     A metric that is missing, in another unit, or without any value is taken as not measured; one that the
-    model does not know is dropped. `metrics` and `groups` are those of the training data, `missing` the
-    largest share of the raw metrics that may be unusable; raises InputError if more are.
+    model does not know is dropped. `metrics` (``metric, unit, ...``) and `groups` are those of the training
+    data, `missing` the largest share of the raw metrics that may be unusable; raises InputError if more are.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
@@ -101,9 +101,9 @@ NO_ANSWER = "a side has no value of any metric of the model"
 class InvalidRun:
     """A run that is not judged, and why.
 
-    `by` is a rule of `data.matrices.validity`, named by `rule`, or the decision tree of seed 001, section
-    4.1. `reason` is the violated condition, such as "process.wait=-3 must be 0 or more", or the path through
-    the tree.
+    `by` is a rule of `data.matrices.validity`, named by `rule`, or the validity tree (section 4.1 of the
+    matrix paper). `reason` is the violated condition, such as "process.wait=-3 must be 0 or more", or the
+    path through the tree.
     """
 
     run_id: str
@@ -161,19 +161,20 @@ Watch: TypeAlias = "Callable[[Iterable[ExplainedPair], int], Iterable[ExplainedP
 
 
 def without_progress(pairs: Iterable[ExplainedPair], _total: int) -> Iterable[ExplainedPair]:
-    """Return the results unchanged, without reporting progress."""
+    """Return `pairs` unchanged: a `Watch` that does not report progress."""
     return pairs
 
 
 def judge_tables(
     trained: TrainedEngine, tables: MatrixTables, n_attributions: int = 5, watch: Watch = without_progress
 ) -> MatrixJudgement:
-    """Judge every pair of `tables`; one that cannot be judged is ``invalid``, with the reason.
+    """Return a verdict on every pair of `tables`; one that cannot be judged is ``invalid``, with the reason.
 
     Rules reject runs first, then the validity tree checks the remaining runs; then the remaining pairs are
     judged. Flags ``valid`` and ``abnormal`` of `tables` are ignored. `n_attributions` is the number of raw
-    metrics to name for each pair. Raises InputError if a run has no id, workload, group, pair or side,
-    `tables` is empty, or more metrics are missing than the card allows.
+    metrics to name for each pair; `watch` passes on the pairs and may report progress. Raises InputError if a
+    run has no id, workload, group, pair or side, `tables` is empty, or more metrics are missing than the card
+    allows; ModelError if the model fails.
     """
     card = trained.card
     usable_tables = tables.without_flawed_runs(Problems())
@@ -219,7 +220,6 @@ class _Pair:
 
 
 def _pairs_of_runs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable[_Pair]:
-    """Return the pairs, in the order of their first runs."""
     pairs: dict[str, _Pair] = {}
     columns = (runs[name].to_numpy(object) for name in ("pair_id", "workload", "group", "side"))
     for pair_id, workload, group, side, reason in zip(*columns, invalid, strict=True):

@@ -39,7 +39,7 @@ def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def rank_by_precision(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sort the models by mean average precision over the folds, averaged over the splits, the best first.
+    """Return the names of the models by average precision (mean of folds, then of splits), the best first.
 
     Equal ones by pooled balanced accuracy in the first split, then by name. `entries_of_splits` has the
     entries of each split.
@@ -65,7 +65,11 @@ CHAMPION_COLUMNS = ["pair_id", "workload", "verdict", "status", "probability", "
 def make_challenger_test(
     params: Params[Matrices], metrics: dict[str, Any], split: str, paths: FamilyPaths
 ) -> ChallengerTest:
-    """Return the functions that read, compare and log the champion of metrics.json, scored in `split`."""
+    """Return the functions that read, compare and log the champion of metrics.json, scored in `split`.
+
+    Models are compared by balanced accuracy on the same held-out pairs. Out-of-fold predictions and card are
+    read from `paths`.
+    """
     how, best = params.section.promote, metrics["champion"]
     oof = pd.read_parquet(paths.evaluated / OOF)
     names = rank_by_precision(ranking_entries(metrics["splits"]))
@@ -102,7 +106,7 @@ SPLIT = CASES
 
 
 def promote_stage() -> None:
-    """Register the best engine, and make it champion unless it is worse than the current one."""
+    """Register the best engine, make it champion unless it is worse than the current one; print results."""
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
 
     name, entry = params.section.promote.name, metrics["champion"]
@@ -137,5 +141,5 @@ def _read_stored_oof(directory: Path, run: str, _: Path) -> OutOfFoldPredictions
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the functions that read out-of-fold predictions."""
+    """Return the name of the file with out-of-fold predictions, and functions that read it."""
     return PredictionReaders((_OOF.as_posix(),), _read_oof, _read_stored_oof)

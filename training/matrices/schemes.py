@@ -16,7 +16,7 @@ PAIRS, ABNORMAL_PAIRS = 9_540, 377
 
 @dataclass(frozen=True)
 class Printed:
-    """The figures of a row in a table of seed 001; table 2 has false negatives only."""
+    """The figures of a row in a table of the matrix paper (seed 001); table 2 has false negatives only."""
 
     false_negative: int
     false_positive: int | None = None
@@ -90,7 +90,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table of seed 001, and the cell that reproduces it."""
+    """A row of a table of the matrix paper (seed 001), and the cell that reproduces it."""
 
     table: int
     row: str
@@ -98,7 +98,7 @@ class TableRow:
 
     @property
     def printed(self) -> Printed:
-        """The figures that seed 001 has in this row."""
+        """The figures that the matrix paper has in this row."""
         return TABLES[self.table][self.row]
 
     @property
@@ -114,7 +114,7 @@ class TableRow:
 
 
 def table_rows(full: Scheme) -> list[TableRow]:
-    """Return all rows of tables 2 and 4 to 8 of seed 001; `full` gives the largest number of components."""
+    """Return the rows of tables 2 and 4 to 8 of the matrix paper; `full` has the most components to try."""
     seeds = replace(GROUPED, components=full.components, balance=True)
     pairs, both_sides = replace(seeds, form="concatenated"), replace(RAW, form="concatenated")
     less = replace(RAW, form="subtracted")
@@ -138,14 +138,14 @@ def table_rows(full: Scheme) -> list[TableRow]:
 
 
 def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
-    """Return the candidates: `models` under the full scheme, and the cells of table 5 of seed 001."""
+    """Return the candidates: `models` under the full scheme, then the cells of the matrix paper's table 5."""
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """A remedy: in words, the field of `Scheme`, and the table of seed 001 with it and all before."""
+    """A remedy: in words, the field of `Scheme`, and the matrix paper's table with it and all before."""
 
     words: str
     field: str
@@ -187,7 +187,7 @@ SINGLE = (*REMEDIES[:-2], Remedy("runs are compared with their baseline's", "for
 def add_remedies(
     model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "added"
 ) -> Iterator[AblationStep]:
-    """Yield the steps from the naive to the full scheme, one remedy at a time."""
+    """Yield the steps from the naive to the full scheme, one remedy at a time, in the order of `remedies`."""
     taken: dict[str, Any] = {}
     yield AblationStep(part, 0, "none", Cell(model, NAIVE))
     for number, remedy in enumerate(remedies, start=1):
@@ -199,7 +199,7 @@ def add_remedies(
 def leave_out_remedies(
     model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "left out"
 ) -> Iterator[AblationStep]:
-    """Yield the full scheme, then the full scheme without each remedy in turn."""
+    """Yield the full scheme, then the full scheme without each of `remedies` in turn."""
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):
         without = replace(full, **{remedy.field: getattr(NAIVE, remedy.field)})
@@ -207,7 +207,7 @@ def leave_out_remedies(
 
 
 def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
-    """Yield the steps of both ablations for vectors of single runs, with the remedies of seed 001.
+    """Yield the steps of both ablations for vectors of single runs, with the matrix paper's remedies.
 
     Remedies are left out for `LOGISTIC` only, because these rows take longest.
     """
@@ -218,14 +218,14 @@ def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationSt
 
 
 def grouping_steps(scheme: Scheme, model: str) -> Iterator[AblationStep]:
-    """Yield a scheme with no groups, the given ones and automatic ones."""
+    """Yield `model` under the scheme with no groups, then with the given, then with automatic groups."""
     for number, grouping in enumerate(("none", "given", "automatic")):
         cell = Cell(model, replace(scheme, grouping=grouping))
         yield AblationStep("grouping", number, f"{grouping} groups", cell)
 
 
 def describe_scheme(scheme: Scheme) -> str:
-    """Describe a scheme in words."""
+    """Return a scheme in words, such as "raw metrics, contrasted, given groups, imbalance tuned"."""
     parts = [f"{scheme.metrics} metrics", scheme.form]
     parts += [] if scheme.prune else ["invalid runs kept"]
     parts += [] if scheme.grouping == "none" else [f"{scheme.grouping} groups"]

@@ -107,7 +107,7 @@ TIMES = "times"
 
 
 def evaluate_stage() -> None:
-    """Evaluate models, tables, ablation, curves and reference methods on held-out test cases."""
+    """Evaluate models, tables, ablation, curves and reference methods on held-out test cases; write all."""
     params = load(Matrices)
     require_known(params.section.evaluate.models, CATALOGUE, "matrices")
     metrics, frames = evaluate_examples(MatrixExamples.read(PLACES.interim, PLACES.valid), params)
@@ -121,7 +121,7 @@ def evaluate_stage() -> None:
 def evaluate_examples(
     examples: MatrixExamples, params: Params[Matrices]
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Return metrics.json, and by name the content of every table that the stage evaluate writes."""
+    """Return metrics.json, and by name (without suffix) every table that the stage evaluate writes."""
     how, seed, full = params.section.evaluate, params.seed, _full_scheme(params.section)
     fold_of = deal_to_folds(examples.pairs, how.n_folds, seed)
     evaluation = Evaluation(
@@ -192,7 +192,7 @@ def _summarise_split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> d
 
 
 def train_stage() -> None:
-    """Train the champion on all data and write it."""
+    """Train the champion of metrics.json on all data and write it; InputError if evaluate has not run."""
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     section, examples = params.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
     champion = _champion_cell(

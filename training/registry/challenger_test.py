@@ -62,7 +62,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class ChallengerTest:
-    """The functions of a family for a champion/challenger test."""
+    """The functions of a family that read, compare and log a candidate for a champion/challenger test."""
 
     read: Callable[[Path], object]  # reads a model from a directory, or raises
     #: Compares the candidate with the champion in a directory; None without a common case.
@@ -84,16 +84,18 @@ class Candidate:
 
     @property
     def evidence_digest(self) -> str:
-        """Digest of the candidate's metrics and card, and of the format of its runs."""
+        """SHA-256 of the candidate's metrics.json and card.json, and of the version `RUNS`."""
         spoken = digest_of(self.metrics, self.directory / "card.json")
         return hashlib.sha256(f"{RUNS} {spoken}".encode()).hexdigest()
 
 
 def promote_candidate(candidate: Candidate) -> str:
-    """Make the candidate champion unless it is worse; return the outcome and its reason in words.
+    """Make the candidate champion unless it is worse; return the outcome and its reason in one line.
 
-    It takes milliseconds if this evidence was judged before, because the stage runs with every ``dvc repro``.
-    Raises InputError if the candidate itself cannot be read.
+    A candidate that is worse, or that the family refuses, becomes challenger. A champion whose files are gone
+    or unreadable, or that has no common case, is replaced. If this evidence was judged before, nothing
+    changes, and it takes milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if
+    the candidate cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)
@@ -154,7 +156,6 @@ def _note_readable(candidate: Candidate, champion: Version) -> None:
 def _reading_problem(
     read: Callable[[Path], object], files: Callable[[], AbstractContextManager[Path]]
 ) -> str:
-    """Return why a model cannot be read; empty if it can."""
     try:
         with files() as directory:
             read(directory)
@@ -234,7 +235,7 @@ OOF = "oof.parquet"
 
 @dataclass(frozen=True)
 class CandidateLog:
-    """The log of a candidate, and of the models that it was chosen from."""
+    """The data to log in MLflow about a candidate, and about the models that it was chosen from."""
 
     family: str
     data: dict[str, Any]  # the entry ``data`` of metrics.json
@@ -246,13 +247,20 @@ class CandidateLog:
     def make_test(
         self, read: Callable[[Path], object], compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
     ) -> ChallengerTest:
-        """Return the functions for a test; `compare` takes the predictions of candidate and champion."""
+        """Return the functions for a test: `read` reads a model from a directory, `compare` is called below.
+
+        `compare` takes the out-of-fold predictions of the candidate, then of the champion, and returns None
+        if they have no common case.
+        """
         return ChallengerTest(
             read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.log_candidate
         )
 
     def log_candidate(self, tags: dict[str, str]) -> Tracked:
-        """Log the candidate with its files, and the other models that are not logged yet."""
+        """Log the candidate with its files and `tags`, and the other models not logged yet on this evidence.
+
+        Returns the candidate's run and the address of its files; `tags` must have ``evidence``.
+        """
         book = Logbook(self.family, self.data, self.vectors, tags["evidence"])
         logged = book.logged_tags()
         for run in reversed(self.runs[1:]):
@@ -271,10 +279,20 @@ Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
 
 
 def compare_by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
-    """Return a comparison by balanced accuracy; it returns None unless the common cases have both labels.
+    """Return a function of two tables, (candidate, champion), that compares their balanced accuracy.
 
-    `keys` identify a case; both frames have ``verdict``, the candidate's ``status`` and ``group``; the
-    bootstrap draws whole groups. `cases` is a noun for the reason.
+    It returns the difference (negative: the candidate is worse) with a bootstrap interval on the common rows,
+    or None unless these have both labels.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        Columns that identify a row. Both tables have ``verdict``; the candidate's also has ``status`` (the
+        label, "fail" or not) and ``group``, whose rows are drawn together.
+    how : Promote
+        Number of bootstrap draws and confidence of the interval.
+    cases : str
+        The rows in words, for the reason, such as "the same unseen pairs".
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:
@@ -292,9 +310,12 @@ def compare_by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str
 
 
 def compare_by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
-    """Return a comparison by mean relative error; None without a common case.
+    """Return a function of two tables, (candidate, champion), that compares their mean relative errors.
 
-    As `compare_by_verdicts`; both frames have ``predicted``, the candidate's ``measured`` and ``group``.
+    It returns how much smaller the candidate's error is (negative: it is worse) with a bootstrap interval on
+    the common rows, or None without any. `keys` are the columns that identify a row. Both tables have
+    ``predicted``; the candidate's also has ``measured`` and ``group``, whose rows are drawn together. `how`
+    has the number of draws and the confidence; `cases` are the rows in words, for the reason.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:

@@ -29,13 +29,13 @@ def tracking_uri() -> str:
 
 
 def project_root() -> Path:
-    """Return the checkout that contains this file, or else the working directory."""
+    """Return the checkout that contains this file if it has a params.yaml, else the working directory."""
     checkout = Path(__file__).resolve().parents[2]
     return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
 
 
 def local_store() -> Path | None:
-    """Return the SQLite file of MLflow; None if it uses another store."""
+    """Return the path of MLflow's SQLite file, which may not exist; None if it uses another store."""
     uri = tracking_uri()
     return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
 
@@ -56,7 +56,7 @@ _QUIET = {
 
 
 def import_mlflow() -> Any:
-    """Import MLflow, without telemetry, for the store of this project."""
+    """Return the module ``mlflow``, set to the store of this project, without telemetry."""
     os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
     import mlflow
 
@@ -99,7 +99,7 @@ class Tracked:
 
 
 def add_note(store: Any, run_id: str, paragraph: str) -> None:
-    """Add a paragraph to the description of a run."""
+    """Add a paragraph to the description of a run; `store` is an MLflow client."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
     before = store.get_run(run_id).data.tags.get(MLFLOW_RUN_NOTE)
@@ -135,7 +135,7 @@ class Version:
 
     @property
     def uri(self) -> str:
-        """Its address in MLflow."""
+        """Its address in MLflow, ``models:/NAME/VERSION``."""
         return f"models:/{self.name}/{self.version}"
 
     @property
@@ -147,7 +147,7 @@ class Version:
 
     @property
     def has_files(self) -> bool:
-        """Whether its files still exist; on a server this is assumed."""
+        """Whether its directory has a ``model.skops``; assumed for files on a server."""
         return self.directory is None or (self.directory / "model.skops").is_file()
 
     @property
@@ -157,7 +157,7 @@ class Version:
 
     @contextmanager
     def open_files(self) -> Iterator[Path]:
-        """Yield a directory with its files, or a copy; InputError if they have changed."""
+        """Yield the directory of its files, or a temporary copy; InputError if they have changed."""
         if self.directory is not None:
             yield self._check_digest(self.directory)
             return
@@ -183,28 +183,28 @@ class Located:
 
     @property
     def version(self) -> str:
-        """The version; empty if it is not registered."""
+        """The version number as text; empty if the model is in a directory."""
         return self.address.version if isinstance(self.address, Version) else ""
 
     @property
     def digest(self) -> str:
-        """The digest of its files; if it is registered, the one at registration."""
+        """The SHA-256 of its files; of a registered model, the one at registration."""
         stored = self.address.tags.get(DIGEST) if isinstance(self.address, Version) else None
         return stored or files_digest(self.directory)
 
     @property
     def uri(self) -> str:
-        """The address as text."""
+        """The address as text: ``models:/NAME/VERSION`` or the directory."""
         return self.address.uri if isinstance(self.address, Version) else self.address
 
     def registered_name(self, model: str) -> str:
-        """Return the registered name; for a model in a directory, `model`."""
+        """Return the name in the registry; for a model in a directory, the argument `model`."""
         return self.address.name if isinstance(self.address, Version) else model
 
 
 @contextmanager
 def download_files(uri: str) -> Iterator[Path]:
-    """Download the files at `uri` from MLflow to a temporary directory, deleted when the block ends."""
+    """Yield a temporary directory with the files at `uri` in MLflow; it is deleted when the block ends."""
     with tempfile.TemporaryDirectory() as copy:
         yield Path(import_mlflow().artifacts.download_artifacts(artifact_uri=uri, dst_path=copy))
 
@@ -220,27 +220,27 @@ def files_digest(directory: Path) -> str:
 
 @cache
 def project_params(section: type[FamilyType]) -> Params[FamilyType]:
-    """Return one family's section of the project's params.yaml; InputError if it is invalid."""
+    """Return one family's section of the project's params.yaml (cached); InputError if it is invalid."""
     return load(section, project_root() / "params.yaml")
 
 
 def version_of(name: str, alias: str) -> Version | None:
-    """Return the version of `name` that has `alias`, or None; InputError if the registry does not answer."""
+    """Return the version of model `name` with this alias, or None; InputError if MLflow does not answer."""
     return find_version(f"models:/{name}@{alias}")
 
 
 def follows_alias(uri: str | None) -> bool:
-    """Return whether an address is an alias (also None, the champion), which may move."""
+    """Return whether an address may resolve to another version later: an alias, or None (the champion)."""
     match = _MODEL_URI.fullmatch(uri) if uri is not None and not Path(uri).is_dir() else None
     return uri is None or (match is not None and match["alias"] is not None)
 
 
 def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
-    """Return the version that an address resolves to, or the directory.
+    """Return the version that an address resolves to, or the directory itself as text.
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
-    ``name()``, or a version, which is returned. Raises InputError if the model does not exist, or the
-    registry does not answer.
+    ``name()``, or a version, which is returned. Raises InputError if it is no such address, the model does
+    not exist, or the registry does not answer.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
@@ -256,7 +256,12 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
 
 @contextmanager
 def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
-    """Yield the files of a model; parameters and errors as of `resolve_address`."""
+    """Yield the directory of a model's files; files on a server are copied, and deleted afterwards.
+
+    `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
+    ``name()``, or a version. Raises InputError if the model or its files do not exist, the files have changed
+    since registration, or the registry does not answer.
+    """
     address = resolve_address(name, uri)
     if isinstance(address, str):
         yield Located(Path(address), address)
@@ -276,7 +281,10 @@ def _shown_address() -> str:
 
 
 def find_version(uri: str) -> Version | None:
-    """Return the version that ``models:/...`` names, or None; InputError if the registry does not answer."""
+    """Return the version that ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION`` names; None if missing.
+
+    Raises InputError if `uri` is another kind of address, or the registry cannot be read.
+    """
     match = _MODEL_URI.fullmatch(uri)
     if match is None:
         expected = "models:/NAME@ALIAS, models:/NAME/VERSION or a directory"

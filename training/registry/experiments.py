@@ -34,7 +34,7 @@ _MODELS = "models:/"
 
 @dataclass(frozen=True)
 class FamilyState:
-    """One family in a state of the project."""
+    """The data, results and out-of-fold predictions of one family in a state of the project."""
 
     data: Mapping[str, Any]  # address, digest and counts of the training data
     champions: Mapping[str, str]  # the entries that evaluation chose, by subject
@@ -44,7 +44,7 @@ class FamilyState:
 
 @dataclass(frozen=True)
 class ProjectState:
-    """A state of the project."""
+    """Parameters and results of the project at one commit, experiment or registered version."""
 
     name: str
     commit: str  # empty for the working directory
@@ -59,7 +59,7 @@ class ProjectState:
 def open_state(
     name: str, project: Path, tell: Callable[[str], object] = lambda _: None
 ) -> Iterator[ProjectState]:
-    """Yield a state; its files may be copies that are deleted afterwards.
+    """Yield the parameters and results of a state; its files may be copies that are deleted afterwards.
 
     `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version; `tell` is called
     with messages on the progress. Raises InputError if the state does not exist, or has nothing evaluated.
@@ -86,9 +86,10 @@ def open_state(
 
 
 def fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
-    """Copy the files of a commit or an experiment to `root`; return the commit, and notes on missing files.
+    """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files.
 
-    Raises InputError if neither git nor DVC knows the name, or the directory is no DVC project.
+    Copied are params.yaml and, of evaluated families, metrics, summary and out-of-fold predictions. Raises
+    InputError if neither git nor DVC knows the name, or `project` is no DVC project.
     """
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
@@ -137,7 +138,6 @@ def _prediction_readers() -> dict[str, PredictionReaders]:
 
 
 def _copy_path(files: Any, path: str, root: Path) -> bool:
-    """Copy a file or directory of a commit; return False if any of it is missing."""
     from dvc.exceptions import DvcException
     from dvc_data.index import DataIndexError
     from dvc_objects.errors import ObjectFormatError
@@ -188,7 +188,7 @@ def _best_entries(metrics: Mapping[str, Any], out_of_fold: Sequence[OutOfFoldPre
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return the parameters by dotted name; an empty dict if the file does not exist."""
+    """Return the parameters of a YAML file by dotted name; an empty dict if the file does not exist."""
     content = yaml_content(path) if path.is_file() else None
     return _dotted_names(content or {}, "")
 
@@ -272,7 +272,7 @@ class ExperimentsDifference:
 
 
 def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
-    """Compare two states of the project; InputError if they have no family in common."""
+    """Return what differs between two states in the families of both; InputError without such a family."""
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     common = [family for family in FAMILIES if family in before.families and family in after.families]
     if not common:
@@ -297,7 +297,7 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """Return the values that differ, by name."""
+    """Return the values that differ, sorted by name; a value is None where its name is missing."""
     names = sorted({*before, *after})
     pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
     return tuple(change for change in pairs if change.before != change.after)

@@ -30,7 +30,11 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 
 
 def source_of(root: Path, program: str) -> dict[str, str]:
-    """Return user, program, and git's commit, branch and dirty flag, as MLflow's tags."""
+    """Return user, program and git's commit, branch and dirty flag of `root` as MLflow tags.
+
+    Without git, those of git are missing. The tree is dirty if tracked files differ, except those that the
+    pipeline writes.
+    """
     from mlflow.utils import mlflow_tags
 
     ran = {
@@ -50,7 +54,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the commit in a run's tags (or an empty string), and whether the tree differed from it."""
+    """Return the commit in a run's tags (empty if unknown), and whether the tree differed from it."""
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY) == "true"
@@ -68,7 +72,7 @@ def _git_output(root: Path, *words: str) -> str:
 
 
 class NoVersionError(InputError):
-    """The version does not exist."""
+    """The registered version does not exist."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,11 @@ class Origin:
 
 
 def trace_version(name: str, version: str) -> Origin:
-    """Return the origin of a version; raise NoVersionError if it does not exist."""
+    """Return the origin of version `version` (a number as text) of model `name`.
+
+    Raises NoVersionError if it does not exist, InputError if the registry does not answer. If its run was
+    deleted, the fields of the run are empty.
+    """
     match = find_version(f"models:/{name}/{version}") if version.isdigit() else None
     if match is None:
         raise NoVersionError(f'version "{version}" of the model "{name}" does not exist')

@@ -74,7 +74,7 @@ class ChampionRecord:
 
     @classmethod
     def from_version(cls, version: Version) -> ChampionRecord | None:
-        """Read the tags of a version; None if they have no record."""
+        """Return the latest promotion in the tags of a version; None if it was never champion."""
         values = {
             name.removeprefix(CROWNED): value
             for name, value in version.tags.items()
@@ -92,7 +92,7 @@ _DID = {
 
 
 def champion_reason(champion: Version) -> str:
-    """Return why a version is champion: the reason of a person, or of the champion/challenger test."""
+    """Return why a version is champion: the promoting person's reason, else the test's; may be empty."""
     record = ChampionRecord.from_version(champion)
     if record is not None and record.way in {"promote", "rollback"}:
         return record.summary_line
@@ -100,12 +100,12 @@ def champion_reason(champion: Version) -> str:
 
 
 def challenger_reason(challenger: Version) -> str:
-    """Return why a version is not champion: the reason of the person who replaced it, or of the test."""
+    """Return why a version is not champion: the replacing person's reason, or the test's; may be empty."""
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
 
 
 def read_promotions(name: str) -> list[ChampionRecord]:
-    """Return the promotions of `name`, oldest first; InputError if nothing is registered under that name."""
+    """Return the promotions of model `name`, oldest first; InputError if the model is not registered."""
     return _parse_promotions(_registered_model(client(), name).tags)
 
 
@@ -114,7 +114,10 @@ def _parse_promotions(tags: Mapping[str, str]) -> list[ChampionRecord]:
 
 
 def rollback_target(moves: Sequence[ChampionRecord]) -> str | None:
-    """Return the version that a rollback restores, or None; consecutive rollbacks go further back."""
+    """Return the version that a rollback restores: the champion before the present one; None without one.
+
+    `moves` are all promotions, oldest first. Consecutive rollbacks go further back.
+    """
     line: list[str] = []
     for move in moves:
         if move.way == "rollback" and move.version in line:
@@ -125,10 +128,12 @@ def rollback_target(moves: Sequence[ChampionRecord]) -> str | None:
 
 
 def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, former: str) -> str:
-    """Register a model of MLflow as a version of `name` with an alias; return the alias.
+    """Register a logged model as a new version of `name`, and move an alias to it; return that alias.
 
-    `alias` is the outcome of the test; `former` the champion it was compared with (empty: no champion). If
-    another version has become champion meanwhile, the new version is challenger.
+    `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
+    with (empty: no champion). If another version has become champion meanwhile, the new version is
+    challenger. `tags` must have ``evidence, model, reason``; a version that an interrupted test registered on
+    this evidence is used again.
     """
     store = client()
     with lock_aliases(name):
@@ -171,8 +176,9 @@ def _interrupted_version(store: Any, name: str, evidence: str) -> Any:
 def promote_version(name: str, version: str, record: ChampionRecord, former: str) -> None:
     """Make a version champion; the former champion becomes challenger, and is still compared with it.
 
-    `former` is the version that was champion at the decision (empty: no champion); raises MovedError if it
-    is not champion any more.
+    `record` names the same version, with reason and user. `former` is the version that was champion at the
+    decision (empty: no champion); raises MovedError if it is not champion any more, InputError if nothing is
+    registered as `name`.
     """
     store = client()
     with lock_aliases(name):
@@ -193,14 +199,14 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
 
 
 def make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
-    """Give a version the alias of the challenger, and these tags."""
+    """Set `tags` on a version, and move the alias "challenger" to it; `store` is an MLflow client."""
     for tag, value in tags.items():
         store.set_model_version_tag(name, version, tag, value)
     store.set_registered_model_alias(name, CHALLENGER, version)
 
 
 def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
-    """Give a version the alias of the champion, and record when and why."""
+    """Record a promotion in tags, and move the alias "champion" to its version; `store`: MLflow client."""
     for tag, value in record.version_tags.items():
         store.set_model_version_tag(name, record.version, tag, value)
     if REPLACED in store.get_model_version(name, record.version).tags:
@@ -217,7 +223,10 @@ def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
 
 
 def sync_tags(store: Any, name: str) -> None:
-    """Update the tags of versions and runs to match the aliases, and record a move made by hand."""
+    """Update the role in the tags of versions and runs to match the aliases of model `name`.
+
+    A move of "champion" by hand is recorded as a promotion. InputError if nothing is registered as `name`.
+    """
     model = _registered_model(store, name)
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
     now = aliases.get(CHAMPION)
@@ -256,7 +265,7 @@ def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
 
 
 def sync_if_moved(name: str) -> None:
-    """Settle moves made by hand; it takes milliseconds without such moves."""
+    """Update tags if an alias of model `name` was moved by hand; else return within milliseconds."""
     bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
     if any(version is not None and version.tags.get(ROLE_TAG) != alias for alias, version in bearers.items()):
         with lock_aliases(name):
@@ -265,7 +274,7 @@ def sync_if_moved(name: str) -> None:
 
 @contextmanager
 def lock_aliases(name: str) -> Iterator[None]:
-    """Lock the aliases of `name` in this store on this machine while the block runs."""
+    """Hold a lock on the aliases of `name` on this machine; wait while another process holds the lock."""
     local = local_store()
     if local is not None:
         path = local.with_name(f"{local.name}-moving")

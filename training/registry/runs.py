@@ -47,7 +47,7 @@ class TrackedRun:
     figures: Callable[[], Figures] = dict  # returns figures by file name
 
     def start_run(self, store: Any, experiment: str, tags: dict[str, str]) -> str:
-        """Create the run without its figures and nested runs; return its id."""
+        """Create the run in the experiment with this id, without figures and nested runs; return its id."""
         from mlflow.entities import Metric, Param
 
         run = store.create_run(experiment, tags={**self.tags, **tags}, run_name=self.name)
@@ -67,7 +67,7 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class Logbook:
-    """Logs the models of one promotion of a family.
+    """Logs the models of one promotion of a family in MLflow.
 
     `data` is that of metrics.json; the columns of the table `vectors` are the data set's schema; `evidence`,
     the digest of the evidence, becomes a tag.
@@ -98,7 +98,10 @@ class Logbook:
         )
 
     def logged_tags(self) -> dict[str, dict[str, str]]:
-        """Return the tags of models logged completely on this evidence; mark interrupted runs as killed."""
+        """Return the tags, by name, of the models logged completely on this evidence.
+
+        Runs of the family that were interrupted are marked as killed.
+        """
         evidence = f"tags.evidence = '{self.evidence}'"
         for experiment, scope in (
             (self.model_experiment, evidence),
@@ -155,7 +158,6 @@ class Logbook:
 
 
 def _experiment_id(store: Any, name: str, about: str) -> str:
-    """Return the id of the experiment `name`, created if it does not exist."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
     experiment = store.get_experiment_by_name(name)
@@ -184,7 +186,10 @@ def _schema_columns(table: Path) -> list[dict[str, Any]]:
 
 
 def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
-    """Yield the trials of the search for `model` on all rows; pruned ones have no value."""
+    """Yield the trials of the search for `model` on all rows, from trials.parquet in `directory`.
+
+    A pruned or failed trial has the value None.
+    """
     import pandas as pd
 
     trials = pd.read_parquet(directory / "trials.parquet")

@@ -80,7 +80,7 @@ class Deciles:
 
     @classmethod
     def from_values(cls, values: NDArray[np.float64]) -> Self:
-        """Compute the bins of the training rows, shape (n_rows,)."""
+        """Return the bins of `values`, shape (n_rows,); NaN and infinity count as without a value."""
         finite = values[np.isfinite(values)]
         edges = _decile_edges(finite) if len(finite) else np.zeros(0)
         bins = np.searchsorted(edges, finite)
@@ -89,7 +89,7 @@ class Deciles:
 
 
 def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, Deciles]:
-    """Return the deciles of every feature of the training rows, shape (n_rows, n_features)."""
+    """Return by name the deciles of every feature of `values`, shape (n_rows, n_features)."""
     return {name: Deciles.from_values(column) for name, column in zip(names, values.T, strict=True)}
 
 
@@ -145,7 +145,7 @@ class StoredModel(Generic[CardType]):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the files of `write`; raise InputError if a file is missing or a type is not trusted."""
+        """Read the files of `write`; InputError if a file is missing or damaged, or a type is not trusted."""
         return cls(load_model(directory), cls.CARD.read(directory))
 
 
@@ -195,7 +195,7 @@ def _without_padding(content: bytes) -> bytes:
 
 
 def load_model(directory: Path) -> Any:
-    """Read ``model.skops``, trusting `TRUSTED_TYPES` only; InputError if that is not possible."""
+    """Return the model in ``model.skops``; InputError if missing, damaged, or of types not trusted."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
@@ -211,13 +211,13 @@ def load_model(directory: Path) -> Any:
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
-    """Raise an InputError if a model takes another number of features than its card names."""
+    """Raise InputError unless a model takes `width` features, as many as its card's `features`."""
     if width != len(features):
         problem = f"features: names {len(features)}, but the model takes {width}"
         raise InputError(problem, file=beside_model(directory, CARD))
 
 
 def beside_model(directory: Path, name: str) -> Path:
-    """Return the path of a file that is stored with a model; MLflow has it in ``extra_files``."""
+    """Return the path of file `name` of a model (MLflow has an ``extra_files`` folder); it may not exist."""
     tracked = directory / "extra_files" / name
     return tracked if tracked.is_file() else directory / name

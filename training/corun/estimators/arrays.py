@@ -108,7 +108,7 @@ class ImpactArrays(Forest):
 
     @classmethod
     def from_model(cls, model: ContentionRegressor) -> ImpactArrays:
-        """Convert the trees of a fitted model; its `blend` adds the other parts."""
+        """Return the trees of a fitted model as arrays; the model's other parts are not converted."""
         *boosted, grown = model.members_
         share = 1 / len(model.members_)
         impute, forest = grown.named_steps["impute"], grown.named_steps["forest"]
@@ -127,11 +127,11 @@ class ImpactArrays(Forest):
         )
 
     def tree_log_impacts(self, x: Floats) -> Floats:
-        """Return log impacts by the trees, shape (n_rows,)."""
+        """Return log impacts by the trees alone, shape (n_rows,); `x`, (n_rows, n_features), may have NaN."""
         return self.base + self.sum_leaf_values(self.tree_inputs(x))
 
     def tree_inputs(self, x: Floats) -> Single:
-        """Return the input of the trees: rows unchanged, then with gaps filled."""
+        """Return the input of the trees, shape (n_rows, 2 n_features): rows of `x`, then with gaps filled."""
         return np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
 
     def below_threshold(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
@@ -145,12 +145,12 @@ class QuickContention(ContentionRegressor):
     arrays_: ImpactArrays
 
     def tree_log_impacts(self, x: Floats) -> Floats:
-        """Return log impacts by the trees, shape (n_rows,)."""
+        """Return log impacts by the trees alone, shape (n_rows,); `x`, (n_rows, n_features), may have NaN."""
         return self.arrays_.tree_log_impacts(x)
 
 
 def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) -> None:
-    """Write the arrays of a fitted model, with the SHA-256 of its model file `stored`."""
+    """Write the arrays of a fitted model to `path`, with the SHA-256 of its model file `stored`."""
     content = by_name(ImpactArrays.from_model(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
     # a part without a share was not fitted
     if model.is_blended:
@@ -161,10 +161,10 @@ def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) ->
 
 
 def read_impact_arrays(path: Path, stored: Path) -> QuickContention | None:
-    """Read a file of `write_impact_arrays`, without pickle.
+    """Return the model from a file of `write_impact_arrays`, read without pickle.
 
-    Returns None if the file does not exist, has another version or does not belong to the file `stored`. An
-    InputError says that `stored` does not exist, or names the array that is wrong.
+    Returns None if the file does not exist, has another version or does not belong to the file `stored`.
+    Raises InputError if `stored` does not exist, or an array is missing or wrong.
     """
     if not path.is_file() or not belongs_to_model(path, VERSION, stored):
         return None
@@ -230,7 +230,7 @@ class CorunContrast:
 
 @dataclass(frozen=True)
 class CorunEvidence:
-    """A sensitivity or a pressure, estimated from other co-runs, and its share of log impact."""
+    """A sensitivity or pressure estimated from other co-runs, its median `usual`, its share of log impact."""
 
     value: float = float("nan")
     usual: float = float("nan")
@@ -258,14 +258,18 @@ class LogShares:
 
 
 def split_log_impact(learned: FittedImpact, way: CorunContrast) -> LogShares:
-    """Split a predicted log impact: exactly for a `ContentionRegressor`, else by random orders."""
+    """Return the log impact predicted for one co-run as the average co-run's plus a share per factor.
+
+    For a `ContentionRegressor` the trees' shares are exact Shapley values, the smooth part's are integrated;
+    for other models shares are averages over random orders of the factors.
+    """
     if isinstance(learned.model, ContentionRegressor):
         return _split_contention(learned.model, way)
     return _split_any_model(learned, way)
 
 
 def split_by_trees(trees: ImpactArrays, way: CorunContrast) -> LogShares:
-    """Split the log impact by the trees into exact Shapley values."""
+    """Return the trees' log impact as a sum over the factors of `way`: exact Shapley values."""
     total, owners = np.zeros(way.n_factors), np.tile(way.owners, 2)
     row_inputs, usual_inputs = trees.tree_inputs(np.stack([way.row, way.usual]))
     children, nodes = trees.children.reshape(-1), trees.roots
@@ -291,7 +295,6 @@ def split_by_trees(trees: ImpactArrays, way: CorunContrast) -> LogShares:
 
 
 def _leaf_shares(values: Floats, led: NDArray[np.int8]) -> Floats:
-    """Return the shares of the factors, whose signs in `led` say how each leaf is reached."""
     towards, away = led > 0, led < 0
     n_towards, n_away = towards.sum(axis=1), away.sum(axis=1)
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, led.shape[1] + 1)))])

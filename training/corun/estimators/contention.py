@@ -58,7 +58,6 @@ class _PartPredictions:
         return np.asarray(sum(share * part for share, part in zip(shares, parts, strict=True)))
 
     def best_shares(self, elsewhere: Floats, logs: Floats, shares: Floats) -> Floats:
-        """Return the row of `shares` with the least mean relative error."""
         errors = [np.abs(np.expm1(self.blend_parts(elsewhere, row) - logs)).mean() for row in shares]
         return np.asarray(shares[int(np.argmin(errors))])
 
@@ -103,10 +102,10 @@ class ContentionRegressor:
     def fit(
         self, x: Floats, y: Floats, named: Named, sides: NDArray[np.intp] | None = None
     ) -> ContentionRegressor:
-        """Fit to impacts `y` (positive, shape (n_rows,)); `x`, shape (n_rows, n_features), may have NaN.
+        """Fit to impacts `y` (positive, shape (n_rows,)) and return self; features `x` may have NaN.
 
-        `sides`, shape (n_features,), is the side of each feature as of `smooth.sides_of`; None: no smooth
-        part.
+        `named` has the task, co-runners and machine of each row; `sides` comes from `smooth.sides_of` (None:
+        no smooth part). Fewer than 50 rows are fitted by trees alone.
         """
         logs = np.log(y)
         self.members_ = [member.fit(x, logs) for member in self._unfitted_members()]
@@ -123,12 +122,12 @@ class ContentionRegressor:
         return self
 
     def predict(self, x: Floats, named: Named | None = None) -> Floats:
-        """Return impacts, shape (n_rows,); without `named` by the trees alone."""
+        """Return impacts (n_rows,) of features `x`, which may have NaN; without `named` by trees alone."""
         logs = self.tree_log_impacts(x)
         return np.asarray(np.exp(logs if named is None else self.blend_log_impacts(logs, x, named)))
 
     def blend_log_impacts(self, logs: Floats, x: Floats, named: Named) -> Floats:
-        """Return log impacts by all parts; `tree_log_impacts` are those by the trees."""
+        """Return log impacts by all parts, shape (n_rows,); `logs` are the result of `tree_log_impacts`."""
         if not self.is_blended:
             return logs
         smooth = self.smooth_.predict(x, named) if self.uses_smooth else logs
@@ -140,13 +139,17 @@ class ContentionRegressor:
         return np.asarray(np.select([by_pair, np.isnan(parts.pressed)], [of_known, of_strange], of_new))
 
     def shares_of(self, *, by_pair: bool, has_unknown_task: bool) -> list[float]:
-        """Return the shares of trees, pressures, the pair's other co-runs and the smooth function."""
+        """Return the weights of trees, pressures, the pair's other co-runs and the smooth function; sum 1.
+
+        `by_pair`: training has the same pair; `has_unknown_task`: training has not seen the task or a
+        co-runner.
+        """
         of_new = self.shares_strange_ if has_unknown_task else self.shares_new_
         return list(map(float, self.shares_known_ if by_pair else of_new))
 
     @property
     def uses_smooth(self) -> bool:
-        """Whether the smooth function has a share."""
+        """Whether the smooth function has a weight above 0 for any kind of co-run."""
         return any(shares[_SMOOTH] for shares in self._all_shares)
 
     @property

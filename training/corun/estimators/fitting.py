@@ -34,7 +34,7 @@ _LARGEST = 1000.0
 
 @dataclass(frozen=True)
 class Ranges:
-    """Classes of impacts: ranges as wide as a share of a task's mean impact (seed 002, section 4: 0.03).
+    """Classes of impacts: ranges as wide as a share of a task's mean impact (0.03 in the co-run paper).
 
     `means` are of training rows, by task; `overall` is used for tasks without training rows.
     """
@@ -45,17 +45,17 @@ class Ranges:
 
     @classmethod
     def from_impacts(cls, tasks: Words, impacts: Floats, share: float) -> Ranges:
-        """Compute the means of training rows."""
+        """Return the ranges for training rows; `tasks` and `impacts` have shape (n_rows,)."""
         names, owners = np.unique(tasks, return_inverse=True)
         means = np.bincount(owners, impacts) / np.bincount(owners)
         return cls(share, dict(zip(names.tolist(), means.tolist(), strict=True)), float(impacts.mean()))
 
     def range_widths(self, tasks: Words) -> Floats:
-        """Return the width of each task's ranges, shape (n_rows,)."""
+        """Return the width of the ranges of each row's task, shape (n_rows,), in the unit of impacts."""
         return self.share * np.array([self.means.get(task, self.overall) for task in tasks.tolist()])
 
     def range_numbers(self, tasks: Words, impacts: Floats) -> NDArray[np.int64]:
-        """Return the number of the range that contains each impact."""
+        """Return the number, from 0, of the range that contains each impact, shape (n_rows,)."""
         return np.floor(impacts / self.range_widths(tasks)).astype(np.int64)
 
 
@@ -71,7 +71,7 @@ class RangeModel:
     def fit_classifier(
         cls, classifier: Any, x: Floats, impacts: Floats, tasks: Words, share: float
     ) -> RangeModel:
-        """Fit `classifier` to the ranges of `impacts`."""
+        """Return a model with `classifier` fitted to ranges of `impacts`, `share` of task means wide."""
         ranges = Ranges.from_impacts(tasks, impacts, share)
         classes, class_numbers = np.unique(ranges.range_numbers(tasks, impacts), return_inverse=True)
         return cls(classifier.fit(x, class_numbers), classes, ranges)
@@ -94,7 +94,7 @@ class ImpactTable:
 
     @classmethod
     def read(cls, path: Path) -> ImpactTable:
-        """Read the table; raise InputError if the file or a column is missing."""
+        """Read features.parquet of the stage featurize; InputError if the file or a column is missing."""
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
         frame = pd.read_parquet(path)
@@ -106,33 +106,33 @@ class ImpactTable:
 
     @cached_property
     def varying_features(self) -> tuple[str, ...]:
-        """Every feature that varies."""
+        """The names of the features with more than one value, in the order of the columns."""
         columns = self.frame.columns[len(KEYS) :]
         values = self.frame[columns]
         return tuple(columns[(values.max() > values.min()).to_numpy()])
 
     @cached_property
     def rate_features(self) -> tuple[str, ...]:
-        """The features of equation 1."""
+        """The names of the varying features that are event rates (equation 1 of the co-run paper)."""
         first = self.frame.columns.get_loc(_DERIVED)
         rates = set(self.frame.columns[len(KEYS) : first])
         return tuple(name for name in self.varying_features if name in rates)
 
     @cached_property
     def plain_features(self) -> tuple[str, ...]:
-        """The features of models other than ours: rates, solo times and the description of the machine."""
+        """The names of the features for models other than ours: rates, solo times, machine properties."""
         plain_names = {*self.rate_features, *_TIMES}
         return tuple(
             name for name in self.varying_features if name in plain_names or name.startswith(_MACHINE)
         )
 
     def model_features(self, model: str) -> tuple[str, ...]:
-        """Return the features that a model of the catalogue takes."""
+        """Return the names of the features that `model` takes, a name in the catalogue."""
         return self.plain_features if CATALOGUE[model].is_prepared else self.varying_features
 
     @property
     def rate_events(self) -> tuple[str, ...]:
-        """The events whose rates are features."""
+        """The names of the events whose rates are features."""
         prefixes = (OWN, OTHERS, MOST)
         names = (name.removeprefix(p) for name in self.rate_features for p in prefixes if name.startswith(p))
         return tuple(dict.fromkeys(names))
@@ -146,7 +146,7 @@ class FittedImpact:
     columns: tuple[str, ...]
 
     def predict(self, rows: pd.DataFrame) -> Floats:
-        """Return impacts, shape (n_rows,)."""
+        """Return impacts (co-run / solo time), (n_rows,), of features and ``task, corunners, machine``."""
         x = rows[list(self.columns)].to_numpy(np.float64)
         if isinstance(self.model, RangeModel):
             return self.model.predict(x, rows["task"].to_numpy(np.str_))
@@ -155,10 +155,10 @@ class FittedImpact:
         return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
     def is_correct(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:
-        """Return whether each row is predicted correctly, as seed 002 counts.
+        """Return whether each row is predicted correctly, shape (n_rows,), as the co-run paper counts.
 
-        A regression is correct within `tolerance` of the measured impact, a classification in the right
-        range.
+        A regression is correct within `tolerance`, a share of the measured ``rows["impact"]``, a
+        classification in the right range.
         """
         measured = rows["impact"].to_numpy(np.float64)
         if isinstance(self.model, RangeModel):
@@ -183,7 +183,7 @@ class ImpactRecipe:
     rates: tuple[str, ...] = ()
 
     def fit(self, rows: pd.DataFrame) -> FittedImpact:
-        """Fit to rows of the table of features."""
+        """Return the model fitted to rows of the table of features, whose column ``impact`` is the target."""
         model_params = {name: value for name, value in self.params.items() if name != "rates"}
         gone = set() if self.params.get("rates", True) else set(self.rates)
         columns = tuple(name for name in self.columns if name not in gone)
@@ -198,7 +198,7 @@ class ImpactRecipe:
 
 
 def named_of(rows: pd.DataFrame) -> Named:
-    """Return the pair and the machine of each row."""
+    """Return the pair (task and co-runners) and the machine of each row of ``task, corunners, machine``."""
     pairs = (rows["task"] + PAIR_SEPARATOR + rows["corunners"]).to_numpy(np.str_)
     return Named(pairs, rows["machine"].to_numpy(np.str_))
 
@@ -208,11 +208,11 @@ _REPEATS = 2
 
 
 def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
-    """Score rows of oof.parquet.
+    """Return the scores of rows of oof.parquet by name.
 
-    ``within_tolerance``: the share predicted correctly (`FittedImpact.is_correct`); ``mape, median_error,
-    p90_error``: of |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured impacts inside the
-    interval; ``interval_width``: its mean width over the predicted impact.
+    ``within_tolerance``: the share predicted correctly (column ``right``); ``mape, median_error, p90_error``:
+    of |predicted / measured - 1|; ``r2`` (0 where all measured impacts are equal); ``coverage``: the share of
+    measured impacts inside the interval; ``interval_width``: its mean width over the predicted impact.
     """
     measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
     error = np.abs(predicted / measured - 1)
@@ -230,12 +230,12 @@ def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
-    """Return the share of relative errors below the tolerance, and their mean."""
+    """Return the share of `errors` below the tolerance, ``within_tolerance``, and their mean, ``mape``."""
     return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
 def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
-    """Summarise one model in one design: per score ``mean`` and ``std`` over the folds and ``pooled``."""
+    """Return ``kind`` and per score of `score_predictions` ``mean, std`` over folds and ``pooled``."""
     folds = [score_predictions(fold_rows) for _, fold_rows in rows.groupby("fold", sort=True)]
     spreads = {
         name: summarise_folds([fold_scores[name] for fold_scores in folds], pooled)
@@ -250,9 +250,9 @@ def log_width(rows: pd.DataFrame, confidence: float) -> float:
 
 
 def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Add ``low`` and ``high`` to one model's rows in one design.
+    """Return one model's rows in one design, ordered by fold, with intervals ``low`` and ``high`` added.
 
-    The width of a fold's intervals comes from the residuals of the other folds.
+    The width of a fold's intervals comes from the residuals of the other folds (a single fold: its own).
     """
     parts = []
     for fold, fold_rows in rows.groupby("fold", sort=True):
@@ -265,7 +265,7 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
 
 
 def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
-    """Return how well repeated measurements agree, which limits every accuracy.
+    """Return how well repeated measurements of `pairs` agree, which limits every accuracy.
 
     `solo` has solo seconds by machine and task; `tolerance` is also the width of ranges, as a share of a
     task's mean impact. Returns ``repeated``: the number of repeated co-runs; ``within_tolerance, mape,
@@ -302,6 +302,6 @@ def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float)
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Sort regressions by pooled mean error, the smallest first, then by name; leave out classifications."""
+    """Return the names of regressions by pooled ``mape``, the smallest first, then by name."""
     models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}
     return sorted(models, key=lambda name: (models[name]["mape"]["pooled"], name))

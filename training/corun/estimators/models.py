@@ -37,16 +37,19 @@ class ImpactModel(Model):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the features are prepared as in table 1; our model takes them unchanged."""
+        """Whether the features are prepared as in table 1 of the co-run paper; ours takes them unchanged."""
         return "preparation" in self.space
 
     def first_params(self, rates: int) -> dict[str, Any]:
-        """Return the parameters to try first, given the number of features that are event rates."""
+        """Return the first parameters to try; `rates` is the number of features that are event rates."""
         return self.start | ({"rates": rates <= MANY_RATES} if "rates" in self.start else {})
 
 
 def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
-    """Return the unfitted model with the preparation that `params` names."""
+    """Return the unfitted model behind the steps that ``params["preparation"]`` names (ours: unchanged).
+
+    "d&n" discretises and normalises, "n-d" only normalises, "n-n" only discretises.
+    """
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline

@@ -41,11 +41,7 @@ class Named:
 
 @dataclass(frozen=True)
 class _CorunnersOfRows:
-    """The co-runners of each row.
-
-    `row` and `corunner` list every co-runner of every row; `corunner_cells` and `rows_of_cells` list every
-    two co-runners of a row, as a cell of a square matrix, and their row; `number` counts distinct co-runners.
-    """
+    """`row` and `corunner` list every co-runner of every row, the cells every two co-runners of a row."""
 
     row: NDArray[np.intp]
     corunner: NDArray[np.intp]
@@ -63,7 +59,6 @@ class _CorunnersOfRows:
         return cls(row, corunner, cells, pairs["row"].to_numpy(), len(corunner_names))
 
     def total_pressure(self, pressure: Floats) -> Floats:
-        """Return the total pressure on each row."""
         return np.asarray(np.bincount(self.row, pressure[self.corunner]))
 
     def solve_pressures(self, sensitive: Floats, logs: Floats, weights: Floats, usual: float) -> Floats:
@@ -108,7 +103,7 @@ class PressureRegressor:
     """
 
     def fit(self, named: Named, logs: Floats) -> PressureRegressor:
-        """Fit to log impacts, shape (n_rows,).
+        """Fit to log impacts, shape (n_rows,), of the co-runs in `named`; return self.
 
         Sets ``sensitivity_`` (n_tasks,), ``pressure_`` (n_corunners,) and ``shift_`` (n_machines, n_tasks).
         """
@@ -170,19 +165,18 @@ class PressureRegressor:
 
 
 def pair_members(pair: str) -> list[str]:
-    """Return the task of a pair, then its co-runners."""
+    """Return the task of a pair, then its co-runners; `pair` joins these as in `Named`."""
     task, _, corunners = pair.partition(PAIR_SEPARATOR)
     return [task, *corunners.split(AND)]
 
 
 def locate_words(names: Words, words: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the index of each of `words` in the sorted `names`, and whether it is among them."""
+    """Return the index of each of `words` in the sorted `names`, and a mask of the words in `names`."""
     place = np.minimum(np.searchsorted(names, words), len(names) - 1)
     return place, names[place] == words
 
 
 def _split_pairs(pairs: Any) -> tuple[Words, list[list[str]]]:
-    """Split the names of pairs into tasks and lists of co-runners."""
     parts = [pair_members(str(pair)) for pair in pairs]
     return np.array([part[0] for part in parts], np.str_), [part[1:] for part in parts]
 

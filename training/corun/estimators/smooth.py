@@ -57,7 +57,7 @@ class SideCoordinates:
 
 
 def sides_of(columns: Sequence[str]) -> Whole:
-    """Return the side that each column belongs to."""
+    """Return the side of each column by its prefix: `TASK`, `BESIDES` (co-runners), `MACHINE` or `NOBODY`."""
     prefixes = [next((p for p in _PREFIXES if name.startswith(p)), "") for name in columns]
     return np.array([_PREFIXES.get(prefix, NOBODY) for prefix in prefixes], np.intp)
 
@@ -82,7 +82,7 @@ class SmoothRegressor:
         self.seed = seed
 
     def fit(self, x: Floats, logs: Floats, named: Named, sides: Whole) -> SmoothRegressor:
-        """Fit to log impacts; `x`, shape (n_rows, n_features), may have NaN; `sides` as of `sides_of`."""
+        """Fit to log impacts, return self; features `x` may have NaN; `sides` come from `sides_of`."""
         empty = np.isnan(x).all(axis=0)
         self.middle_ = np.nanmedian(np.where(empty, 0.0, x), axis=0)
         self.rates_ = self._fill_gaps(x).max(axis=0) > _RATE
@@ -104,19 +104,19 @@ class SmoothRegressor:
         return self
 
     def predict(self, x: Floats, named: Named) -> Floats:
-        """Return log impacts, shape (n_rows,)."""
+        """Return log impacts, shape (n_rows,); `x`, (n_rows, n_features), may have NaN."""
         positions = self._locate_rows(x, named)
         blocks = [slice(start, start + _BLOCK) for start in range(0, max(len(x), 1), _BLOCK)]
         logs = np.concatenate([self._row_similarities(positions[block]) @ self.weights_ for block in blocks])
         return self.mean_ + self.spread_ * logs
 
     def split_log_impact(self, row: Floats, usual: Floats, named: Named) -> tuple[float, Floats, Floats]:
-        """Split the log impact of one co-run along the straight line from the average one.
+        """Split the log impact of one co-run, `row`, along the straight line from the average one, `usual`.
 
         Returns the log impact of the average co-run, the shares of the features, shape (n_features,), and
-        those of knowing the task and its co-runners, shape (2,). Aumann and Shapley, "Values of non-atomic
-        games", 1974; the integral is computed by Gauss-Legendre quadrature, its error is divided among the
-        shares.
+        those of knowing the task and its co-runners, shape (2,); the sum is the prediction. Aumann and
+        Shapley, "Values of non-atomic games", 1974; the integral is computed by Gauss-Legendre quadrature,
+        its error is divided among the shares.
         """
         steps, weights = np.polynomial.legendre.leggauss(_STEPS)
         steps, weights = (steps + 1) / 2, weights / 2

@@ -71,13 +71,13 @@ class NamedAttributions:
 
 
 def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedAttributions]]:
-    """Yield, for consecutive slices of the pairs, the metrics that drive the log-odds: `n` or `MAX_DRIVERS`.
+    """Yield, for consecutive slices of the pairs, the `n` metrics that drive the log-odds of ``fail``.
 
-    Metrics are selected greedily: each step takes the metric whose removal, after those already selected,
-    lowers the log-odds most; ties go to the metric with the largest difference in units of noise. To remove a
-    metric, the target's runs are shifted until their median equals the baseline's. The fall of the log-odds
-    without all selected metrics is divided among them by Shapley values. `odds_of` returns the engine's
-    log-odds for rows of the form.
+    At most `MAX_DRIVERS` metrics are named. They are selected greedily: each step takes the metric whose
+    removal, after those already selected, lowers the log-odds most; ties go to the metric with the largest
+    difference in units of noise. To remove a metric, the target's runs are shifted until their median equals
+    the baseline's. The fall of the log-odds without all selected metrics is divided among them by Shapley
+    values. `odds_of` returns the engine's log-odds for rows of the form.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MAX_DRIVERS, metrics), min(TRIED, metrics)
@@ -93,10 +93,7 @@ def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple
 
 
 def _odds_without(removal: Removal, odds_of: Odds, pairs: Whole, removed: Flags) -> Floats:
-    """Return the log-odds of each version of `pairs`, shape (n_pairs, n_versions).
-
-    `removed`, shape (n_pairs, n_versions, n_metrics), flags the metrics without difference in each version.
-    """
+    """Return the log-odds of each version of `pairs` without the `removed` metrics, (n_pairs, n_versions)."""
     count, versions, _ = removed.shape
     pair = np.repeat(pairs, versions)
     x, version = removal.without_differences(pair, removed.reshape(count * versions, -1))
@@ -142,7 +139,7 @@ CASES = 3
 
 @dataclass(frozen=True)
 class Scheme:
-    """A combination of remedies: a row of the ablation.
+    """A combination of remedies: a row of the ablation. Sections are of the matrix paper (seed 001).
 
     Attributes
     ----------
@@ -161,7 +158,7 @@ class Scheme:
         Whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
         (section 4.4); else errors cost the same and the threshold is 0.5.
     tuned : bool
-        Whether the classifier's own hyperparameters, and whether to project, are searched; not in seed 001.
+        Whether the classifier's own hyperparameters, and whether to project, are searched; not in the paper.
     """
 
     metrics: str
@@ -196,7 +193,7 @@ class Engine:
     alarms: Alarms | None = None
 
     def fit(self, tables: MatrixTables) -> FittedEngine:
-        """Fit to `tables`, whose flags are the labels; tuning sees no other data.
+        """Return an engine fitted to `tables`, whose flags are the labels; tuning sees no other data.
 
         Raises InputError if the remaining runs are all normal or all abnormal, or a name is unknown.
         """
@@ -204,7 +201,7 @@ class Engine:
 
     @property
     def row_settings(self) -> RowSettings:
-        """Settings that decide how tables become rows; engines with equal shapes can share the rows."""
+        """Settings that decide how tables become rows; InputError for an unknown model or form."""
         if self.model not in CATALOGUE:
             raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
         scheme = self.scheme
@@ -214,14 +211,14 @@ class Engine:
         return RowSettings(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
 
     def prepare_cases(self, shaped: TrainingRows) -> PreparedCases:
-        """Return the cases and the projection that this engine learns from."""
+        """Return the cases that this engine learns from, with their rows and projection."""
         components = self.scheme.components
         projection = Projection.from_rows(shaped.rows, components)
         plain = self.scheme.tuned and components is not None
         return PreparedCases(shaped, projection, Cases.from_rows(shaped.rows, projection, plain=plain))
 
     def fit_prepared(self, prepared: PreparedCases) -> FittedEngine:
-        """Fit to cases prepared by an engine with the same shape and number of components."""
+        """Return an engine fitted to cases prepared with the same row settings and number of components."""
         scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
         counted = count_by_group(cases.group[cases.target], cases.y[cases.target])
         # automatic groups only estimate noise; abnormal cases are learned from all groups together
@@ -282,25 +279,26 @@ class FittedEngine:
 
     @property
     def threshold(self) -> float:
-        """A pair is abnormal if its probability is at least this."""
+        """The least probability of an abnormal pair."""
         return self.search_result.pairs.threshold
 
     def judge_pairs(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every pair that has a baseline and a target.
+        """Return a verdict on every pair that has a baseline and a target; others are left out.
 
-        `tables` must have the columns `metrics`, and only valid runs.
+        `tables` must have the columns `metrics`, and only valid runs. Raises ModelError if a probability is
+        not finite.
 
         Returns
         -------
         DataFrame
-            ``pair_id, workload, group, group_used, probability, threshold, abnormal``, in the order of the
-            pairs' first target runs. ``group_used`` is "fallback" where the group is unknown or has no
-            classifier, and "all" where no group has one.
+            ``pair_id, workload, group, group_used, probability`` (of abnormal), ``threshold, abnormal``
+            (bool), in the order of the pairs' first target runs. ``group_used`` is "fallback" where the group
+            is unknown or has no classifier, and "all" where no group has one.
         """
         return self._pair_table(tables, *self._cases_and_odds(tables))
 
     def judge_vectors(self, tables: MatrixTables) -> pd.DataFrame:
-        """Return a verdict for every vector, the unit that seed 001 counts.
+        """Return a verdict on every vector, the unit that the matrix paper (seed 001) counts.
 
         A vector is a row of the form; with the contrasted form, where a pair is one row, it is a target run,
         and has its pair's verdict. Returns ``run_id, pair_id, workload, group, side, probability, threshold,
@@ -309,9 +307,9 @@ class FittedEngine:
         return self._vector_table(tables, *self._cases_and_odds(tables))
 
     def judge_cases(self, tables: MatrixTables, cases: Cases) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the results of `judge_pairs` and `judge_vectors`.
+        """Return the verdicts on pairs and on vectors, the tables of `judge_pairs` and `judge_vectors`.
 
-        `cases` come from `PreparedCases.make_test_cases`.
+        `cases` come from `PreparedCases.make_test_cases`, of the same `tables`.
         """
         odds = self._case_odds(cases)
         return self._pair_table(tables, cases, odds), self._vector_table(tables, cases, odds)
@@ -355,7 +353,10 @@ class FittedEngine:
         )
 
     def explain_pairs(self, tables: MatrixTables, n: int) -> Iterator[ExplainedPair]:
-        """Yield the verdict of every pair, as in `judge_pairs`, with the `n` metrics that drove it."""
+        """Yield the verdict on each complete pair, with the `n` raw metrics that drove it; 0: without them.
+
+        Pairs without a baseline or a target are left out. Raises ModelError if a number is not finite.
+        """
         whole = self.grouping.assign_groups(with_both_sides(tables))
         with model_answering(self.model):
             rows = FORMS[self.form](whole, self.scales)
@@ -379,7 +380,10 @@ class FittedEngine:
         return Removal.from_rows(self.form, whole, self.scales, FORMS[self.form](whole, self.scales))
 
     def log_odds_function(self, removal: Removal) -> Odds:
-        """Return a function that computes the calibrated log-odds of versions of `prepare_removal`'s rows."""
+        """Return a function from versions of `removal`'s rows to calibrated log-odds, one per row.
+
+        It also takes the index of each row's pair, and raises ModelError if a number is not finite.
+        """
         group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.search_result.pairs
         # limited to the components that the classifiers use
         projection = self.projection.first_components(self.judges.components)
@@ -417,7 +421,7 @@ class FittedEngine:
             yield tuple(Attribution(name, str(units[name]), *numbers) for name, *numbers in fields)
 
     def log_odds(self, tables: MatrixTables) -> Floats:
-        """Return the calibrated log-odds of every complete pair, ordered as in `judge_pairs`."""
+        """Return the calibrated log-odds of abnormal of every complete pair, ordered as in `judge_pairs`."""
         cases, odds = self._cases_and_odds(tables)
         of_pairs, _ = mean_pair_odds(cases, np.ones(len(odds), bool), odds)
         return self.search_result.pairs.slope * of_pairs + self.search_result.pairs.shift
@@ -436,12 +440,15 @@ class FittedEngine:
 
 
 def count_by_group(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
-    """Count abnormal and all target rows by group: ``abnormal, rows``."""
+    """Return the numbers of ``abnormal`` and of all ``rows`` by group; `y` is 1 for an abnormal row."""
     return pd.Series(y).groupby(group).agg(abnormal="sum", rows="size")
 
 
 def groups_with_cases(counted: pd.DataFrame) -> tuple[str, ...]:
-    """Return the groups with enough abnormal and normal rows; empty where there is only one group."""
+    """Return the groups with 3 or more abnormal and normal rows each; empty if there is only one group.
+
+    `counted` is the result of `count_by_group`.
+    """
     normal = counted["rows"] - counted["abnormal"]
     enough = (counted["abnormal"] >= CASES) & (normal >= CASES)
     return tuple(counted.index[enough]) if len(counted) > 1 else ()

@@ -53,11 +53,11 @@ class Grouping:
 
     @classmethod
     def from_tables(cls, kind: str, tables: MatrixTables, metrics: list[str], seed: int) -> Grouping:
-        """Learn groups from training tables; raise InputError if `kind` is unknown.
+        """Return groups learned from training tables; raise InputError if `kind` is not one of `KINDS`.
 
-        Only automatic groups are learned: test cases are clustered (k-means) by their baselines. The number
-        of clusters, which may be one, is the one that best predicts how much the normal pairs of other test
-        cases differ.
+        Only "automatic" groups are learned: test cases are clustered (k-means) by the `metrics` of their
+        baselines. The number of clusters, which may be one, is the one that best predicts how much the normal
+        pairs of other test cases differ.
         """
         from sklearn.cluster import KMeans
 
@@ -81,7 +81,11 @@ class Grouping:
         return cls(kind, scales, projection, np.asarray(best.cluster_centers_))
 
     def assign_groups(self, tables: MatrixTables) -> MatrixTables:
-        """Return a copy of `tables` with these groups in the column ``group``."""
+        """Return a copy of `tables` with the group of each run's pair in the column ``group``.
+
+        "given" keeps the column, "none" sets "all", "automatic" sets "automatic 1" and so on, the nearest
+        centre.
+        """
         if self.kind == "given":
             return tables
         if self.scales is None or self.projection is None or self.centres is None:
@@ -113,10 +117,7 @@ def _baseline_medians(tables: MatrixTables, scales: MetricStatistics) -> tuple[F
 def _normal_differences(
     tables: MatrixTables, scales: MetricStatistics, cases: pd.Index
 ) -> tuple[Floats, NDArray[np.intp]]:
-    """Return the squared scaled differences of the medians of normal pairs, and their test cases.
-
-    Shapes (n_pairs, n_metrics) and (n_pairs,); a test case is an index in `cases`.
-    """
+    """Return squared scaled median differences of normal pairs, and each pair's index in `cases`."""
     runs = tables.runs
     targets = runs["pair_id"].where(runs["side"] == SIDES[1])
     abnormal = pd.Series(abnormal_flags(runs)).groupby(targets.to_numpy()).max()
@@ -130,10 +131,7 @@ def _normal_differences(
 
 
 def _mean_loss(squared: Floats, case: NDArray[np.intp], group_of_case: NDArray[np.intp]) -> float:
-    """Return how badly groups predict held-out test cases: mean negative log-likelihood.
-
-    `squared` and `case` as of `_normal_differences`. Returns 0 without normal pairs.
-    """
+    """Return the mean negative log-likelihood of held-out test cases by groups; 0 without normal pairs."""
     if not len(case):
         return 0.0
     part, group, losses = case % PARTS, group_of_case[case], []

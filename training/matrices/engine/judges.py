@@ -31,9 +31,10 @@ class Alarms:
     confidence: float
 
     def learn_guarantee(self, out_of_fold: pd.DataFrame, seed: int) -> GuaranteedRate:
-        """Return the guarantee with the threshold on the probability of abnormal that keeps it.
+        """Return the guarantee, with the least probability of abnormal that raises an alarm.
 
-        `out_of_fold` has ``workload, told`` (probability of abnormal) and ``y`` (1: abnormal) of pairs.
+        `out_of_fold` has ``workload, probability`` (of abnormal) and ``y`` (1: abnormal) of pairs. The
+        threshold ``cut`` is None if there are too few cases for a guarantee.
         """
         normal, workload = (out_of_fold["y"] == 0).to_numpy(bool), out_of_fold["workload"].to_numpy(np.str_)
         scored_cases = ScoredCases(1 - out_of_fold["probability"].to_numpy(np.float64), normal, workload)
@@ -77,7 +78,7 @@ class Cases:
 
     @classmethod
     def from_rows(cls, rows: Rows, projection: Projection, *, plain: bool) -> Cases:
-        """Project `rows`; a missing label becomes 0."""
+        """Return `rows` projected; `plain`: keep them standardised, too; a missing label becomes 0."""
         x, about = projection.project_rows(rows), rows.about
         return cls(
             x,
@@ -94,11 +95,11 @@ class Cases:
 
     @property
     def n_beside(self) -> int:
-        """The number of columns after the components."""
+        """The number of columns of `x` after the components."""
         return self.x.shape[1] - self.blocks * self.width
 
     def leading_columns(self, components: int | None) -> Floats:
-        """Return the first `components` of every block and the columns after them; None: no projection."""
+        """Return the first `components` of every block, then the other columns; None: `plain`, if present."""
         if components is None and self.plain is not None:
             return self.plain
         if components is None or components >= self.width:
@@ -124,7 +125,7 @@ class GroupClassifiers:
     def fit(
         cls, model: Model, params: Params, cases: Cases, *, chosen: Flags, groups: Collection[str], seed: int
     ) -> GroupClassifiers:
-        """Fit to the cases of the mask `chosen`, shape (n_rows,).
+        """Return classifiers fitted to the cases of the mask `chosen`, shape (n_rows,).
 
         `params` are the classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``.
         Those of `groups` whose chosen cases have both labels get their own classifier. No fallback is fitted
@@ -145,11 +146,11 @@ class GroupClassifiers:
         return cls(of_groups, fallback, share, params["components"])
 
     def log_odds(self, cases: Cases, chosen: Flags) -> Floats:
-        """Return the log-odds of abnormal for the `chosen` cases."""
+        """Return the log-odds of abnormal of the cases in the mask `chosen`, shape (n_chosen,)."""
         return self.row_log_odds(cases.leading_columns(self.components)[chosen], cases.group[chosen])
 
     def row_log_odds(self, x: Floats, group: NDArray[Any]) -> Floats:
-        """Return the log-odds of abnormal; `x` is the classifiers' input, `group` the group of each row."""
+        """Return the log-odds of abnormal (n_rows,); `x` is the classifiers' input, `group` is by row."""
         odds = np.zeros(len(x))
         place, names = pd.factorize(group)
         alone = np.array([self.share == 1 and name in self.of_groups for name in names], bool)
@@ -165,7 +166,10 @@ class GroupClassifiers:
 
 
 def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
-    """Return one classifier fitted to `x` and `y` after resampling; `params` as in `GroupClassifiers.fit`."""
+    """Return one classifier fitted to `x`, (n_rows, n_columns), and labels `y` after resampling.
+
+    `params` are its hyperparameters, and ``sampler, rate, cost_ratio`` (weight of class 1).
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     rows = resample_rows(y, params["sampler"], params.get("rate", 1.0), seed)
@@ -179,11 +183,11 @@ def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64]
 
 
 def resample_rows(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
-    """Return the indices of the rows to learn from, ascending (seed 001, section 4.4).
+    """Return the indices of the rows to learn from, ascending (section 4.4 of the matrix paper, seed 001).
 
     "under" drops rows of the more frequent class of `y`, "over" repeats rows of the rarer one, until there
-    are `rate` (at most 1) rows of the rarer class per row of the more frequent one. Nothing changes where the
-    ratio is already as high.
+    are `rate` (at most 1) rows of the rarer class per row of the more frequent one; "none" returns all rows.
+    Nothing changes where the ratio is already as high, or `y` has one class.
     """
     rows = np.arange(len(y))
     if sampler == "none":

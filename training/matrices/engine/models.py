@@ -48,7 +48,7 @@ class Nearest:
         return self
 
     def class_shares(self, x: Floats) -> Floats:
-        """Return the share of class 1 among each row's neighbours.
+        """Return the weighted share of class 1 among each row's `k` neighbours, shape (n_rows,).
 
         Where some equal the row, only among these.
         """

@@ -53,7 +53,7 @@ class Calibration:
 
     @classmethod
     def from_log_odds(cls, y: Labels, odds: Floats) -> Calibration:
-        """Learn from out-of-fold log-odds, shape (n_cases,); the identity for one label or equal log-odds."""
+        """Return the calibration for out-of-fold log-odds; the identity for one label or equal log-odds."""
         from sklearn.linear_model import LogisticRegression
 
         spread = float(odds.std())
@@ -87,7 +87,7 @@ class SearchResult:
         The best trial's value; NaN where nothing was searched.
     ranking : float
         Average precision over all held-out pairs; NaN where the threshold is 0.5.
-    alarms : Promised or None
+    alarms : GuaranteedRate or None
         The guarantee on the share of normal pairs of new test cases that raise an alarm.
     """
 
@@ -147,12 +147,12 @@ class SearchInput:
         return frozenset(names - set(self.fixed))
 
     def fit_classifiers(self, params: Mapping[str, Any], chosen: NDArray[np.bool_]) -> GroupClassifiers:
-        """Return classifiers fitted to the `chosen` cases."""
+        """Return classifiers fitted to the cases in the mask `chosen`, shape (n_rows,)."""
         groups, seed = self.groups, self.seed
         return GroupClassifiers.fit(self.model, params, self.cases, chosen=chosen, groups=groups, seed=seed)
 
     def suggest_params(self, trial: Trial) -> dict[str, Any]:
-        """Return the parameters that `trial` suggests."""
+        """Return all parameters of a trial: searched ones from `trial`, others fixed or at their start."""
         params, free = self.start_params, self.searched_names
         if "components" in free:
             params["components"] = trial.suggest_categorical("components", self.component_counts)
@@ -185,7 +185,7 @@ class SearchInput:
 
 
 def search_params(question: SearchInput, trials: int) -> SearchResult:
-    """Search for parameters, calibration and threshold.
+    """Return the parameters, calibration and threshold with the best score in `trials` trials.
 
     A trial's score is the mean of two measures of the held-out rows: balanced accuracy at the best threshold
     (at 0.5 where no threshold is searched), and average precision, which reduces the variance. The threshold
@@ -225,7 +225,7 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
 
 
 def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
-    """Return the mean log-odds of each pair's target rows, and whether one of these is abnormal (1).
+    """Return each pair's mean log-odds of its target rows, and 1 if one of these is abnormal, else 0.
 
     `chosen` has shape (n_rows,), `odds` (n_chosen,); pairs are in the order of their first target rows.
     """
@@ -259,7 +259,7 @@ def _without_causes(
 
 
 def split_in_thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
-    """Split the cases into parts 0, 1 and 2: whole test cases, groups and abnormal rows in equal shares.
+    """Return the part (0, 1 or 2) of each case, (n_rows,); test cases are whole, labels and groups balanced.
 
     Returns None where a part would have only one label.
     """

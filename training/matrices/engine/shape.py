@@ -48,7 +48,7 @@ class CausedCases:
     abnormal: Flags
 
     def split_cases(self, part: Whole, seed: int) -> list[CaseSplit]:
-        """Split so that training and test cases share neither a cause nor a test case.
+        """Return training and test masks that share neither a cause nor a test case.
 
         Each cause is dealt to one part. A test case goes to the part of its causes where they share one, else
         to the part that `part`, shape (n_cases,), has for it. A part is tested on the normal cases of its
@@ -85,7 +85,7 @@ class CausedCases:
 
 
 def pair_causes(tables: MatrixTables) -> dict[str, str]:
-    """Return the cause of each pair's abnormal runs by ``pair_id``, where it is known."""
+    """Return by ``pair_id`` the known cause of its abnormal runs (the first); other pairs are left out."""
     caused_runs = tables.causes[tables.causes["cause"].fillna(NONE) != NONE]
     if caused_runs.empty:
         return {}
@@ -111,7 +111,7 @@ class RowSettings:
     seed: int
 
     def make_rows(self, tables: MatrixTables) -> TrainingRows:
-        """Make training rows; raise InputError if the remaining runs are all normal or all abnormal."""
+        """Return training rows; raise InputError if the remaining runs are all normal or all abnormal."""
         if self.prune:
             tables = drop_invalid_runs(tables)
         else:
@@ -173,12 +173,12 @@ class PreparedCases:
     cases: Cases
 
     def make_test_cases(self, rows: Rows) -> Cases:
-        """Convert test rows to cases with the training projection."""
+        """Return test rows as cases, with the training projection."""
         return Cases.from_rows(rows, self.projection, plain=self.cases.plain is not None)
 
 
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
-    """Make test rows of the pairs that have a baseline and a target, with scales and groups from training."""
+    """Return feature rows of the pairs that have a baseline and a target, with scales and groups learned."""
     return FORMS[form](grouping.assign_groups(with_both_sides(tables)), scales)
 
 
@@ -194,7 +194,7 @@ def with_both_sides(tables: MatrixTables) -> MatrixTables:
 
 
 def drop_invalid_runs(tables: MatrixTables) -> MatrixTables:
-    """Return the runs that are not flagged invalid."""
+    """Return the runs that are not flagged invalid; runs without a flag are kept."""
     return tables.select_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
@@ -209,7 +209,10 @@ def _thin_rows(rows: Rows) -> Rows:
 
 
 def deal_to_parts(cases: pd.DataFrame, seed: int) -> pd.Series:
-    """Deal test cases (``workload, group``) to `PARTS` parts, each group evenly; indexed by ``workload``."""
+    """Return by ``workload`` the part, from 0 to `PARTS` - 1, of each test case; groups are dealt evenly.
+
+    `cases` has ``workload, group``, a row per test case.
+    """
     of_group = cases.sample(frac=1, random_state=seed)
     order = of_group.sort_values("group", kind="stable")["workload"]
     return pd.Series(np.arange(len(order)) % PARTS, order)

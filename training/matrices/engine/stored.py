@@ -62,7 +62,7 @@ class EngineCard(StoredCard):
         Largest share of the raw metrics that may be missing from a run, or from all runs.
     data_digest : str
         SHA-256 of the training tables.
-    risk_guarantee : KeptAlarms or None
+    risk_guarantee : AlarmGuarantee or None
         None where no guarantee was requested.
     """
 
@@ -116,7 +116,7 @@ class EngineCard(StoredCard):
 
     @cached_property
     def known_metrics(self) -> pd.DataFrame:
-        """Return the metrics as a table with the columns of `data.matrices.tables.MatrixTables.metrics`."""
+        """The metrics as a table with the columns ``metric, unit, signed, note``."""
         return with_dtypes(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
 
 
@@ -134,7 +134,11 @@ class TrainedEngine:
 
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
-        """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
+        """Read the files of `write`.
+
+        Raises InputError if a file is missing or damaged, a type is not trusted, it is another kind of model,
+        or the card misses a metric.
+        """
         parts = load_model(directory)
         if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
             raise InputError("holds no regression-matrix model", file=directory / MODEL)
@@ -160,7 +164,10 @@ class EngineRecipe:
     alarms: Alarms | None = None
 
     def train(self, tables: MatrixTables) -> TrainedEngine:
-        """Train on `tables`, whose flags are the labels."""
+        """Return the engine, validity tree and card trained on `tables`, whose flags are the labels.
+
+        Raises InputError if a name is unknown, or the remaining runs are all normal or all abnormal.
+        """
         cell = self.cell
         engine = Engine(cell.scheme, cell.model, self.trials, self.seed, alarms=self.alarms).fit(tables)
         card = EngineCard.from_engine(

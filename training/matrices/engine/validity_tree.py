@@ -51,10 +51,11 @@ class ValidityTree:
 
     @classmethod
     def fit(cls, tables: MatrixTables, seed: int) -> ValidityTree:
-        """Learn from the flags ``valid``; raise InputError without runs.
+        """Return a tree learned from the flags ``valid``; raise InputError without runs.
 
         Runs without a flag are used for scales and noise only. Depth and class weights are those with the
-        best balanced accuracy on held-out test cases.
+        best balanced accuracy on held-out test cases. All runs are valid to a tree from flags that are all
+        equal.
         """
         runs = tables.runs
         if not len(runs):
@@ -79,7 +80,8 @@ class ValidityTree:
     def judge_runs(self, tables: MatrixTables) -> pd.DataFrame:
         """Return ``run_id, pair_id, side, probability, invalid, path``, a row per run.
 
-        ``path`` is the path through the tree in words, empty where the run is valid.
+        ``probability`` is that of an invalid run; ``path`` is the path through the tree in words, empty where
+        the run is valid.
         """
         about = tables.runs[["run_id", "pair_id", "side"]].reset_index(drop=True)
         probability, paths = self._probability_and_paths(tables)
@@ -105,7 +107,6 @@ class ValidityTree:
         ]
 
     def _deviation_sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
-        """Return the absolute deviations in units of the metric's noise."""
         return np.asarray(np.abs(deviation) / self.noise[self.scales.rows_of_groups(groups.tolist())])
 
     def _describe_path(self, x: Floats, usual: Floats, largest: int) -> str:
@@ -179,11 +180,7 @@ def _pairs_by_size(run_places: PairSides) -> Iterator[tuple[Whole, Whole]]:
 
 
 def _bring_nearer(deviation: Floats, scaled: Floats, rows: Whole, others: Whole) -> None:
-    """Replace each row's deviation by its typical difference from `others` where that is smaller.
-
-    It is the difference with the median absolute value; of two middle ones the smaller, so that one invalid
-    run of three does not make the others look odd; NaN where no difference is finite.
-    """
+    """Replace deviations by the median difference from `others` where it is nearer to 0, in place."""
     # limits the memory that is needed
     step = max(1, AT_ONCE // max(1, others.shape[1] * scaled.shape[1]))
     for at in range(0, len(rows), step):
