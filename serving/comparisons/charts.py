@@ -1,4 +1,4 @@
-"""Charts of the report: out-of-fold verdicts, probabilities and guarantees, and figures of seed 000."""
+"""Charts of the report: out-of-fold verdicts, probabilities, guarantees; figures of the scheduler thesis."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ ALWAYS = "always saying pass"
 
 
 def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
-    """Draw the confusion matrix of `champion` at the thresholds chosen inside the training parts."""
+    """Draw the confusion matrix of the model `champion`: labels by verdicts, as counts and shares of labels.
+
+    `name`: the chart's anchor in the page. `confusion`: out-of-fold counts; ``unsure`` counts as ``pass``.
+    """
     title = (
         f"{champion} misses {confusion.false_negatives:,} of {with_noun(confusion.n_fails, 'regression')} "
         f"and raises {with_noun(confusion.false_positives, 'false alarm')} "
@@ -80,8 +83,9 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
 def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame) -> Chart | None:
     """Draw precision by recall: a curve per model over all its thresholds, a point per rule.
 
-    `name`: the chart's anchor.
-    `models`, `rules`: out-of-fold verdicts, columns `serving.comparisons.evaluated.VERDICTS`.
+    `name`: the chart's anchor in the page.
+    `models`, `rules`: out-of-fold verdicts, one row per ``entry`` (model or rule), ``repeat``, ``fold`` and
+    comparison, with ``verdict``, ``status`` (the label), ``probability``.
     Returns None without models or without fails.
     """
     if models.empty or not (models["status"] == "fail").any():
@@ -132,7 +136,6 @@ def _curve_title(
     curves: Mapping[str, tuple[Floats, Floats]],
     points: Mapping[str, Confusion],
 ) -> str:
-    """Compare the best curve, or one of them, with the best rule at the same recall."""
     best, (recall, precision) = leaders.best, curves[leaders.best]
     title = f"{best} has the best curve (average precision {areas[best]:.3f} in the mean over folds)"
     if leaders.alike:
@@ -158,15 +161,15 @@ def _range_text(low: str, high: str) -> str:
 
 
 def undo_signed_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Undo the signed square root of seed 000, figure 6.5: ``x * |x|``."""
+    """Return ``x * |x|`` elementwise: the inverse of the signed square root (scheduler thesis, fig. 6.5)."""
     return values * np.abs(values)
 
 
 def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Chart | None:
-    """Draw pass and fail in the three best of `columns`, without and with the signed square root.
+    """Draw pass and fail in the three features that separate them best, without and with signed square root.
 
-    `name`: the chart's anchor.
     `features`: one row per labelled comparison: ``comparison_id, status`` and the `columns`, as signed roots.
+    `columns`: features to choose from, by F of an analysis of variance; the first wins ties.
     Returns None with fewer than three columns or only one status.
     """
     if len(columns) < 3 or features["status"].nunique() < 2:  # noqa: PLR2004 - three dimensions, two classes
@@ -238,10 +241,10 @@ class ModelPromises(BaseModel):
 
 
 def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Chart:
-    """Draw the share of fails by the predicted probability.
+    """Draw the share of fails by the predicted probability, one dot per tenth of the probability scale.
 
-    `verdicts`: the champion's out-of-fold verdicts.
-    `error`: the expected calibration error.
+    `verdicts`: out-of-fold verdicts, at least one, of the model `champion`: ``probability`` and ``status``.
+    `error`: the expected calibration error, a share; for the title only.
     """
     ranges = reliability_bins(verdicts)
     title = f"What {champion} calls a probability is off by {percent(error)} in the mean"
@@ -262,7 +265,10 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
 
 
 def review_rate_chart(sent: Sequence[Rates]) -> Chart:
-    """Draw misses and false alarms by the review rate."""
+    """Draw the rates of missed regressions and false alarms by the review rate.
+
+    `sent`: at least one item, each with the mean rates over the folds for one requested review rate.
+    """
     unsure, false_negatives, alarms = (
         np.array([getattr(rates, name) for rates in sent])
         for name in ("unsure", "false_negative_rate", "false_positive_rate")
@@ -282,18 +288,23 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
 
 
 def neighbours_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Draw the accuracy of k-NN by k, for both weightings of votes (seed 000, figure 6.6).
+    """Draw the accuracy of k-NN by k, for both weightings of votes (scheduler thesis, figure 6.6).
 
-    `curves`: ``curve, parameter, fold, accuracy``.
+    `curves`: one row per ``curve`` (model), ``parameter`` (k) and ``fold``, with ``accuracy``, a share.
     `always_pass`: the accuracy of calling everything ``pass``.
-    Returns None without k-NN in `curves`.
+    Returns None unless `curves` has rows of "knn-uniform" or "knn-distance".
     """
     names = {"knn-uniform": "uniform votes", "knn-distance": "votes weighted by distance"}
     return _by_parameter("figure-6-6", curves, names, ("k (number of neighbours)", "k"), always_pass)
 
 
 def trees_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Draw the accuracy of both forests by their number of trees (seed 000, figure 6.8)."""
+    """Draw the accuracy of both forests by their number of trees (scheduler thesis, figure 6.8).
+
+    `curves`: one row per ``curve`` (model), ``parameter`` (number of trees) and ``fold``, with ``accuracy``.
+    `always_pass`: the accuracy of calling everything ``pass``.
+    Returns None unless `curves` has rows of "random-forest" or "extra-trees".
+    """
     names = {"random-forest": "random forest", "extra-trees": "extra trees"}
     return _by_parameter("figure-6-8", curves, names, ("trees (number in the forest)", "trees"), always_pass)
 
@@ -340,11 +351,12 @@ def _parameter_title(rows: pd.DataFrame, names: Mapping[str, str], word: str) ->
 
 
 def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Draw the accuracy of every model over the folds of both schemes (seed 000, figure 6.9).
+    """Draw the accuracy of every model over the folds of both schemes (scheduler thesis, figure 6.9).
 
-    `verdicts`: out-of-fold verdicts of models, columns `serving.comparisons.evaluated.VERDICTS`.
+    `verdicts`: out-of-fold verdicts of models, one row per ``split`` ("stratified" or "grouped"), ``entry``
+    (model), ``repeat``, ``fold`` and comparison, with ``verdict`` and ``status`` (the label).
     `always_pass`: the accuracy of calling everything ``pass``.
-    Returns None without verdicts.
+    Returns None without verdicts. Models are sorted by median accuracy, the best at the top.
     """
     if verdicts.empty:
         return None

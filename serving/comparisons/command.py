@@ -32,12 +32,17 @@ def judge_source(
     retrospective: bool = False,
     **deciding: Any,
 ) -> int:
-    """Judge and print all comparisons of `source`; return the exit code.
+    """Judge all comparisons of `source`, write the verdicts as `wanted` describes, and return the exit code.
 
+    1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with `fail_on_unsure`; else
+    0.
+
+    `uri`: a directory with a model, or its address in the registry; None: the champion.
+    `keep_going`: skip parts that cannot be read, and report them on stderr.
     `better`: the direction of comparisons without one; None: "higher", with a note.
     `from_`: the format; None: detected from the content.
-    `deciding`: as of `serving.comparisons.model.load_judge`.
-    Raises InputError if the source cannot be read, or the model does not exist.
+    `deciding`: further options of `load_judge`, such as `min_effect_size` as a share.
+    Raises InputError if the source cannot be read or has no comparison, or the model does not exist.
     """
     served = load_judge(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.recognise_format(source)
@@ -66,8 +71,10 @@ def judge_source(
 def read_source(
     kind: str, sources: list[Path], problems: Problems, measure: Measure | None = None
 ) -> ComparisonTables:
-    """Read sources, including comparisons that cannot be judged; report skipped parts on stderr.
+    """Return the comparisons of `sources`, including invalid ones; report skipped parts on stderr.
 
+    `kind`: the format. `problems`: whether to skip parts that cannot be read; collects errors and notes.
+    `measure`: the metric and its direction, for formats that do not define them.
     Raises InputError at the first error, unless ``problems.keep_going``, and if no comparison is left.
     """
     tables = ComparisonTables.join_tables(
@@ -83,7 +90,12 @@ def read_source(
 def imported(
     kind: str, sources: list[Path], directory: Path, *, keep_going: bool, better: str | None = None
 ) -> Counts:
-    """Write the tables of comparisons to `directory`; errors as of `data.comparisons.stages`."""
+    """Write the tables of the comparisons in `sources` to `directory`, and return their numbers of rows.
+
+    `better`: the direction of results without one, "lower" or "higher"; None: "higher".
+    Raises InputError at the first part that cannot be read, unless `keep_going` skips it, and if nothing is
+    left.
+    """
     measure = Measure.model_validate({"better": better})
     tables = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
     rows = {name: getattr(tables, name) for name in ("comparisons", "results", "labels")}

@@ -353,7 +353,10 @@ def labels_suspects(
     number: Most = 20,
     as_json: Json = False,
 ) -> int:
-    """List doubtful labels, with annotators and reasons, by out-of-fold predictions of the last run."""
+    """List the labels that out-of-fold predictions of the last run contradict, the most doubtful first.
+
+    Each has its annotators and the reasons for the doubt; labels on which annotators disagree follow.
+    """
     from serving.comparisons.labels.command import give_suspects
 
     return give_suspects(project, number, as_json=as_json)
@@ -361,7 +364,7 @@ def labels_suspects(
 
 @group.command("people")
 def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json = False) -> int:
-    """Show the reliability of annotators, and their disagreements."""
+    """Show sensitivity and specificity of annotators, and the comparisons on which they disagree."""
     from serving.comparisons.labels.command import give_people
 
     return give_people(source, keep_going=keep_going, as_json=as_json)
@@ -461,7 +464,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Add the commands ``compare``, ``labels`` (a group) and ``timelines`` to `app`."""
     app.command()(compare)
     app.add_typer(group, name="labels")
     app.command()(timelines)

@@ -43,22 +43,30 @@ class _RepeatedProblems(Problems):
 
 
 def answer_json(body: bytes, served: Judge) -> Answered:
-    """Judge the comparisons of a request.
+    """Return the verdicts on the comparisons of a JSON request, as JSON with explanations.
 
-    Raises RefusedError with status 400 if the body is not JSON, InputError if it is not a valid request.
+    Raises RefusedError with status 400 if the body is not JSON, 413 if it is too complex, 409 if the model
+    cannot guarantee a requested rate; InputError if the request is invalid; ModelError if a number is not
+    finite.
     """
     return _json_answer(judged_json(body, served))
 
 
 def judged_json(body: bytes, served: Judge) -> Judgement:
-    """Return the judgement of a request, without computing explanations; raises as `answer_json`."""
+    """Return the verdicts on the comparisons of a JSON request; explanations are computed only when accessed.
+
+    Raises RefusedError with status 400 if the body is not JSON, 413 if it is too complex, 409 if the model
+    cannot guarantee a requested rate; InputError if the request is invalid; ModelError if a number is not
+    finite.
+    """
     return _judge_request(_read_body(body), served)
 
 
 def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:
-    """Judge the comparisons of several requests at once.
+    """Judge the comparisons of several JSON requests at once, and return an answer or an error for each.
 
-    Returns the result, or the exception, of `answer_json` for each request.
+    An error is a RefusedError, InputError or ModelError, as `answer_json` would raise it; it does not affect
+    the other requests.
     """
     requests = [_result_or_error(partial(_read_body, body)) for body in bodies]
     # requests with their own decision policy are judged separately
@@ -110,7 +118,6 @@ def _result_or_error(compute: Callable[[], T]) -> T | Exception:
 
 
 def _read_body(body: bytes) -> JudgeRequest:
-    """Decode a request; if the fast decoder rejects it, decode it again to explain the error."""
     limit_json_parts(body)
     request = read_request(body)
     if request is None:
@@ -133,7 +140,13 @@ def _json_answer(judgement: Judgement) -> Answered:
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
-    """Judge the comparisons of figure 6.1 and add the verdicts to the document; raises as `answer_json`."""
+    """Return the XML document `body` with a status and an element ``verdict`` added to each comparison.
+
+    The layout is that of the scheduler thesis, figure 6.1. Comparisons that occur twice become ``invalid``;
+    notes are in a header.
+    Raises RefusedError with status 400 if the body is not XML; InputError if it is not a valid request;
+    ModelError if the model computes a number that is not finite.
+    """
     from data.comparisons.formats.comparison_xml import tables_of, with_status
 
     problems = _RepeatedProblems()
@@ -158,7 +171,7 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
 
 
 def comparison_endpoints() -> Sequence[Endpoint]:
-    """Return the endpoint ``/v1/comparisons/judge``."""
+    """Return the endpoint ``/v1/comparisons/judge``, the only one of this family."""
     return [
         Endpoint(
             "/v1/comparisons/judge",

@@ -55,7 +55,7 @@ class EvaluatedComparisons:
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedComparisons:
-        """Read the stages' files under `root`; InputError if a required one is missing or broken."""
+        """Return the results of the project `root`; InputError if a required file is missing or broken."""
         paths = FamilyPaths("comparisons", root)
         curves, tree = paths.evaluated / "curves.parquet", paths.models / "decision-tree"
         return cls(
@@ -69,13 +69,16 @@ class EvaluatedComparisons:
         )
 
     def select_verdicts(self, split: str, kind: str) -> pd.DataFrame:
-        """Return the verdicts of all models or all rules on the folds of `split`."""
+        """Return the rows of `verdicts` on the folds of `split`, of all models or of all rules.
+
+        `split`: "stratified" or "grouped" (folds of whole operations). `kind`: "model" or "rule".
+        """
         verdicts = self.verdicts
         return verdicts[(verdicts["split"] == split) & (verdicts["kind"] == kind)]
 
 
 def consensus_rule(root: Path = Path()) -> Rule:
-    """Return the rule that aggregates labels in the project under `root`, by default without a project.
+    """Return the rule that aggregates labels in the project `root`; the default rule without ``params.yaml``.
 
     Raises InputError if its ``params.yaml`` is wrong.
     """

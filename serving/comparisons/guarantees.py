@@ -55,13 +55,20 @@ class PromiseAnswer(BaseModel):
 
 
 def decided_answer(card: Card) -> dict[str, Any]:
-    """Return the decision policy of `card` with the fields of `DecidedAnswer`."""
+    """Return the decision policy of `card` as JSON content: requested rates, costs, confidence and a summary.
+
+    The keys are the fields of `DecidedAnswer`; None: not requested, or for the confidence, without a
+    guarantee.
+    """
     confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
 
 
 def promise_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
-    """Return a risk guarantee with the fields of `PromiseAnswer`."""
+    """Return a risk guarantee as JSON content: confidence, its data, and the rates that may be requested.
+
+    The keys are the fields of `PromiseAnswer`; each rate has those of `PromisedAnswer`.
+    """
     numbers = {name: getattr(risk_guarantee, name) for name in ("confidence", "fails", "groups", "guarantee")}
     levels = {
         limit: [
@@ -79,7 +86,10 @@ def promise_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
 
 
 def decision_summary(card: Card) -> str:
-    """Describe in one line the guarantee or the costs that the verdicts of `card` follow."""
+    """Return one line on the guarantee or the costs that the verdicts of `card` follow.
+
+    It says that nothing is promised if there are neither, and how many labels are missing for a guarantee.
+    """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:
         return (

@@ -43,7 +43,7 @@ class Move(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The configuration and its change in words."""
+        """The configuration and its change in words, such as ``4 threads: median 7.1 % worse``."""
         size = abs(self.change)
         number = f"{100 * size:.1f}" if size >= _ONE_DECIMAL else f"{100 * size:.1g}"
         change = f"{number} % {'worse' if self.change < 0 else 'better'}" if size else "unchanged"
@@ -51,7 +51,10 @@ class Move(NamedTuple):
 
 
 def configuration_moves(prepared: PreparedComparisons, configurations: Ints) -> Iterator[Move | None]:
-    """Yield the change of each of these configurations; None for -1."""
+    """Yield the change of the median of each configuration; None for -1.
+
+    `configurations`: indices in ``prepared.sides``.
+    """
     sides, present = prepared.sides, configurations >= 0
     columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], prepared.change)
     changes = map(Move, *(column[configurations[present]].tolist() for column in columns))
@@ -83,7 +86,7 @@ class Verdict(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The evidence in sentences; empty if the comparison is invalid."""
+        """The evidence as phrases; empty if the comparison is invalid."""
         return self.explanations.evidence_sentences(self.row)
 
     @property
@@ -106,7 +109,7 @@ class Verdict(NamedTuple):
 
     @property
     def out_of_distribution(self) -> DistributionWarning | None:
-        """A warning if the comparison is out of the distribution of the training data."""
+        """A warning if the comparison is out of the distribution of the training data, else None."""
         return self.explanations.out_of_distribution(self.row)
 
     def _comparable_fields(self) -> tuple[object, ...]:
@@ -143,11 +146,11 @@ class Judgement:
         return len(self.answers)
 
     def count_verdicts(self, answer: Answer) -> int:
-        """Return the number of comparisons with this verdict."""
+        """Return the number of comparisons with the verdict `answer`."""
         return int(np.count_nonzero(self.answers == answer))
 
     def first_lines(self, max_lines: int) -> Iterator[VerdictLine]:
-        """Yield the first verdicts, `max_lines` at most, as lines of a table."""
+        """Yield the first verdicts, `max_lines` at most, as lines of a table with the evidence as reason."""
         for verdict in islice(self.iterate_verdicts(), max_lines):
             reason = verdict.invalid_reason or "; ".join(verdict.words)
             yield VerdictLine(
@@ -161,11 +164,11 @@ class Judgement:
 
     @property
     def verdict_by_id(self) -> dict[str, str]:
-        """The verdict of every comparison by its id."""
+        """The verdict of every comparison by its id; of equal ids, the last one counts."""
         return {verdict.comparison_id: verdict.verdict for verdict in self.verdicts}
 
     def split_groups(self, sizes: Sequence[int]) -> Iterator[Judgement]:
-        """Yield the judgements of consecutive groups of comparisons of these sizes."""
+        """Yield the judgements of consecutive groups of comparisons, whose numbers are `sizes`."""
         start, first_vector = 0, 0
         for size in sizes:
             rows = slice(start, start + size)
@@ -187,20 +190,26 @@ class Judgement:
 def judge_tables(
     tables: ComparisonTables, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
 ) -> Judgement:
-    """Give a verdict on every comparison of `tables`, ignoring labels; see `judge_sides`."""
+    """Return the verdicts on all comparisons of `tables`, in their order, ignoring labels.
+
+    `served`: the model. `reasons`: number of strongest features explained per verdict.
+    `notes`: assumptions about the input, to be part of the answer.
+    Raises ModelError if the model computes a number that is not finite.
+    """
     return judge_sides(NamedSides.from_tables(tables), served, reasons, notes)
 
 
 def judge_sides(
     named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
 ) -> Judgement:
-    """Give a verdict on every comparison, in their order.
+    """Return the verdicts on all comparisons, in their order; those that cannot be judged are ``invalid``.
 
-    Comparisons are judged independently, except that features of sibling operations use other operations
-    with the same version name.
+    Comparisons are judged independently, except that features of sibling operations use other operations with
+    the same version name.
 
-    `reasons`: number of reasons of each verdict.
+    `served`: the model. `reasons`: number of strongest features explained per verdict.
     `notes`: assumptions about the input, to be part of the answer.
+    Raises ModelError if the model computes a number that is not finite.
     """
     model, card, problems = served.model, served.model.card, problems_of(named.sides)
     prepared, judgeable = PreparedComparisons.from_sides(named.sides, card.run_spread), problems == ""
@@ -249,7 +258,6 @@ def judge_sides(
 
 
 def _remarks_by_row(prepared: PreparedComparisons, *, retrospective: bool) -> Mapping[int, tuple[str, ...]]:
-    """Return remarks on excluded outliers and on later versions, by row."""
     outliers, sides = prepared.outliers, prepared.sides
     remarks: dict[int, tuple[str, ...]] = {}
     columns = (

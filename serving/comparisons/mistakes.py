@@ -66,7 +66,7 @@ class Mistake:
 
     @property
     def worst_pair(self) -> DrawnPair:
-        """The configuration with the worst change."""
+        """The configuration with the worst change; ValueError without configurations."""
         return min(self.pairs, key=lambda pair: pair.shift)
 
     @property
@@ -79,10 +79,11 @@ class Mistake:
 def worst_mistakes(
     verdicts: pd.DataFrame, tables: ComparisonTables, max_mistakes: int = MOST
 ) -> list[Mistake]:
-    """Return the wrong verdicts with the highest confidence, the highest first.
+    """Return the wrong verdicts with the highest confidence, the highest first, ties by comparison_id.
 
-    `verdicts`: one model's out-of-fold verdicts; columns `serving.comparisons.evaluated.VERDICTS`.
-    `max_mistakes`: maximal number of mistakes.
+    `verdicts`: one model's out-of-fold verdicts: ``comparison_id, verdict, status`` (the label),
+    ``probability, threshold``.
+    `tables`: the comparisons of the verdicts, with their samples and labels.
     """
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
     rows = surest_mistakes(verdicts, "comparison_id", max_mistakes).merge(
@@ -111,7 +112,10 @@ def worst_mistakes(
 
 
 def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return sentences about the measurements of comparisons of the project under `root`, by their ids."""
+    """Return phrases about the measurements of comparisons, by comparison_id; unknown ids are left out.
+
+    `root`: the project. Raises InputError if its tables are missing or broken.
+    """
     tables = ComparisonTables.read(FamilyPaths("comparisons", root).interim)
     rows = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]
     if rows.empty:
@@ -152,7 +156,7 @@ def _drawn_pair(sides: Sides, at: int) -> DrawnPair:
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
-    """Draw baseline and target of every configuration of `mistake` as box plots."""
+    """Draw baseline and target of every configuration as box plots, relative to the baseline's median."""
     is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
     change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
     if abs(worst.shift) < _NO_CHANGE:
@@ -177,7 +181,6 @@ def mistake_chart(mistake: Mistake) -> Chart:
 
 
 def _side_marks(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:
-    """Return one box per configuration of one side, with dots for its samples."""
     shift = (-0.2, 0.2)[side]
     boxes = Boxes(
         [pair.boxes[side] - 1 for pair in pairs], name, upright=True, shift=shift, width=0.32, fill=1 - side

@@ -16,12 +16,12 @@ Judge = Served[ReadyModel]
 
 
 def registered_name() -> str:
-    """Return the registered name of the models of comparisons."""
+    """Return the name in the registry of models of comparisons, from ``params.yaml``."""
     return project_params(Comparisons).section.promote.name
 
 
 def retrospective_name() -> str:
-    """Return the registered name of the models that also use versions after the target."""
+    """Return the name in the registry of models that also use versions after the target."""
     return project_params(Comparisons).section.retrospective_name
 
 
@@ -34,15 +34,18 @@ def load_judge(
     *,
     retrospective: bool = False,
 ) -> Judge:
-    """Load the model that gives the verdicts.
+    """Return the model that gives the verdicts, with its origin.
 
-    `uri`: as of `serving.models.locate_and_read`; None: the champion.
+    `uri`: a directory with a model, ``models:/name@alias`` or ``models:/name/version``; None: the champion.
     `min_effect_size`: the smallest change of a median that may be called a regression, as a share; None: the
     model's.
-    `max_false_negative_rate`, `max_false_positive_rate`: as of `with_policy`.
-    `costs`: the costs of `with_policy` as text, separated by colons.
-    `retrospective`: load the champion of the models that also use versions after the target.
-    Raises InputError as `serving.models.locate_and_read` and `with_policy`.
+    `max_false_negative_rate`, `max_false_positive_rate`: largest shares of wrong verdicts; 0: no guarantee.
+    `costs`: of a missed regression, a false alarm and a review, such as "100:10:1", in place of the two
+    shares.
+    `retrospective`: load the champion of the models that also use versions after the target; ignored with
+    `uri`.
+    Raises InputError if the model is missing or unreadable, shares and costs are both given, or the model's
+    guarantee does not cover a share.
     """
     if retrospective and uri is None:
         uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"
@@ -70,7 +73,7 @@ def with_policy(
 
     `max_false_negative_rate`, `max_false_positive_rate`: the largest shares of wrong verdicts; 0: no
     guarantee, the threshold decides.
-    `costs`: ``miss, false_alarm, look``, in place of the two shares.
+    `costs`: by the keys ``false_negative, false_positive, review``, in place of the two shares.
     Raises InputError if shares and costs are both given, or if the model's guarantee does not cover a share.
     """
     if (max_false_negative_rate, max_false_positive_rate, costs) == (None, None, None):

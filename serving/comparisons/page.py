@@ -70,7 +70,7 @@ class Node:
 
 
 def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
-    """Return the root of the decision tree in a pipeline, which may also contain a scaler.
+    """Return the root of a pipeline's decision tree down to `DEPTH` levels, with unscaled thresholds.
 
     `rooted`: features that are signed square roots; their thresholds are also given in percent.
     """
@@ -112,7 +112,7 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
 
 
 def tree_chart(name: str, root: Node) -> Chart:
-    """Draw a tree from left to right."""
+    """Draw a tree from left to right; `name`: the chart's anchor in the page."""
     title = "The tree asks nothing: every comparison gets the same verdict"
     if root.branches:
         yes, no = (percent(branch.fail_share, 0) for branch in root.branches)
@@ -171,10 +171,10 @@ def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:
 def iterate_advice(
     evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubtful: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield recommendations.
+    """Yield recommendations for the report, one or two sentences each; the last one is always given.
 
-    `champion`: its verdicts on the grouped folds.
-    `doubtful`: as of `serving.comparisons.labels.command.doubtful_labels`.
+    `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
+    `doubtful`: the result of `doubtful_labels`, of which ``suspects`` and ``many`` are used.
     """
     metrics = evaluated.metrics
     risk_guarantees = metrics.risk_guarantees.get("grouped", {}).get(metrics.champion)
@@ -240,7 +240,6 @@ def _advised_guarantee(risk_guarantees: ModelPromises) -> str:
 
 
 def _least_trusted(wrong: pd.Series) -> str:
-    """Name the operations with most wrong verdicts; `wrong`: the operation of each wrong verdict."""
     counts = wrong.value_counts()
     highest_count = counts.max()
     worst = counts[counts == highest_count].sort_index()
@@ -254,7 +253,10 @@ def _least_trusted(wrong: pd.Series) -> str:
 
 
 def page(root: Path) -> str:
-    """Return the report of the project under `root` as one self-contained HTML text."""
+    """Return the report of the project under `root` as one self-contained HTML text.
+
+    Raises InputError if a file of the stages is missing or broken, or has no verdicts of the champion.
+    """
     evaluated = EvaluatedComparisons.read(root)
     metrics, models = evaluated.metrics, evaluated.select_verdicts("grouped", "model")
     champion = models[models["entry"] == metrics.champion]
@@ -294,7 +296,7 @@ def page(root: Path) -> str:
 
 
 def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
-    """Return the figures of seed 000, chapter 6: number, chart or None, and why the chart is missing."""
+    """Return the figures of the scheduler thesis, chapter 6: number, chart or None, reason if missing."""
     rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
     data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves
     always_pass = 1 - data.fails / data.comparisons
@@ -314,7 +316,7 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
 
 
 def error_summary(champion: str, confusion: Confusion) -> str:
-    """Return the error rates of `champion` on held-out operations in one sentence."""
+    """Return a sentence with the false negatives and false positives of `champion` on held-out operations."""
     passes = f"{with_noun(confusion.n_passes, 'comparison')} without one"
     return (
         "On operations that it never saw in training, "
@@ -323,7 +325,10 @@ def error_summary(champion: str, confusion: Confusion) -> str:
 
 
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
-    """Compare the balanced accuracies of the champion and of the best rule; empty without rules."""
+    """Return a sentence that compares the balanced accuracies of the champion and the best rule.
+
+    Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
+    """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")
     if best is None:

@@ -19,9 +19,9 @@ UNFLIPPED = f"what would flip a verdict is told in answers of up to {FLIPPED} co
 
 
 def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
-    """Return the verdicts as one JSON document, a verdict per line.
+    """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
-    `flipped`: compute the counterfactuals; if not, a note says so.
+    `flipped`: compute the counterfactuals; if not, they are null and a note explains it.
     """
     card = judgement.card
     about = {
@@ -39,7 +39,7 @@ def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
 def table_lines(judgement: Judgement, versions: Sequence[str]) -> VerdictTable:
     """Return the verdicts as lines of a table, one suite per benchmark.
 
-    `versions`: the versions of each comparison; shown if they differ.
+    `versions`: the versions of each comparison, such as ``v1 -> v2``; shown if they differ.
     """
     names = [verdict.comparison_id for verdict in judgement.verdicts]
     if len(set(versions)) != 1:

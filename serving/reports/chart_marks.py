@@ -27,16 +27,8 @@ FAR = 1e12
 class HoverArea:
     """A hover area of a chart, in the units of its axes, with the values of its tooltip.
 
-    Attributes
-    ----------
-    name : str
-        Name of the mark.
-    values : sequence of (str, float)
-        Values to show, each with a word; empty: the values of `x` and `y`.
-    along : {"", "x", "y"}
-        Axis that `values` are measured on.
-    wide, high : float
-        Half the extent around the centre; 0: a point.
+    `name` is that of the mark. `values` are shown, each with a word, on the axis `along` ("", "x" or "y");
+    empty: the values of `x` and `y`. `wide` and `high` are half the extent around the centre; 0: a point.
     """
 
     x: float
@@ -51,7 +43,7 @@ class HoverArea:
 def hover_shapes(
     figure: Figure, axes: Axes, hover_areas: Sequence[tuple[HoverArea, str]]
 ) -> Iterator[tuple[float, Markup]]:
-    """Yield the area in square points and the SVG element of each hover area with its tooltip.
+    """Yield the area in square points and the SVG element of each hover area, which has a tooltip text.
 
     Hover areas outside the axes or with NaN are left out.
     """
@@ -135,7 +127,7 @@ class Line:
         axes.errorbar(x, y, self.spread, self.sideways, fmt="none", ecolor=colour, elinewidth=0.7)
 
     def hover_areas(self) -> Iterator[HoverArea]:
-        """Yield a hover area per point; of more than `_POINTED` points an even share."""
+        """Yield a hover area per point; of more than 100 points an even share."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         varying = next((half for half in (self.spread, self.band, self.sideways) if half is not None), None)
         along, values = ("x", x) if self.sideways is not None else ("y", y)
@@ -206,7 +198,6 @@ class Bars:
             yield HoverArea(length, middle, self.name, values, "x", FAR, height / 2)
 
     def _bar_positions(self) -> tuple[Floats, float]:
-        """Return the middles of the bars on the other axis, and their height."""
         height = 0.8 / self.turns if self.turns > 1 else 0.65
         middles: Floats = np.arange(float(np.size(self.lengths)))
         return middles + height * (self.turn - (self.turns - 1) / 2), height
@@ -222,7 +213,7 @@ def _with_spread(values: Floats, spread: ArrayLike | None) -> list[list[tuple[st
 
 
 def box_percentiles(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
-    """Return the percentiles `low`, 25, 50, 75 and `high` of `values`, shape (5,), for a box plot."""
+    """Return the percentiles `low`, 25, 50, 75 and `high` of `values`, shape (5,); NaN if a value is NaN."""
     five: Floats = np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
     return five
 
@@ -426,7 +417,7 @@ def _draw_cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:
 
 
 def even_slice(number: int, max_marks: int) -> slice:
-    """Return the slice that leaves at most `max_marks` of `number` marks, evenly spaced."""
+    """Return the slice that leaves at most `max_marks` (at least 1) of `number` marks, evenly spaced."""
     return slice(None, None, max(1, -(-number // max_marks)))
 
 

@@ -67,7 +67,10 @@ def styled_figure(width: float, height: float) -> Iterator[Figure]:
 
 
 def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] = Markup) -> Markup:
-    """Return `figure` as an ``svg`` element, `over` on top; equal figures give equal bytes."""
+    """Return `figure` as an ``svg`` element; equal figures give equal bytes.
+
+    `name`: prefix of all ids in it. `alt`: the alternative text. `over`: returns elements to put on top.
+    """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
@@ -99,7 +102,7 @@ def two_decimals(number: float) -> str:
 
 
 def with_noun(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number with its noun: ``1 regression``, ``12,000 regressions``."""
+    """Return a number with its noun: ``1 regression``, ``12,000 regressions``; default plural: with s."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
@@ -109,7 +112,7 @@ def whole_number(number: float) -> str:
 
 
 def plain_number(number: float, digits: int = 4) -> str:
-    """Return a number with so many significant digits, commas and no exponent; a dash for NaN.
+    """Return a number with `digits` significant digits, commas and no exponent; a dash for NaN.
 
     Integer digits are never rounded: ``1,063,080`` and ``0.0613``.
     """

@@ -50,7 +50,7 @@ class Verdicts(BaseModel):
 
     @property
     def pooled_accuracy(self) -> float:
-        """Pooled balanced accuracy."""
+        """Balanced accuracy pooled over all folds; 0 if it is unknown."""
         return self.balanced_accuracy.pooled or 0.0
 
 
@@ -64,7 +64,7 @@ class Judged(Verdicts, Entry):
 
     @property
     def sort_key(self) -> float:
-        """The largest pooled balanced accuracy comes first."""
+        """The negative pooled balanced accuracy, so that the best entry comes first."""
         return -self.pooled_accuracy
 
 
@@ -79,12 +79,12 @@ class Split(BaseModel, Generic[E]):
     entries: dict[str, E]
 
     def ranked(self, kind: str | None = None) -> list[tuple[str, E]]:
-        """Return the entries of a kind, or all entries, the best first."""
+        """Return names and entries of a kind, or of all kinds if None, the best first, ties by name."""
         chosen = [(name, entry) for name, entry in self.entries.items() if kind in {None, entry.kind}]
         return sorted(chosen, key=lambda item: (item[1].sort_key, item[0]))
 
     def best_entry(self, kind: str) -> tuple[str, E] | None:
-        """Return the best entry of a kind, or None."""
+        """Return name and entry of the best of a kind, such as "model" or "rule"; None without entries."""
         return next(iter(self.ranked(kind)), None)
 
 
@@ -108,15 +108,10 @@ class Metrics(BaseModel, Generic[E]):
 def surest_mistakes(verdicts: pd.DataFrame, name: str, max_cases: int) -> pd.DataFrame:
     """Return at most `max_cases` wrong verdicts in descending order of confidence, one per case.
 
-    Confidence (column ``sure``) is the distance of the probability from its threshold, as a share of the
-    largest possible distance.
+    Confidence (additional column ``sure``) is the distance of the probability from its threshold, as a share
+    of the largest possible distance. Ties are in the order of the column `name`, which names the judged case.
 
-    Parameters
-    ----------
-    verdicts : DataFrame
-        One model's out-of-fold verdicts: ``verdict, status, probability, threshold``.
-    name : str
-        The column that names the judged case.
+    `verdicts`: one model's out-of-fold verdicts: ``verdict, status`` (the label), ``probability, threshold``.
     """
     wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates(name)
     probability, threshold = wrong["probability"], wrong["threshold"]
@@ -136,7 +131,10 @@ class Confusion:
 
     @classmethod
     def from_verdicts(cls, verdicts: pd.DataFrame) -> Confusion:
-        """Count the verdicts of one entry."""
+        """Return the counts of one entry's verdicts, columns ``status`` (the label) and ``verdict``.
+
+        Verdicts and labels other than ``fail`` count as ``pass``.
+        """
         failed, called = verdicts["status"] == "fail", verdicts["verdict"] == "fail"
         counts = (failed & called, failed & ~called, ~failed & called, ~failed & ~called)
         return cls(*(int(count.sum()) for count in counts))
@@ -163,7 +161,10 @@ class Confusion:
         return self.caught / self.n_fails if self.n_fails else float("nan")
 
     def error_sentence(self, champion: str, fail: str, passes: str) -> str:
-        """Return a sentence with the errors of `champion`; `fail` and `n_passes` name the labelled cases."""
+        """Return a sentence with the errors of `champion` as counts and percentages.
+
+        `fail`: noun for a case labelled ``fail``. `passes`: the number and noun of cases labelled ``pass``.
+        """
         false_negatives = percent(self.false_negatives / self.n_fails) if self.n_fails else "none to miss"
         alarms = percent(self.false_positives / self.n_passes) if self.n_passes else "none to raise"
         return (

@@ -71,11 +71,11 @@ class Axis:
         return re.split(r" \(|\n|; ", self.label)[0]
 
     def value_text(self, value: float) -> str:
-        """Return a value of the axis as text."""
+        """Return a value of the axis as text: in percent if the axis shows shares, else with four digits."""
         return percent(value) if self.percent else plain_number(value)
 
     def name_at(self, value: float) -> str:
-        """Return the name at a position; empty for axes without names."""
+        """Return the name at the position nearest to `value`; empty without one or for axes without names."""
         place = round(value) if self.names and np.isfinite(value) else -1
         return self.names[place].replace("\n", ", ") if 0 <= place < len(self.names) else ""
 
@@ -104,20 +104,13 @@ def draw_chart(
     legend_title: str = "",
     narrows: bool = True,
 ) -> Chart:
-    """Draw panels as one chart.
+    """Return a chart of panels as inline SVG, with tooltips.
 
-    Parameters
-    ----------
-    panels : sequence of Panel
-        Row by row. The legend names the marks of the first.
-    size : tuple of float
-        Width and height in inches; 8.4 is the width of the page.
-    across : int
-        Panels in a row.
-    legend_title : str
-        Title of a legend at the right; if empty, the legend is above.
-    narrows : bool
-        Whether to add a layout for narrow screens: panels one below the other, long words wrapped.
+    `words`: texts, and the anchor in the page.
+    `panels`: row by row, `across` in a row. The legend names the marks of the first.
+    `size`: width and height in inches; 8.4 is the width of the page.
+    `legend_title`: title of a legend at the right; if empty, the legend is above.
+    `narrows`: add a layout for narrow screens: panels one below the other, long words wrapped.
     """
     fits = size[0] <= NARROW
     svg = _render_svg(words, panels, size, across, legend_title, narrow=False)
@@ -137,7 +130,6 @@ def _render_svg(
     *,
     narrow: bool,
 ) -> Markup:
-    """Return the chart as SVG with its hover areas, small ones above large ones."""
     with styled_figure(*size) as figure:
         grid = list(np.atleast_1d(figure.subplots(-(-len(panels) // across), across)).flat)
         for axes, panel in zip(grid, panels, strict=True):

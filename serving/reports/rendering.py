@@ -17,7 +17,7 @@ from serving.reports.charts import percent, plain_number, two_decimals, whole_nu
 
 
 def responsive_table(table: str) -> Markup:
-    """Return a ``table`` element of class ``responsive_table`` whose body cells have their column name.
+    """Return a ``table`` element with class ``stacked`` whose body cells have their column name.
 
     The style sheet shows the attribute ``data-label`` of ``td`` elements. The name of a column joins the
     cells of all heading rows above it; ``colspan`` and ``rowspan`` count.
@@ -85,7 +85,7 @@ _EXPONENT = re.compile(r"(?<![\w.])([-\u2212]?\d+(?:\.\d+)?e[+-]?\d+)(?!\w)")
 
 
 def reword_text(text: str) -> str:
-    """Return text of stages for a page: with short titles of papers, and numbers without exponents."""
+    """Return text of stages for a page: ``seed 000`` becomes a paper's title, exponents become digits."""
     for number, paper in _NUMBERED.items():
         text = text.replace(number, paper.short)
     text = text.replace("the seed's", "the paper's").replace("The seed's", "The paper's")
@@ -98,14 +98,15 @@ _SCRIPTS = re.compile(r"(<script\b.*?</script>)", re.DOTALL)
 def render(template: str, **content: Any) -> str:
     """Return a filled template of ``serving/reports/templates``; text not marked as safe is escaped.
 
-    Control and invisible characters become visible escapes, except in scripts, whose hashes must not change.
+    `template`: its path. `content`: its variables; a missing one raises jinja2's UndefinedError. Control and
+    invisible characters become visible escapes, except in scripts, whose hashes must not change.
     """
     parts = _SCRIPTS.split(template_environment().get_template(template).render(**content))
     return "".join(part if place % 2 else escape_invisible(part) for place, part in enumerate(parts))
 
 
 def template_environment() -> Environment:
-    """Return the templates of ``serving/reports/templates`` with their filters."""
+    """Return a jinja2 environment for ``serving/reports/templates``, with autoescape and our filters."""
     made = Environment(
         loader=PackageLoader("serving.reports"),
         autoescape=True,
@@ -124,7 +125,7 @@ def template_environment() -> Environment:
 
 
 def code_spans(text: str) -> Markup:
-    """Return text with parts between backticks as ``code`` elements."""
+    """Return escaped text with parts between backticks as ``code``; an unpaired one reaches to the end."""
     return Markup().join(
         Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
         for place, part in enumerate(text.split("`"))
@@ -133,5 +134,5 @@ def code_spans(text: str) -> Markup:
 
 @cache
 def report_script() -> Markup:
-    """Return the script of all reports."""
+    """Return the JavaScript that all reports embed."""
     return Markup((files("serving.reports") / "templates/report.js").read_text(encoding="utf-8"))  # noqa: S704 - ours

@@ -19,20 +19,18 @@ ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Leaders:
-    """The best of several entries, and those that do not differ significantly from it, the best first."""
+    """The best of several entries, and others without a significant difference from it, the best first."""
 
     best: str
     alike: tuple[str, ...]
 
     @classmethod
     def from_scores(cls, scores: pd.DataFrame) -> Leaders:
-        """Return the entries whose mean score does not differ significantly from the largest mean.
+        """Return the best entry, by mean score, and the entries that do not differ significantly from it.
 
-        Parameters
-        ----------
-        scores : DataFrame
-            A row per fold, or per other unit of measurement, a column per entry; larger is better.
-            Differences are paired by rows; an entry is alike if Student's t interval spans zero.
+        `scores`: a row per fold, or per other unit of measurement, a column per entry; larger is better.
+        Differences are paired by rows; an entry is alike if Student's t interval spans zero, or without two
+        rows. The first column wins ties.
         """
         from scipy.stats import t
 
@@ -47,12 +45,15 @@ class Leaders:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The best entry and those alike."""
+        """The best entry, then the entries that do not differ significantly from it."""
         return (self.best, *self.alike)
 
 
 def join_names(names: Sequence[str], max_names: int = 4) -> str:
-    """Return names as an enumeration: ``a, b and c``, or ``a, b and 3 more``."""
+    """Return names as an enumeration, ``a, b and c``; of more than `max_names`, ``a, b, c and 3 more``.
+
+    IndexError if `names` is empty.
+    """
     shown = (
         list(names)
         if len(names) <= max_names
@@ -62,9 +63,9 @@ def join_names(names: Sequence[str], max_names: int = 4) -> str:
 
 
 def is_significant(gain: float, *spreads: float, folds: int) -> bool:
-    """Return whether a difference of two independent means over folds is significant.
+    """Return whether `gain`, a difference of two independent means over folds, exceeds two standard errors.
 
-    spreads: standard deviations over the folds.
+    `spreads`: standard deviations over the folds, one per mean. False for a single fold.
     """
     error = sqrt(sum(spread**2 for spread in spreads) / max(folds - 1, 1))
     return folds > 1 and abs(gain) > ERRORS * error
@@ -73,14 +74,11 @@ def is_significant(gain: float, *spreads: float, folds: int) -> bool:
 def compare_entries(
     verdicts: pd.DataFrame, other_verdicts: pd.DataFrame, key: str, groups: pd.Series, seed: int
 ) -> Difference:
-    """Return the difference in balanced accuracy of the verdicts of two entries on the same cases.
+    """Return the balanced accuracy of an entry minus that of another on the same cases, with a 95 % interval.
 
-    Parameters
-    ----------
-    verdicts, other_verdicts : DataFrame
-        ``verdict, status`` and the column `key`, each case once.
-    groups : Series
-        Group of each case; the bootstrap draws whole groups.
+    `verdicts`, `other_verdicts`: ``verdict, status`` (the label) and the column `key` (ids of cases), each
+    case once; cases of only one entry are ignored.
+    `groups`: group of each case, indexed by its id; the bootstrap draws whole groups, with the random `seed`.
     """
     paired = verdicts.merge(other_verdicts[[key, "verdict"]], on=key, suffixes=("", "_other"))
     failed, judged, others = (
@@ -93,7 +91,10 @@ def compare_entries(
 
 
 def difference_predicate(difference: Difference) -> str:
-    """Return a difference and its interval as a predicate: above, below or not significant."""
+    """Return a difference and its interval as a predicate, such as ``is above (by +0.010 to +0.030)``.
+
+    An interval that contains 0 gives ``does not differ significantly``.
+    """
     low, high = (f"{end:+.3f}".replace("-", "\N{MINUS SIGN}") for end in (difference.low, difference.high))
     if difference.low <= 0 <= difference.high:
         return f"does not differ significantly (difference {low} to {high}) from"
@@ -101,7 +102,7 @@ def difference_predicate(difference: Difference) -> str:
 
 
 def differs_from_half(times: int, total: int) -> bool:
-    """Return whether `times` out of `total` differs significantly from one half (binomial test)."""
+    """Return whether `times` of `total` differs from one half (two-sided binomial test at 5 %)."""
     from scipy.stats import binomtest
 
     return bool(binomtest(times, total).pvalue < 1 - CONFIDENCE)

@@ -37,7 +37,7 @@ def text_table(
 
 
 def rich_text(text: str, style: str = "") -> Text:
-    """Return text of rich for a cell, a heading or a caption."""
+    """Return `text` as a rich Text on one line, without markup and with escaped invisible characters."""
     from rich.text import Text
 
     return Text(escape_invisible(" ".join(text.split())), style=style)
@@ -82,7 +82,7 @@ def markdown_line(text: str) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """Return `text` as Markdown for a table cell: like `markdown_line`, with escaped column separators."""
+    """Return `text` as a Markdown table cell: like `markdown_line`, with escaped column separators."""
     return markdown_line(text).replace("|", "\\|")
 
 

@@ -22,18 +22,11 @@ _MARK = {"fail": "red", "unsure": "magenta", "pass": "green", "invalid": "yellow
 class VerdictLine:
     """One verdict as text; `probability` of a regression is None if it is invalid.
 
-    Attributes
-    ----------
-    suite, name : str
-        The group, such as a benchmark, and the judged case.
-    reason : str
-        The evidence for the verdict, or why it is missing.
-    notes : tuple of str
-        Remarks of one line; only JUnit XML shows them per verdict.
-    which : str
-        Distinguishes verdicts with equal suite and name; shown only if such verdicts exist.
-    excused : str
-        Why JUnit XML does not report a ``fail`` as a failure; empty: it does.
+    `suite`, `name`: the group, such as a benchmark, and the judged case.
+    `reason`: the evidence for the verdict, or why it is missing.
+    `notes`: remarks of one line; only JUnit XML shows them per verdict.
+    `which`: distinguishes verdicts with equal suite and name; shown only if such verdicts exist.
+    `excused`: why JUnit XML does not report a ``fail`` as a failure; empty: it does.
     """
 
     verdict: Answer
@@ -77,7 +70,7 @@ class VerdictTable:
 
     @property
     def cell_headings(self) -> tuple[str, ...]:
-        """The headings of `row_cells`."""
+        """The headings of `row_cells`: suite, name, ``comparison`` if rows share suite and name, evidence."""
         suite, name, reason = self.headings
         return (suite, name, "comparison", reason) if self.shared_names else self.headings
 
@@ -87,7 +80,10 @@ class VerdictTable:
 
 
 def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
-    """Return the verdicts as a table for this terminal, or as a wide table without colours."""
+    """Return a text table of the verdicts, in their order, followed by the notes, one line each.
+
+    `terminal`: in the colours and width of this terminal; else wide and without colours.
+    """
     from rich.table import Column, Table
 
     headings = (Column(rich_text(name)) for name in lines.cell_headings)
@@ -100,7 +96,7 @@ def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
 
 
 def as_markdown(lines: VerdictTable) -> str:
-    """Return the verdicts as a Markdown table, regressions first."""
+    """Return the verdicts as a Markdown table below a summary, regressions first, with a list of notes."""
     parts = [
         markdown_line(lines.summary),
         "",
@@ -116,7 +112,10 @@ def as_markdown(lines: VerdictTable) -> str:
 
 
 def as_junit(lines: VerdictTable) -> str:
-    """Return JUnit XML: regressions fail, unsure and invalid verdicts are skipped, notes are output."""
+    """Return JUnit XML with a suite per benchmark or other group, and the notes as output.
+
+    A ``fail`` is a failure unless it is excused; unsure, invalid and excused verdicts are skipped.
+    """
     from lxml import etree
 
     root = etree.Element("testsuites", name="perfjudge", tests=str(len(lines.rows)))

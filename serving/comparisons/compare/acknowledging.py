@@ -35,7 +35,7 @@ class Revision:
     directory: Path  # a directory of the repository; may be outside any repository
 
     def contains_change(self, change: str) -> bool:
-        """Return whether a version or commit is this one or an ancestor of it."""
+        """Return whether `change`, a version or (short) commit, is this revision or an ancestor of it."""
         return any(
             change == name
             or (len(change) >= _MIN_PREFIX and name.startswith(change))
@@ -45,7 +45,7 @@ class Revision:
 
 
 def head_commit(directory: Path) -> str | None:
-    """Return the checked-out commit; None outside a repository."""
+    """Return the hash of the commit checked out in `directory`; None outside a repository or without git."""
     return _commit_id("HEAD", directory)
 
 
@@ -63,7 +63,6 @@ def _commit_id(name: str, directory: Path) -> str | None:
 
 
 def _git_output(arguments: Sequence[str], directory: Path) -> str | None:
-    """Return the output of git; None if it fails or is not installed."""
     try:
         done = subprocess.run(
             ["git", "-C", str(directory), *arguments],
@@ -105,7 +104,7 @@ class ReviewedEntry(Section):
     by: _Text
 
     def covers_operation(self, benchmark: str, operation: str) -> bool:
-        """Return whether the entry includes an operation."""
+        """Return whether the patterns of the entry match both names; case is significant."""
         return fnmatchcase(operation, self.operation) and fnmatchcase(benchmark, self.benchmark)
 
 
@@ -132,7 +131,7 @@ class Accepted(ReviewedEntry):
 
 
 class AcknowledgedFile(Section):
-    """The content of the file."""
+    """The content of an acknowledgements file such as ``.perfjudge.yaml``: entries of three kinds."""
 
     acknowledged: tuple[Acknowledged, ...] = ()
     unstable: tuple[Unstable, ...] = ()
@@ -151,7 +150,7 @@ class Excuse:
 
     @property
     def summary(self) -> str:
-        """The excuse in words."""
+        """The excuse as text, such as ``acknowledged by anna: known bug (until 2026-01-31)``."""
         spans = [f"{word} {end}" for word, end in (("until", self.until), ("since", self.since)) if end]
         verb = "called unstable" if self.kind == "unstable" else self.kind
         return f"{verb} by {self.by}: {self.reason}{f' ({spans[0]})' if spans else ''}"
@@ -168,7 +167,11 @@ class Acknowledgements:
     today: date
 
     def find_excuse(self, verdict: Verdict) -> Excuse | None:
-        """Return the excuse of the first entry that covers the verdict; None without one."""
+        """Return the excuse of the first entry that covers the verdict; None without one.
+
+        Ignored are entries that have expired or do not apply to the compared revisions, and entries whose
+        `at_most` is smaller than the loss of the worst median.
+        """
         for kind, entry in self._all_entries():
             if not entry.covers_operation(verdict.benchmark, verdict.operation) or self._is_over(entry):
                 continue
@@ -183,7 +186,7 @@ class Acknowledgements:
         return [self.find_excuse(verdict) if verdict.verdict in EXCUSABLE else None for verdict in verdicts]
 
     def entry_notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
-        """Yield notes on entries that have expired or match no compared operation."""
+        """Yield a note on each entry that has expired, matches no operation, or applies to neither side."""
         for kind, entry in self._all_entries():
             name = f'{self.path}: {kind} "{entry.operation}" by {entry.by}'
             if not any(entry.covers_operation(verdict.benchmark, verdict.operation) for verdict in verdicts):
@@ -195,7 +198,10 @@ class Acknowledgements:
                 yield f"{name} does not apply: neither side is known to contain {entry.since}"
 
     def stale_operations(self, operations: Sequence[tuple[str, str]], run: Revision) -> set[tuple[str, str]]:
-        """Return the benchmarks and operations of an earlier run from before an accepted change."""
+        """Return the `operations` whose results in `run`, an earlier run, predate an accepted change.
+
+        `operations`: pairs of benchmark and operation. The baseline contains the change, `run` does not.
+        """
         resets = [
             entry
             for entry in self.content.accepted
@@ -218,9 +224,9 @@ class Acknowledgements:
 
 
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
-    """Read a file, by default the one named `DEFAULT` if it exists; return its path and content.
+    """Return the path and the content of a YAML file; None: of `DEFAULT`, empty if it does not exist.
 
-    Raises InputError if it cannot be read, or an entry is wrong.
+    Raises InputError if the file cannot be read, or an entry is wrong.
     """
     if path is None and not DEFAULT.exists():
         return DEFAULT, AcknowledgedFile()

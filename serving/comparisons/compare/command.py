@@ -70,7 +70,7 @@ class CompareRequest:
     matched: Sequence[str]  # as of `data.comparisons.pair.matched_operations`
 
     def compare_sides(self) -> ComparedSides:
-        """Compare both sides.
+        """Read and judge the runs, measure doubtful operations again if requested, and return the results.
 
         Raises InputError if an input cannot be read, the sides have nothing in common or cannot be compared,
         or a confirmation command fails.
@@ -134,10 +134,11 @@ class CompareRequest:
 
 
 def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collection[str]) -> int:
-    """Compare and print; return 1 if a row has an outcome that is `failing`, else 0.
+    """Compare both sides, write all `outputs`, and return 1 if the outcome of a row is `failing`, else 0.
 
-    `failing`: outcomes, or "missing" for operations of only one side.
-    Raises as `Comparing.compared`.
+    `failing`: outcomes such as "regression", or "missing" for operations of only one side.
+    Raises InputError if an input cannot be read, the sides have nothing in common or cannot be compared, a
+    confirmation command fails, or an output cannot be written.
     """
     compared = comparing.compare_sides()
     for form, path in outputs.files.items():
@@ -170,7 +171,6 @@ def _render_form(compared: ComparedSides, form: str, name: str, *, terminal: boo
 def _current_runs(
     earlier: Sequence[ComparedRun], acknowledgements: Acknowledgements
 ) -> Iterator[ComparedRun]:
-    """Yield earlier runs without results from before an accepted change."""
     for run in earlier:
         names = run.results[["benchmark", "operation"]]
         operations = list(names.drop_duplicates().itertuples(index=False, name=None))

@@ -39,7 +39,7 @@ _UNNAMED = "0"
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run."""
+    """The results of one run."""
 
     path: Path
     version: str  # as in the file, or the name of the file
@@ -47,7 +47,10 @@ class ComparedRun:
 
     @classmethod
     def from_file(cls, path: Path, results: pd.DataFrame) -> ComparedRun:
-        """Return the run of a file, with its version in the results."""
+        """Return the run of the file `path`, with its version in the column ``version`` of `results`.
+
+        The version is the only one that `results` names, else the file's name without suffix.
+        """
         names = results["version"].dropna().unique()
         version = str(names[0]) if len(names) == 1 and names[0] != _UNNAMED else path.stem
         return cls(path, version, results.assign(version=version))
@@ -64,7 +67,7 @@ class ComparedRuns:
 
     @property
     def side_names(self) -> tuple[str, str]:
-        """The names of the two sides in messages."""
+        """The names of the two sides in messages: the first path of each, and the number of further ones."""
         baseline, target = (
             str(side[0].path) if len(side) == 1 else f"{side[0].path} and {len(side) - 1} more"
             for side in (self.baseline, self.target)
@@ -72,7 +75,11 @@ class ComparedRuns:
         return baseline, target
 
     def pair_runs(self) -> TwoRuns:
-        """Return the comparisons of both sides, with earlier runs as their history."""
+        """Return a comparison per operation of both sides, with earlier runs as their history.
+
+        Raises InputError if no operation is common, or its sides have opposite directions or incompatible
+        units.
+        """
         baseline, target, earlier = (
             [run.results for run in side] for side in (self.baseline, self.target, self.earlier)
         )
@@ -83,8 +90,9 @@ class ComparedRuns:
     ) -> ComparedRuns:
         """Return a copy that compares operations of different names with each other.
 
-        `renamed`: as of `data.comparisons.pair.MatchedOperations`.
-        `note`: takes a note on each pair of operations.
+        `renamed`: maps (benchmark, operation) of the target to (benchmark, operation) of the baseline. If
+        both sides are the same files, no other operations are compared.
+        `note`: called with one line of text for each pair of operations.
         """
         same = {run.path.resolve() for run in self.baseline} == {run.path.resolve() for run in self.target}
         matched = MatchedOperations(renamed, only=same)
@@ -106,8 +114,9 @@ class RunReader:
     kind: str | None = None  # their format; None: detected from the content
 
     def read_runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
-        """Read runs; a directory that is not itself a run holds one run per file, in natural order.
+        """Return the runs of `paths`; a directory that is not itself a run holds one run per file.
 
+        Files are in natural order (9 before 10).
         Raises InputError if a run cannot be read, or a directory is empty.
         """
         return tuple(
@@ -116,12 +125,16 @@ class RunReader:
         )
 
     def read_history(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
-        """Read earlier runs as `read_runs`, with one run per version of a file."""
+        """Return the runs of `paths` like `read_runs`; a file with several versions gives a run per version.
+
+        Raises InputError if a run cannot be read, or a directory is empty.
+        """
         return tuple(run for path in run_files(paths) for run in self._runs_of_versions(path))
 
     def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
-        """Return the second command of a hyperfine file by the first, which is the baseline.
+        """Return ``{second: first}`` for the two commands of a hyperfine file; the first is the baseline.
 
+        Each is a pair of benchmark and operation.
         Raises InputError if the run is of another format, or does not have exactly two commands.
         """
         kind = self.kind or formats.recognise_format(run.path)
@@ -148,10 +161,13 @@ class RunReader:
 
 
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files and directories that are one run each; InputError if a directory is empty."""
+    """Yield the files and directories that are one run each; InputError if a directory is empty.
+
+    A directory that is not itself a run yields its files, without hidden ones, in natural order (9 before
+    10).
+    """
 
     def natural_key(path: Path) -> list[tuple[int, str]]:
-        """Return a sort key that orders 9 before 10."""
         return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", path.name)]
 
     for path in paths:
@@ -183,7 +199,7 @@ VARIABLE = "PERFJUDGE_OPERATIONS"
 
 @dataclass(frozen=True)
 class ConfirmationRuns:
-    """The commands of confirmation runs, their number and their time limit."""
+    """Commands of confirmation runs, which must contain ``{output}``, their number and their time limit."""
 
     times: int
     target: tuple[str, ...]  # measures the target and writes `OUTPUT`
@@ -199,10 +215,10 @@ class ConfirmationRuns:
     def measure_again(
         self, runs: ComparedRuns, tables: ComparisonTables, doubted: NDArray[np.bool_], reader: RunReader
     ) -> ComparedRuns:
-        """Measure target and baseline again, alternating, and return all runs.
+        """Measure target and baseline again, alternating, and return `runs` with the new runs at the end.
 
         `tables`: the comparisons; measurements of other configurations are dropped.
-        `doubted`: shape (n_comparisons,), which comparisons a command must measure.
+        `doubted`: shape (n_comparisons,), true for comparisons that a command must measure.
         Raises InputError if a command fails, exceeds its time limit, or measures no operation in doubt.
         """
         end_in_good_order()

@@ -57,19 +57,19 @@ class ComparedRow:
 
     @property
     def operation_names(self) -> str:
-        """The operation, with both names if they differ."""
+        """The operation, such as ``sort``, or ``old -> new`` if the target has another name for it."""
         return f"{self.verdict.operation} -> {self.matched}" if self.matched else self.verdict.operation
 
     @property
     def shown_probability(self) -> str:
-        """The probability of a regression; empty if the model did not decide."""
+        """The probability of a regression with three decimals; empty if the model did not decide."""
         model_decided = self.outcome != "within_noise" or self.verdict.decided_by == "model"
         probability = self.verdict.probability if model_decided else None
         return "" if probability is None else f"{probability:.3f}"
 
     @property
     def full_name(self) -> str:
-        """Benchmark and operation."""
+        """Benchmark and operation with a slash between them."""
         return f"{self.verdict.benchmark}/{self.operation_names}"
 
     @property
@@ -83,17 +83,17 @@ class ComparedRow:
 
     @property
     def change_text(self) -> str:
-        """The change of the median in percent and in words."""
+        """The change of the median in percent and in words, such as ``7.1 % slower``; empty if unknown."""
         return "" if self.move is None else describe_change(self.move.change, self.direction)
 
     @property
     def configuration_text(self) -> str:
-        """The configuration of `move`."""
+        """The configuration of `move`, such as ``4 threads``; empty if unknown."""
         return "" if self.move is None else number_with_noun(self.move.threads, "thread")
 
     @property
     def reason(self) -> str:
-        """The reasons of the outcome: excuse, remarks, evidence and counterfactual."""
+        """The reasons of the outcome, joined by semicolons: excuse, remarks, evidence and counterfactual."""
         verdict = self.verdict
         if verdict.invalid_reason is not None:
             return verdict.invalid_reason
@@ -134,7 +134,7 @@ class ComparedSides:
 
     @cached_property
     def ordered_rows(self) -> Sequence[ComparedRow]:
-        """The rows in the order of `OUTCOMES`, rows of one outcome by the size of their change."""
+        """The rows by outcome, in the order of `OUTCOMES`; within one outcome, the largest change first."""
         kinds = list(OUTCOMES)
         return sorted(
             self.rows, key=lambda row: (kinds.index(row.outcome), -abs(row.move.change) if row.move else 0.0)
@@ -147,7 +147,7 @@ class ComparedSides:
 
     @property
     def summary(self) -> str:
-        """The number of rows by outcome in words."""
+        """The number of rows by outcome, such as ``2 regressions, 5 unchanged of 7 comparisons``."""
         counts = [
             f"{number} {OUTCOMES[kind][0] if number > 1 else kind.replace('_', ' ')}"
             for kind in OUTCOMES
@@ -186,7 +186,7 @@ class ComparedSides:
         return columns
 
     def row_cells(self, row: ComparedRow) -> list[str]:
-        """Return the cells of a row under `cell_functions`."""
+        """Return the texts of a row, one per column of `cell_functions`."""
         return [cell_of(row) for cell_of in self.cell_functions.values()]
 
 
@@ -197,7 +197,12 @@ def compared_rows(
     excuses: Sequence[Excuse | None],
     matched: MatchedOperations,
 ) -> Iterator[ComparedRow]:
-    """Yield a row for each comparison, in their order; `spans`: the versions of each."""
+    """Yield a row for each comparison of `tables`, in their order.
+
+    `spans`: the versions of each comparison, such as ``v1 -> v2``.
+    `excuses`: why a comparison need not fail a build, or None; one per comparison.
+    `matched`: operations with another name in the target.
+    """
     better = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
     columns = zip(comparison_units(tables), spans, tables.comparisons["machine"], strict=True)
     for row, (unit, span, machine) in enumerate(columns):
@@ -225,7 +230,8 @@ _LONGEST = 60_000
 def as_comment(compared: ComparedSides, name: str) -> str:
     """Return a comment in Markdown: a table of the rows that need attention, and a folded one of the others.
 
-    The first line is a marker by which the next comment of this `name` finds and replaces this one.
+    The first line is a marker by which the next comment of this `name` finds and replaces this one. Rows
+    beyond about 60,000 characters are counted only.
     """
     urgent = [row for row in compared.ordered_rows if row.outcome not in QUIET]
     quiet = compared.ordered_rows[len(urgent) :]
@@ -267,7 +273,10 @@ def _markdown_rows(compared: ComparedSides, rows: Sequence[ComparedRow], room: i
 
 
 def as_table(compared: ComparedSides, *, terminal: bool) -> str:
-    """Return a table for a terminal of this width, or a wide one without colours."""
+    """Return the rows as a text table with a summary, followed by the notes, one line each.
+
+    `terminal`: in the width and colours of this terminal; else wide and without colours.
+    """
     from rich.table import Table
 
     table = Table(
@@ -300,7 +309,13 @@ def as_junit_xml(compared: ComparedSides) -> str:
 
 
 def as_compare_json(compared: ComparedSides) -> str:
-    """Return the JSON of the judgement, with additional fields of comparisons of runs."""
+    """Return the verdicts as a JSON document, with additional fields for comparisons of runs.
+
+    Each verdict also has ``outcome``, ``model_verdict``, ``machine``, ``unit``, ``versions``,
+    ``target_operation``, ``faster`` (the largest improvement, or null) and ``acknowledged`` (an excuse, or
+    null). The document also has ``missing`` (parts that only one side has), ``counts`` of outcomes, and
+    ``whole_run``: the median change of all operations by machine, as a share; negative is worse.
+    """
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
         verdict |= {
@@ -334,7 +349,11 @@ _KINDS: dict[str, _Kind] = {
 
 
 def github_annotations(compared: ComparedSides) -> Iterator[str]:
-    """Yield GitHub annotations of rows that need attention and of vanished operations, one line each."""
+    """Yield GitHub annotations of rows that need attention and of vanished operations, one line each.
+
+    Regressions are errors; unsure rows and vanished operations warnings; improvements and acknowledged
+    regressions notices. Of more than 10 of one kind, the last line gives the number left out.
+    """
     annotations: list[tuple[_Kind, str, str]] = []
     for row in compared.ordered_rows:
         if row.outcome in _KINDS:
@@ -353,7 +372,7 @@ def github_annotations(compared: ComparedSides) -> Iterator[str]:
 
 
 def append_step_summary(text: str) -> None:
-    """Append Markdown to the summary of this GitHub step; InputError outside a step."""
+    """Append Markdown to the summary of this GitHub step; InputError outside a step or if writing fails."""
     path = os.environ.get(_SUMMARY_VARIABLE)
     if not path:
         raise InputError(

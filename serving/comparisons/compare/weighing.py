@@ -50,7 +50,10 @@ class AdjustedJudgement:
     whole: dict[str, float]  # change of the whole run by machine, as a share; negative is worse
 
     def replace_rows(self, other: AdjustedJudgement, rows: NDArray[np.bool_]) -> AdjustedJudgement:
-        """Return a copy with some rows, shape (n_comparisons,), taken from `other`."""
+        """Return a copy with the rows that are true in `rows`, shape (n_comparisons,), taken from `other`.
+
+        The change of the whole run is that of `other`.
+        """
         verdicts = [
             theirs if is_other else ours
             for ours, theirs, is_other in zip(
@@ -74,10 +77,13 @@ class AdjustedJudgement:
 def judge_runs(
     tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()
 ) -> AdjustedJudgement:
-    """Judge comparisons of runs, and relate their changes to between-run variation.
+    """Return verdicts on comparisons of runs; a fail within between-run variation becomes ``unsure``.
+
+    So does a pass that got worse relative to a whole run that got faster.
 
     `tables`: of `data.comparisons.pair.paired_runs`.
-    `assumed`: as of `features.comparisons.between_run_variation.divide_shifts`; 0: keep the model's verdicts.
+    `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
+    estimated; 0: keep the model's verdicts.
     `notes`: assumptions made while reading.
     """
     judgement = judge_tables(tables, served, notes=notes)
@@ -116,7 +122,6 @@ def _with_doubts(judgement: Judgement, doubts: dict[int, str]) -> Iterator[Verdi
 def _doubted_rows(
     answers: NDArray[np.str_], prepared: PreparedComparisons, offsets: MachineOffsets
 ) -> Iterator[tuple[int, str]]:
-    """Yield the rows whose verdict becomes ``unsure``, and the reason."""
     owner, n = prepared.sides.comparison, prepared.sides.n_comparisons
     worse = _any_configuration(offsets.configuration_sign < 0, owner, n)
     confirmed = worse | _any_configuration(np.isnan(offsets.value) | (offsets.whole_run_sign < 0), owner, n)
@@ -179,7 +184,6 @@ def _find_improvements(
 
 
 def _exchange_sides(tables: ComparisonTables, rows: NDArray[np.int64]) -> ComparisonTables:
-    """Return some comparisons with their sides exchanged, and without history."""
     chosen = tables.comparisons.iloc[rows].reset_index(drop=True)
     first = chosen["baseline_from"].min()
     results = tables.results[tables.results["order"] >= first]
@@ -208,7 +212,7 @@ def _share_of_worse(shift: float) -> float:
 
 
 def _detectable_changes(sides: Sides) -> Floats:
-    """Return `Weighed.hidden`, from the standard errors of medians of normal samples."""
+    """Return `AdjustedJudgement.hidden`, from the standard errors of medians of normal samples."""
     variance, changes = np.zeros(len(sides.comparison)), np.full(sides.n_comparisons, np.nan)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for _, samples, five in sides.both_sides:
@@ -219,10 +223,11 @@ def _detectable_changes(sides: Sides) -> Floats:
 
 
 def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknowledged: bool) -> Outcome:
-    """Return the outcome of a comparison.
+    """Return the outcome of comparison `row`, given its adjusted `verdict`.
 
-    A comparison that passes without an improvement is `unchanged` if all medians changed by less than the
-    minimum effect size and the samples would show a relevant change; else `within_noise`.
+    A fail is "regression", or "acknowledged" if `acknowledged`; "unsure" and "invalid" stay. A pass is
+    "improvement" if a configuration improved beyond between-run variation, "unchanged" if all medians changed
+    by less than the minimum effect size and the samples would show a relevant change, else "within_noise".
     """
     match verdict.verdict:
         case "fail":

@@ -32,9 +32,10 @@ def counterfactuals(
 
     `rows`: shape (n,), comparisons that can be judged.
     `answers`: shape (n,), their verdicts; `unsure` flips to `fail`.
+    `decide`: returns the model's verdicts on modified comparisons.
     Returns shape (n,): the candidate of `TRIED` nearest to the measured change that flips the verdict: the
-    change of the median of the configuration with the worst change, as a share of the
-    baseline's (negative is worse). NaN if no change within 100 % flips the verdict.
+    change of the median of the configuration with the worst change, as a share of the baseline's (negative is
+    worse). NaN if no change within 100 % flips the verdict.
     """
     changes = np.full(len(rows), np.nan)
     # factors may overflow where the target's median is close to 0 or to the largest number
@@ -108,7 +109,7 @@ def _halve_intervals(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Int
 
 
 def scale_targets(sides: Sides, rows: Ints, factors: Floats) -> Sides:
-    """Return copies of comparisons with the target's samples multiplied by factors.
+    """Return copies of comparisons with the target's samples and five numbers multiplied by factors.
 
     `rows`: shape (n,)
     `factors`: shape (n, m)
@@ -139,7 +140,7 @@ def scale_targets(sides: Sides, rows: Ints, factors: Floats) -> Sides:
 
 
 def pack_samples(samples: Samples) -> Samples:
-    """Return the lists one after the other, without gaps in `values`."""
+    """Return the same lists of samples, stored one after the other without gaps in `values`."""
     stops = samples.lengths.cumsum()
     _, place = flatten_samples(samples)
     orders = samples.orders[place] if len(samples.orders) else samples.orders

@@ -64,7 +64,7 @@ class NearestExample(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The example in one line."""
+        """The example in one line: its label, comparison, annotators, day and similar features."""
         by = f" by {self.labelled_by}" if self.labelled_by else ""
         on = f" on {self.labelled_at[:10]}" if self.labelled_at else ""
         return f"nearest {self.label}: {self.comparison_id}, labelled{by}{on}; {self.near}"
@@ -125,7 +125,7 @@ class Explanations:
     _blocks: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
 
     def top_reasons(self, row: int) -> tuple[Reason, ...]:
-        """Return the strongest contributions, the strongest first; empty if the model did not decide."""
+        """Return the features with the strongest contributions, in order; empty unless the model decided."""
         columns = self._cached_result(row, Explanations._reason_columns, _BLOCK)
         return tuple(
             Reason(self.features[feature], value if value == value else None, amount)  # noqa: PLR0124 - NaN
@@ -133,7 +133,10 @@ class Explanations:
         )
 
     def evidence_sentences(self, row: int) -> tuple[str, ...]:
-        """Return the evidence in sentences; empty if the comparison is invalid."""
+        """Return the evidence as phrases like ``median 7.1 % slower``; empty if the comparison is invalid.
+
+        The order is: the change, the usual variation, facts for the verdict, a fact against it.
+        """
         measurements = self._cached_result(row, Explanations._measured_rows, _BLOCK)
         if measurements is None:
             return ()
@@ -143,12 +146,15 @@ class Explanations:
         return write_sentences(facts, words, str(self.answers[row]), leaning, self._prior_spread)
 
     def counterfactual_change(self, row: int) -> float | None:
-        """Return the smallest change of the median that flips the verdict; None if no change does."""
+        """Return the smallest change of the median that flips the verdict; None if no change does.
+
+        A share of the baseline's median, of the configuration with the worst change; negative is worse.
+        """
         change = self._cached_result(row, Explanations._counterfactuals, _FLIPS_BLOCK)
         return change if change == change else None  # noqa: PLR0124 - NaN
 
     def counterfactual(self, row: int) -> str:
-        """Return `counterfactual_change` in words; empty if it is None."""
+        """Return `counterfactual_change` in words like ``would fail from 3.0 % slower on``; empty if None."""
         change = self.counterfactual_change(row)
         if change is None:
             return ""
@@ -157,7 +163,10 @@ class Explanations:
         return describe_counterfactual(change, self.answers[row] == "fail", words)
 
     def examples_by_label(self, row: int) -> tuple[NearestExample, ...]:
-        """Return the nearest comparison of each label, the label equal to the verdict first."""
+        """Return the nearest labelled comparison of each label, the label equal to the verdict first.
+
+        Empty if the model did not decide or has no stored examples.
+        """
         columns = self._cached_result(row, Explanations._nearest_rows, _BLOCK)
         if columns is None or self.nearest_examples is None:
             return ()
@@ -184,7 +193,7 @@ class Explanations:
 
     @cached_property
     def is_out_of_distribution(self) -> NDArray[np.bool_]:
-        """Which comparisons are out of the distribution of the training data, shape (n_comparisons,)."""
+        """Flags of comparisons out of the distribution of the training data, shape (n_comparisons,)."""
         strange = np.zeros(len(self.answers), bool)
         if self.nearest_examples is not None:
             decided = self.place >= 0
@@ -194,7 +203,7 @@ class Explanations:
         return strange
 
     def out_of_distribution(self, row: int) -> DistributionWarning | None:
-        """Return a warning if the comparison is out of distribution."""
+        """Return a warning with the most unusual feature; None if the comparison is in distribution."""
         if self.nearest_examples is None or not self.is_out_of_distribution[row]:
             return None
         familiar, values = self.nearest_examples.distribution, self.columns[self.place[row]]
@@ -293,15 +302,14 @@ class Explanations:
 def _spread_rows(
     decided: NDArray[np.bool_], *columns: NDArray[Any]
 ) -> Sequence[tuple[Sequence[Any], ...] | None]:
-    """Return the row of `columns` of each decided comparison, and None for the others."""
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [next(rows) if is_decided else None for is_decided in decided.tolist()]
 
 
 def strongest_features(values: NDArray[np.float64], count: int) -> Ints:
-    """Return the features with the largest absolute contributions, shape (n_comparisons, <= count).
+    """Return the columns of the largest absolute contributions, the largest first.
 
-    `values`: contributions, shape (n_comparisons, n_features). The strongest come first.
+    `values`: contributions, shape (n_comparisons, n_features); the result has at most `count` columns.
     """
     n_features = values.shape[1]
     count = min(count, n_features)

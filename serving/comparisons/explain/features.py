@@ -68,7 +68,6 @@ _SOURCES_OF_FACTS: dict[Fact, str] = {
 
 @cache
 def _read_meanings() -> Mapping[str, Meaning]:
-    """Return the table of features, by their names without reduction, window and penalty."""
     text = (files("serving.comparisons.explain") / "features.csv").read_text(encoding="utf-8")
     rows = csv.reader(text.splitlines()[1:])
     return {name: Meaning(phrase, kind, cast("Fact", fact)) for name, phrase, kind, fact in rows}
@@ -76,7 +75,7 @@ def _read_meanings() -> Mapping[str, Meaning]:
 
 @cache
 def feature_meaning(feature: str) -> Meaning | None:
-    """Return the meaning of a feature; None if the table has no entry."""
+    """Return a feature's phrase, transformation and fact, by its name; None if the table has no entry."""
     name, _, suffix = feature.rpartition("_")
     table = _read_meanings()
     if suffix in _REDUCTIONS or feature in table:
@@ -87,7 +86,10 @@ def feature_meaning(feature: str) -> Meaning | None:
 
 
 def describe_feature(feature: str, configurations: int = 1) -> str:
-    """Return the phrase of a feature, or its name if the table has no entry."""
+    """Return a feature's phrase, with its reduction if there are several `configurations`.
+
+    Without a phrase in the table, it is the name.
+    """
     entry = feature_meaning(feature)
     if entry is None:
         return feature
@@ -110,6 +112,6 @@ def needed_sources(features: Iterable[str]) -> str:
 
 
 def format_value(feature: str, value: float) -> str:
-    """Return the value of a feature as text, in readable units."""
+    """Return the value of a feature as text in readable units, without logarithms and roots."""
     entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)

@@ -39,7 +39,10 @@ class EarlierBuilds(NamedTuple):
 
     @classmethod
     def from_sides(cls, sides: Sides, at: int, change: float) -> Self:
-        """Describe the past of one configuration, whose median moved by `change`."""
+        """Return the measurements of builds before the target in configuration `at`.
+
+        `change`: from the baseline's median to the target's, as a share.
+        """
         earlier = [*_version_medians(sides.history, sides, at)]
         past = [*earlier, *_version_medians(sides.baseline, sides, at)]
         after = _median([*_version_medians(sides.target, sides, at)])
@@ -68,7 +71,10 @@ class LaterBuilds(NamedTuple):
 
     @classmethod
     def from_sides(cls, sides: Sides, at: int, baseline: float) -> Self:
-        """Describe the later builds of one configuration, whose baseline has the median `baseline`."""
+        """Return the number of builds after the target in configuration `at`, and the change of their median.
+
+        `baseline`: the baseline's median, negated where lower is better. Medians below or at 0 are ignored.
+        """
         levels = [level for level in _version_medians(sides.later, sides, at) if level * sides.sign[at] > 0]
         return cls(len(levels), (_median(levels) - baseline) / abs(baseline))
 
@@ -97,12 +103,12 @@ class Facts(NamedTuple):
 
     @classmethod
     def from_comparison(cls, prepared: PreparedComparisons, row: int) -> Self:
-        """Measure one comparison that can be judged."""
+        """Return the measurements of comparison `row`, which must be valid."""
         return cls.from_measured(prepared.sides, measure_comparisons(prepared, np.array([row]))[0])
 
     @classmethod
     def from_measured(cls, sides: Sides, row: Measured) -> Self:
-        """Return a row of `measure_comparisons`, with its past and later builds added."""
+        """Return `row`, an item of the result of `measure_comparisons`, with other builds added."""
         at, looks_back, *values = row
         values.append(EarlierBuilds.from_sides(sides, at, values[4]) if looks_back else _NO_PAST)
         if sides.later.lengths[at]:
@@ -116,7 +122,11 @@ _NO_PAST = EarlierBuilds(0, nan, 0, 0, 0, nan, 0)
 
 
 def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
-    """Measure the comparisons `rows`, shape (n,); all must be valid."""
+    """Return a tuple of measurements (`Measured`) for each of the comparisons `rows`; all must be valid.
+
+    Each is of the configuration with the worst change: its index in ``prepared.sides``, whether earlier
+    builds are known, and the fields of `Facts` without the last two.
+    """
     sides, at = prepared.sides.overflow_safe, prepared.worst[rows]
     sign = sides.sign[at]
     baseline, target = sides.baseline.select_rows(at), sides.target.select_rows(at)
@@ -203,12 +213,15 @@ _HIGH = Direction("higher", "lower", "higher", "lower")
 
 @cache
 def direction_words(unit: str, sign: float) -> Direction:
-    """Return the words for a unit, where `sign` is -1 if lower values are better.
+    """Return the words for worse and better in a unit, where `sign` is -1 if lower values are better.
+
+    An unknown unit gives "worse" and "better".
 
     Examples
     --------
-    >>> direction("ms", -1).worse, direction("ops/s", 1).worse, direction("MiB", -1).worse
-    ('slower', 'less throughput', 'more memory')
+    >>> words = direction_words("ms", -1), direction_words("ops/s", 1), direction_words("MiB", -1)
+    >>> [word.worse for word in words]
+    ['slower', 'less throughput', 'more memory']
     """
     if not is_known_unit(unit):
         return _PLAIN
@@ -250,7 +263,7 @@ class FactInWords(NamedTuple):
 
 
 class UsualSpread(NamedTuple):
-    """How much medians worsened in training comparisons labelled pass, as shares."""
+    """By how much medians worsened in training comparisons labelled pass, as shares."""
 
     usual: float  # usual, most: the median and the 95 % quantile
     quantile_95: float
@@ -299,7 +312,11 @@ def describe_change(change: float, direction: Direction) -> str:
 
 
 def describe_counterfactual(change: float, failed: bool, direction: Direction) -> str:
-    """Return a counterfactual in words: the change of the median that flips a verdict."""
+    """Return a counterfactual in words, such as ``would pass if the median were at most 2.0 % slower``.
+
+    `change`: of the median that flips the verdict, as a share; negative is worse.
+    `failed`: whether the verdict is ``fail``, which flips to ``pass``; other verdicts flip to ``fail``.
+    """
     words = describe_change(change, direction)
     were = "if the median were" if direction.is_comparative or not change else "with"
     if failed:
@@ -346,7 +363,6 @@ def _evidence_sign(change: float) -> int:
 
 
 def _sign_against(change: float, usual: float) -> int:
-    """Return the evidence of a change relative to the usual variation."""
     if abs(change) < usual:
         return _BETTER
     return _evidence_sign(change) if abs(change) > _NOTABLE * usual else _NEITHER

@@ -28,7 +28,7 @@ _DIGITS = 20
 
 
 def keep_nearby_versions(siblings: Siblings) -> Siblings:
-    """Return a copy with only the versions near one that has the name of a target.
+    """Return a copy with only the 12 versions on either side of each that has the name of a target.
 
     Each remaining part of a series becomes a series of its own, which leaves features of siblings unchanged,
     at a cost that does not grow with the source.
@@ -60,7 +60,7 @@ def keep_nearby_versions(siblings: Siblings) -> Siblings:
 
 
 def key_of(*names: str) -> str:
-    """Return a key for addresses that does not reveal the names."""
+    """Return 20 hexadecimal digits for addresses: a hash of `names` that does not reveal them."""
     return sha256("\n".join(names).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
@@ -76,7 +76,7 @@ class OfferedReport:
     rows: Ints  # its comparisons, by benchmark and operation
 
     def report_title(self, *, shown: bool) -> str:
-        """Return the versions, or the number while they are hidden."""
+        """Return the versions as ``baseline → target`` if `shown`, else ``Report`` with its number."""
         return f"{self.baseline} \N{RIGHTWARDS ARROW} {self.target}" if shown else f"Report {self.number}"
 
 
@@ -96,8 +96,9 @@ class OfferedComparisons:
 
     @classmethod
     def read(cls, source: Path, counting: Rule) -> OfferedComparisons:
-        """Read a source of any format, without its erroneous parts.
+        """Return the comparisons of a source of any format, without its erroneous parts.
 
+        `counting`: how labels of several annotators are aggregated, "majority" or "dawid-skene".
         Raises InputError if it cannot be read, or contains no comparison.
         """
         problems = Problems(keep_going=True)
@@ -109,7 +110,11 @@ class OfferedComparisons:
 
     @classmethod
     def from_tables(cls, tables: ComparisonTables, counting: Rule = "majority") -> OfferedComparisons:
-        """Group comparisons into reports; `counting` aggregates labels of several annotators."""
+        """Return the comparisons of `tables`, grouped into reports by machine and versions.
+
+        Of comparisons with equal ids, only the first is offered. `counting`: how labels of several annotators
+        are aggregated, "majority" or "dawid-skene".
+        """
         comparisons = tables.comparisons.drop_duplicates("comparison_id").reset_index(drop=True)
         tables = ComparisonTables(tables.results, comparisons, tables.labels)
         named, spans = NamedSides.from_tables(tables), version_ranges(tables)
@@ -145,7 +150,7 @@ class OfferedComparisons:
         return len(self.keys)
 
     def select_comparisons(self, rows: Ints) -> NamedSides:
-        """Return some of the comparisons; their verdicts are those that they get among all."""
+        """Return the comparisons `rows`, with all sibling versions that their features need."""
         named = self.named
         sides = scale_targets(named.sides, rows, np.ones((len(rows), 1)))
         if sides.siblings is not None:
@@ -157,10 +162,9 @@ class OfferedComparisons:
         return NamedSides(identifiers, benchmarks, operations, sides, lambda: units)
 
     def mask_name(self, name: str, row: int) -> str:
-        """Return a name without the versions and the file name of a comparison.
+        """Return `name` with an ellipsis in place of the versions and the file name of the comparison `row`.
 
         `name`: of a machine, a benchmark or an operation.
-        `row`: of the comparison.
         """
         report, source = self.report_of(row), self.tables.comparisons["source"].iloc[row]
         hidden = {text for span in (report.baseline, report.target) for text in (span, *span.split(".."))}
@@ -172,7 +176,7 @@ class OfferedComparisons:
         return name
 
     def report_of(self, row: int) -> OfferedReport:
-        """Return the report of a comparison."""
+        """Return the report that the comparison `row` belongs to."""
         return self.reports[
             key_of("report", self.tables.comparisons["machine"].iloc[row], self.versions[row])
         ]

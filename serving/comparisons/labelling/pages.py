@@ -236,7 +236,10 @@ def _queue_entry(offered: OfferedComparisons, name: str) -> Mapping[str, str]:
 
 
 def order_by_share(names: Sequence[str], labels: StoredLabels, person: str) -> Sequence[str]:
-    """Return the names with the share of `person` first, so that several annotators label different ones."""
+    """Return all `names`, first the share of `person`, so that annotators label different comparisons.
+
+    Annotators of the last 15 minutes and `person` take turns; an unknown person (empty) gets the given order.
+    """
     now = datetime.now(UTC)
     recent = labels.table["labelled_at"] > now - AT_WORK
     people = sorted({*labels.table["labelled_by"][recent], person} - {""})
@@ -273,7 +276,6 @@ def _unlabelled_names(order: LabelOrder, reader: Reader) -> list[str]:
 
 
 def _require_key(values: Mapping[str, T], key: str) -> T:
-    """Return the value of a key; RefusedError with status 404 without one."""
     if key not in values:
         raise RefusedError(
             HTTPStatus.NOT_FOUND, "no such comparison is offered here; GET /comparisons says which"

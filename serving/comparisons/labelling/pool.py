@@ -57,7 +57,7 @@ class StoredLabels:
 
     @classmethod
     def from_current(cls, current: pd.DataFrame) -> StoredLabels:
-        """Convert the current labels of a store."""
+        """Return the labels of the table `current`, as `LabelStore.current_labels` returns it."""
         table = current.assign(annotator=current["labelled_by"])[[*LABEL_DTYPES]]
         votes: dict[str, list[GivenVote]] = {}
         for row in table.itertuples():
@@ -66,7 +66,7 @@ class StoredLabels:
 
     @classmethod
     def empty_labels(cls, away: str = "") -> StoredLabels:
-        """Return no labels; `away`: why they are unknown."""
+        """Return an object without labels; `away`: why they are unknown."""
         empty = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in LABEL_DTYPES.items()})
         return cls(empty, away=away)
 
@@ -93,7 +93,7 @@ class Reader:
     sees_all: bool = False
 
     def reader_label(self, comparison_id: str) -> str:
-        """Return the reader's current label of a comparison; empty without one."""
+        """Return the reader's label of a comparison: pass, fail or cannot_tell; empty without one."""
         votes = self.labels.votes.get(comparison_id, ()) if self.name else ()
         return next((vote.status for vote in votes if vote.labelled_by == self.name), "")
 
@@ -102,7 +102,7 @@ class Reader:
         return self.sees_all or self.reader_label(comparison_id) != ""
 
     def visible_votes(self, comparison_id: str) -> Sequence[GivenVote]:
-        """Return the labels of a comparison, with hidden statuses if they may not be shown."""
+        """Return the labels of a comparison, with the status `HIDDEN` if they may not be shown."""
         votes = self.labels.votes.get(comparison_id, ())
         return (
             votes if self.may_see(comparison_id) else [GivenVote(vote.labelled_by, HIDDEN) for vote in votes]
@@ -126,7 +126,11 @@ class LabelOrder:
         given_labels: pd.DataFrame,
         counting: Rule,
     ) -> LabelOrder:
-        """Return the order by the labels of the source and those given here."""
+        """Return the order to label comparisons in, most informative first.
+
+        `source_labels`, `given_labels`: labels of the source and of annotators here, columns `LABEL_DTYPES`.
+        `counting`: how labels of several annotators are aggregated, "majority" or "dawid-skene".
+        """
         labels = pd.concat([source_labels, given_labels], ignore_index=True)
         identifiers = unlabelled.with_labels(labels, counting).ordered_identifiers()
         settled = {*identifiers, *consensus_status(source_labels, counting).dropna().index}
@@ -146,7 +150,10 @@ class Background(Generic[T]):
     _lock: Lock = field(default_factory=Lock)
 
     def latest_value(self, state: Hashable, compute: Callable[[], T]) -> T | None:
-        """Return the last result; if it belongs to another state, start to compute the next one."""
+        """Return the last result, None before the first; if it belongs to another state, start a thread.
+
+        The thread calls `compute`; if that raises, `failure` is set and the last result stays.
+        """
         with self._lock:
             if self.state != state and self._thread is None:
                 self._thread = Thread(
@@ -191,7 +198,7 @@ class LabelPool:
         self._counting: Rule = "majority"
 
     def find_identifier(self, name: str) -> str | None:
-        """Return the comparison_id of an offered comparison, after the source is read; None without one.
+        """Return the comparison_id of an offered comparison; None if no comparison has this name.
 
         `name`: the comparison_id, or the key of the comparison in addresses.
         Raises InputError if the source cannot be read within `PATIENCE` seconds.
@@ -207,7 +214,7 @@ class LabelPool:
         return None if row is None else offered.named.identifiers[row]
 
     def offered_comparisons(self) -> OfferedComparisons:
-        """Return the comparisons.
+        """Return all comparisons of the source, which a background thread reads on the first call.
 
         Raises RefusedError with status 404 without a source, 503 until it is read or if it cannot be read.
         """
@@ -221,9 +228,9 @@ class LabelPool:
         return offered
 
     def offered_verdicts(self) -> Sequence[Answer] | None:
-        """Return the verdicts on all comparisons: empty without a model, None while they are computed.
+        """Return the verdicts on all comparisons: empty without a model, None before the first are computed.
 
-        Raises as `offered_comparisons`.
+        Raises RefusedError with status 404 without a source, 503 until it is read.
         """
         offered, served = self.offered_comparisons(), self._served_model()
 
@@ -233,7 +240,10 @@ class LabelPool:
         return self._verdicts.latest_value(_model_identity(served), compute_verdicts)
 
     def judge_rows(self, rows: Ints) -> Judgement | None:
-        """Return the judgement of some comparisons; None without a model. Raises as `offered_comparisons`."""
+        """Return the judgement of the comparisons `rows`; None without a model.
+
+        Raises RefusedError with status 404 without a source, 503 until it is read.
+        """
         served = self._served_model()
         return (
             None
@@ -246,8 +256,9 @@ class LabelPool:
     ) -> LabelOrder | None:
         """Return the labelling order; None until the first one is computed.
 
-        `given_labels`: labels given here, with the columns of `data.comparisons.tables`.
+        `given_labels`: labels given here, with the columns of `data.comparisons.tables.LABEL_DTYPES`.
         `use_all_labels`: use every label; else up to `EVERY` new ones may be ignored.
+        Raises RefusedError with status 404 without a source, 503 until it is read.
         """
         offered, served = self.offered_comparisons(), self._served_model()
         unlabelled = self._unlabelled.latest_value(
@@ -265,7 +276,7 @@ class LabelPool:
         return self._order.latest_value((_model_identity(served), labels), compute)
 
     def failure_reasons(self) -> list[str]:
-        """Return why computations failed."""
+        """Return why computations failed, one sentence each; empty if none failed."""
         computations = (self._verdicts, self._unlabelled, self._order)
         return [computation.failure for computation in computations if computation.failure]
 

@@ -44,12 +44,12 @@ class ChangeCell(NamedTuple):
 
     @property
     def configuration(self) -> str:
-        """The configuration in words."""
+        """The configuration in words, such as ``4 threads``."""
         return number_with_noun(self.threads, "thread")
 
     @property
     def text(self) -> str:
-        """The change in percent, with its sign."""
+        """The change in percent with its sign, without a unit; a dash if unknown."""
         if self.change is None:
             return "\N{EN DASH}"
         rounded = round(100 * self.change, 1)
@@ -65,7 +65,7 @@ class ChangeCell(NamedTuple):
 
 
 def change_cells(sides: Sides) -> Iterator[ChangeCell]:
-    """Yield the change of every configuration, in the order of the sides."""
+    """Yield the change of the median of every configuration, in the order of `sides`; negative is worse."""
     before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         shares = sides.sign * (after - before) / np.abs(before)
@@ -111,7 +111,7 @@ class BoxDrawing:
 
     @classmethod
     def from_sides(cls, sides: Sides) -> BoxDrawing:
-        """Draw the sides of one comparison."""
+        """Return the boxes of one comparison, whose configurations are all in `sides`."""
         rows = range(len(sides.threads))
         shares = [_shares_of_median(sides, row, five[row]) for _, _, five in sides.both_sides for row in rows]
         scale = _ShareScale.from_boxes(np.array(shares).reshape(-1, len(FIVE_NUMBERS)))
@@ -174,7 +174,7 @@ def _side_box(
 
 
 def format_number(value: float) -> str:
-    """Return a measured value as text with five digits and separated thousands."""
+    """Return a measured value as text with five digits and separated thousands; a dash if not finite."""
     if not np.isfinite(value):
         return "\N{EN DASH}"
     digits = f"{value:.5g}"
@@ -192,7 +192,7 @@ class Heading:
 
     @classmethod
     def from_report(cls, offered: OfferedComparisons, report: OfferedReport, reader: Reader) -> Heading:
-        """Return the heading of a report for a reader."""
+        """Return the names of a report, with versions masked unless `reader` may see all its comparisons."""
         rows, named = report.rows.tolist(), offered.named
         shown = all(reader.may_see(named.identifiers[row]) for row in rows)
         machine, benchmarks = report.machine, {named.benchmarks[row] for row in rows}
@@ -223,7 +223,7 @@ class ContentsLine:
         answers: Sequence[Answer] | None,
         reader: Reader,
     ) -> ContentsLine:
-        """Return the entry of a report; `answers`: the verdicts on all comparisons."""
+        """Return the entry of a report; `answers`: the verdicts on all comparisons, None if unknown."""
         rows, labels = report.rows.tolist(), reader.labels
         names = {row: offered.named.identifiers[row] for row in rows}
         unlabelled = [
@@ -243,14 +243,14 @@ class ContentsLine:
         )
 
     def contains_text(self, text: str, operations: Iterable[str]) -> bool:
-        """Return whether the entry or the name of an operation contains a text, ignoring case."""
+        """Return whether a text occurs in the entry's names or in `operations`, ignoring case."""
         names = (self.heading.title, self.heading.machine, *self.heading.benchmarks, *operations)
         return any(text.casefold() in name.casefold() for name in names)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportRow:
-    """A comparison as a row of figure 6.2 of seed 000."""
+    """A comparison as a row of a report (scheduler thesis, figure 6.2)."""
 
     key: str
     benchmark: str
@@ -265,14 +265,14 @@ class ReportRow:
 
     @property
     def urgency(self) -> int:
-        """The rank of the verdict by urgency, from 0."""
+        """The rank of the verdict by urgency: 0 for fail, 4 without a verdict."""
         return len(ANSWERS) if self.verdict is None else ANSWERS.index(self.verdict)
 
 
 def report_rows(
     offered: OfferedComparisons, rows: Ints, verdicts: Mapping[int, Verdict], reader: Reader
 ) -> Iterator[ReportRow]:
-    """Yield some comparisons as rows of a report.
+    """Yield the comparisons `rows` as rows of a report; names that `reader` may not see are masked.
 
     `verdicts`: the model's verdicts that the reader may see, by row.
     """
@@ -324,7 +324,7 @@ class ShownComparison:
         *,
         versions: bool,
     ) -> ShownComparison:
-        """Return the comparison of a row.
+        """Return the details of the comparison in row `place`.
 
         `judgement`: of this comparison; None if it may not be shown, or without a model.
         `versions`: whether the versions may be shown.

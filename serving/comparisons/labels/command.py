@@ -61,8 +61,8 @@ Form = Literal["csv", "xml", "tables"]
 def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
     """Return doubtful labels by the out-of-fold verdicts on whole operations.
 
-    Keys: the first ``suspects``, ``many``, their number, ``people``, the reliability of annotators, and
-    ``divided``, the number of comparisons with disagreeing annotators.
+    Keys: ``suspects``, the 20 most doubtful labels; ``many``, the number of all; ``people``, the reliability
+    of annotators as records; ``divided``, the number of comparisons with disagreeing annotators.
     """
     rows, labels = _find_suspects(evaluated), evaluated.tables.labels
     status = consensus_status(labels, evaluated.rule)
@@ -80,7 +80,10 @@ def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
 
 
 def counts(root: Path = Path()) -> dict[str, int]:
-    """Return the number of training labels by status; empty before the pipeline has run."""
+    """Return the number of training labels by status, pass and fail; empty before the pipeline has run.
+
+    Raises InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
+    """
     file = FamilyPaths("comparisons", root).interim / "labels.parquet"
     if not file.is_file():
         return {}
@@ -100,7 +103,11 @@ class LabelCandidates:
     def from_tables(
         cls, tables: ComparisonTables, served: Judge | None, counting: Rule = "majority"
     ) -> LabelCandidates:
-        """Compute the features of the comparisons that can be judged; `counting` aggregates labels."""
+        """Return the comparisons that can be judged, with their features, labels and probabilities.
+
+        `served`: the model; None: a rank statistic orders comparisons.
+        `counting`: how labels of several annotators are aggregated, "majority" or "dawid-skene".
+        """
         usable = unusable_reasons(tables) == ""
         comparisons = tables.comparisons.assign(versions=version_ranges(tables))[usable].reset_index(
             drop=True
@@ -117,7 +124,7 @@ class LabelCandidates:
         return cls(comparisons, pool, probability)
 
     def with_labels(self, labels: pd.DataFrame, counting: Rule) -> LabelCandidates:
-        """Return a copy with `labels` replaced."""
+        """Return a copy with `labels` replaced; `counting`: "majority" or "dawid-skene"."""
         return replace(self, pool=replace(self.pool, y=_label_classes(self.comparisons, labels, counting)))
 
     def ordered_identifiers(self) -> Sequence[str]:
@@ -126,7 +133,11 @@ class LabelCandidates:
         return self.comparisons["comparison_id"].iloc[rows].tolist()
 
     def first_candidates(self, n: int) -> pd.DataFrame:
-        """Return the next `n` comparisons to label, with the columns `NEXT`."""
+        """Return the next `n` comparisons to label, one per row, fewer if fewer are unlabelled.
+
+        Columns: ``comparison_id, benchmark, operation, machine, versions, probability`` (NaN without a
+        model), ``reason``.
+        """
         rows = next_to_label(self.pool, n)
         has_fails = bool((self.pool.y == 1).any())
         reason = (
@@ -144,8 +155,11 @@ def _label_classes(comparisons: pd.DataFrame, labels: pd.DataFrame, counting: Ru
 def import_labels(
     source: Path, address: str | None, by: str | None, *, keep_going: bool, as_json: bool
 ) -> int:
-    """Add the labels of a source to a store, print their number, and return the exit code.
+    """Add the labels of a source to a store, print their number, and return the exit code, 0.
 
+    `source`: a CSV file of labels, or comparisons in any format. `address`: of the store; None: the
+    project's.
+    `by`: the annotator of labels without one; None: these are left out.
     Raises InputError if the source cannot be read, or the store does not answer.
     """
     problems = Problems(keep_going)
@@ -167,11 +181,12 @@ def import_labels(
 
 
 def export_labels(address: str | None, source: Path | None, form: Form, output: Path) -> int:
-    """Write current labels, and return the exit code.
+    """Write the current labels of a store to `output`, print their number, and return the exit code, 0.
 
-    `form`: "csv": labels only; "xml": the comparisons in the layout of seed 000, figure 6.1, with their
-    labels; "tables": the comparisons as Parquet.
-
+    `address`: of the store; None: the project's.
+    `source`: the comparisons; None: those of the project, or for "csv" all labels.
+    `form`: "csv": labels only; "xml": comparisons with labels (scheduler thesis, figure 6.1); "tables":
+    Parquet.
     Raises InputError if the store does not answer, the comparisons cannot be read, or labels would be lost.
     """
     with closing(LabelStore(address or default_address())) as store:
@@ -228,8 +243,9 @@ def _labelled_tables(store: LabelStore, source: Path | None) -> ComparisonTables
 def give_next(
     source: Path, number: int, uri: str | None, *, keep_going: bool, as_json: bool, output: Path | None
 ) -> int:
-    """Print the comparisons to label next, or write them as a CSV file to fill in; return the exit code.
+    """Print up to `number` comparisons to label next, or write a CSV file to fill in; return exit code 0.
 
+    `uri`: the model's address; None: the champion if it exists, else a rank statistic orders the comparisons.
     Raises InputError if the source cannot be read, or the named model does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
@@ -254,7 +270,10 @@ def give_next(
 
 
 def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
-    """Print doubtful labels; return the exit code. InputError if the stages' files do not exist."""
+    """Print the `number` most doubtful labels of `project` as a table or JSON; return the exit code, 0.
+
+    Raises InputError if the stages' files do not exist.
+    """
     labels = _find_suspects(EvaluatedComparisons.read(project))
     rows = pd.DataFrame([asdict(suspect) for suspect in labels[:number]])
     if len(rows) and not as_json:
@@ -263,7 +282,10 @@ def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
 
 
 def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
-    """Print the reliability and the disagreements of annotators; InputError if `source` cannot be read."""
+    """Print the reliability and the disagreements of annotators; return the exit code, 0.
+
+    Raises InputError if `source`, comparisons of any format, cannot be read.
+    """
     labels = _read_tables(source, keep_going=keep_going).labels
     status = consensus_status(labels, consensus_rule())
     annotators, divided = annotator_reliability(labels, status), disputed_comparisons(labels, status)

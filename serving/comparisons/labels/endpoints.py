@@ -52,12 +52,12 @@ _RETRY_AWAY, _RETRY_QUICK = "2", "5"
 
 
 def default_address() -> str:
-    """Return the default address of the project's label store."""
+    """Return the address of the project's label store, ``sqlite:///`` with the path of ``labels.db``."""
     return f"sqlite:///{project_root() / 'labels.db'}"
 
 
 def begun(options: Options) -> Options:
-    """Return the options with their defaults, after a check of the label store.
+    """Return `options` with defaults for labels, comparisons and label rate, after checking the label store.
 
     Raises InputError if the address is invalid, the database was written by a newer perfjudge, the file is
     not an SQLite database, its directory is missing, or the comparisons do not exist. A PostgreSQL server may
@@ -95,7 +95,7 @@ def ingested_directory() -> str | None:
 
 
 def count_new_labels(app: FastAPI) -> int | None:
-    """Return the number of current labels that are not ingested; None if the store does not answer."""
+    """Return the number of current pass and fail labels not ingested; None if the store does not answer."""
     store: LabelStore | None = app.state.labels
     if store is None:
         return None
@@ -118,7 +118,7 @@ class Labellable(Protocol):
     """Comparisons that may be labelled."""
 
     def find_identifier(self, name: str) -> str | None:
-        """Return the comparison_id of a comparison_id or a page's key; None without such a comparison."""
+        """Return the comparison_id that `name`, an id or a key in addresses, belongs to; None if unknown."""
 
 
 #: Characters that are invisible or change how others are shown: controls, directional marks, odd spaces.
@@ -210,7 +210,7 @@ class CurrentLabels(BaseModel):
 class LabelWriter:
     """Adds the labels of one process to a store, in batches.
 
-    `most`: most labels that one person may give in a minute.
+    `max_per_minute`: largest number of labels that one person may give in a minute.
     """
 
     def __init__(self, store: LabelStore, max_per_minute: int) -> None:
@@ -220,7 +220,11 @@ class LabelWriter:
         self._writing: asyncio.Task[None] | None = None
 
     async def add_label(self, label: NewLabel) -> Added:
-        """Add one label; raises the exceptions of `LabelStore.add_all`."""
+        """Add one label, and return it as stored, with all labels of its comparison.
+
+        Raises KeyTakenError if the store holds another label with its key, TooManyLabelsError above the rate,
+        and UnreachableError if the store does not answer.
+        """
         future: asyncio.Future[Added | Exception] = asyncio.get_running_loop().create_future()
         self._waiting.append((label, future))
         if self._writing is None or self._writing.done():

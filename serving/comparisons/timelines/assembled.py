@@ -68,7 +68,7 @@ class TimelineOperation(OperationMarks, MeasuredOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap(heats.HeatSamples):
-    """Samples per core or per node of one run over time (seed 000, section 4.2.2)."""
+    """Samples per core or per node of one run over time (scheduler thesis, section 4.2.2)."""
 
     title: str
     source: str  # the file, as in `TimelineVersion`
@@ -114,14 +114,15 @@ def assemble_report(
     notes: Sequence[str] = (),
     advance: Callable[[int, int], None] | None = None,
 ) -> TimelineReport:
-    """Measure and judge the versions of one timeline.
+    """Return the page content of one timeline: its measured versions, their marks and lasting changes.
 
     `results`: the folder of results.
     `way`: the relative path from the page's folder to `results`, with slashes.
-    `problems`: collects errors in operations and heat maps.
+    `judges`: gives the verdicts; without one, versions have no marks.
+    `problems`: collects errors in operations and heat maps, or raises the first.
     `notes`: assumptions made while reading the results.
-    `advance`: as of `judged_versions`.
-    Raises InputError as of `data.comparisons.timelines.selection.gather_measurements`.
+    `advance`: takes the number of judged operations and of all operations.
+    Raises InputError if no operation is left, or one has opposite directions or incompatible units.
     """
     versions = gather_measurements(chosen, problems)
     operations = versions.operations

@@ -1,4 +1,4 @@
-"""Timelines of all machines and sets of rules, written as pages (seed 000, section 5.2.4)."""
+"""Timelines of all machines and sets of rules, written as pages (scheduler thesis, section 5.2.4)."""
 
 from __future__ import annotations
 
@@ -56,10 +56,11 @@ class _Page(NamedTuple):
 
 
 def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
-    """Write a page per machine and set of rules, and an index; print them; return the exit code.
+    """Write a page per machine and set of rules, and an index; print their paths; return the exit code, 0.
 
-    Raises InputError if rules, results or the model cannot be read or don't fit together, or if a server
-    does not answer.
+    `as_json`: print ``directory, index, reports, skipped, notes`` instead.
+    Raises InputError if rules, results or the model cannot be read or don't fit together, or if a server does
+    not answer.
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
@@ -152,7 +153,7 @@ def _write_page(
 
 @lru_cache(1)
 def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
-    """Return the server, the model, or the champion as judge; without a champion, a judge of nothing.
+    """Return the judge: the server if given, else the model, else the champion; without a champion, no judge.
 
     Raises InputError if the named model or server does not exist.
     """
@@ -176,7 +177,7 @@ def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
 
 
 def index_entry(report: TimelineReport, file: str) -> ListedReport:
-    """Return the entry of a report in the index."""
+    """Return the index entry of a report: names, and numbers of versions and operations; `file`: its page."""
     operations = report.operations
     fails = [((o.against_baseline == FAIL) | (o.against_before == FAIL)).any() for o in operations]
     return ListedReport(

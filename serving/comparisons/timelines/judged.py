@@ -69,7 +69,10 @@ class OperationCourse:
     def from_shifts(
         cls, number: int, operation: MeasuredOperation, measured: MeasuredVersions, shifts: Sequence[Shift]
     ) -> OperationCourse:
-        """Return an operation with the lasting changes of all its configurations."""
+        """Return an operation with its measured versions and the lasting changes of all its configurations.
+
+        `number`: its index. `shifts`: the changes, with indices of versions.
+        """
         versions = np.flatnonzero(measured.is_measured[operation.row_slice].any(axis=0))
         edges = sorted({at for shift in shifts for at in (shift.first, shift.last)})
         turns = np.unique(np.searchsorted(versions, edges)).tolist()
@@ -84,7 +87,11 @@ class OperationCourse:
         )
 
     def version_comparisons(self, baseline: int) -> Iterator[VersionComparison]:
-        """Yield the comparisons of every version with the versions before it, and with the baseline."""
+        """Yield the comparisons of every version with the versions before it, and with the baseline.
+
+        `baseline`: index of the baseline's version; if the operation was not measured there, it is not
+        compared.
+        """
         yield from self._with_previous()
         if not self.windowed:
             yield from self._lasting_losses()
@@ -127,7 +134,6 @@ class OperationCourse:
                 yield self._version_comparison(at, VersionRange(0, 0), window, target, beside_baseline=True)
 
     def _target_window(self, at: int) -> VersionRange:
-        """Return the window of a version: from it up to where the level changes."""
         if not self.windowed:
             return VersionRange(at, at + 1)
         n = len(self.versions)
@@ -145,7 +151,6 @@ class OperationCourse:
         *,
         beside_baseline: bool = False,
     ) -> VersionComparison:
-        """Return a comparison of places, converted to versions."""
         spans = (
             VersionRange(int(self.versions[span.start]), int(self.versions[span.stop - 1]) + 1)
             if span.width > 0
@@ -188,7 +193,7 @@ class VersionSides:
 
     @classmethod
     def from_measured(cls, measured: MeasuredVersions) -> VersionSides:
-        """Insert the medians of summaries where windows of versions are compared."""
+        """Return the measurements; where windows are compared, the median of a summary becomes a sample."""
         lone = (
             (measured.sample_counts == 0) & measured.is_measured & ~measured.compares_single_versions[:, None]
         )
@@ -201,7 +206,7 @@ class VersionSides:
         return cls(measured, values, edges[positions])
 
     def comparison_sides(self, asks: Sequence[VersionComparison]) -> Sides:
-        """Return the sides of comparisons, with the configurations that both sides have."""
+        """Return the sides of comparisons, at least one, with the configurations that both sides have."""
         operations = self.measured.operations
         numbers = np.array([ask.operation for ask in asks])
         counts = np.array([len(operation.threads) for operation in operations])[numbers]
@@ -239,7 +244,7 @@ class VersionSides:
         )
 
     def named_sides(self, asks: Sequence[VersionComparison]) -> NamedSides:
-        """Return the sides of comparisons with the names of their operations."""
+        """Return the sides of comparisons with the names of their operations; ids are indices from "0"."""
         operations = [self.measured.operations[ask.operation] for ask in asks]
         return NamedSides(
             [f"{number}" for number in range(len(asks))],
@@ -250,7 +255,6 @@ class VersionSides:
         )
 
     def _five_numbers(self, samples: Samples, rows: Ints, spans: Ints) -> Floats:
-        """Return the five numbers of lists; of a single version, the measured ones."""
         single = spans[:, 1] - spans[:, 0] == 1
         five = np.full((len(rows), 5), np.nan)
         five[single] = self.measured.five[rows[single], spans[single, 0]]
@@ -281,7 +285,7 @@ class VersionVerdict(NamedTuple):
 
     @classmethod
     def from_verdict(cls, verdict: Verdict | VerdictAnswer) -> VersionVerdict:
-        """Convert a verdict of a model or a server."""
+        """Return the mark, probability and change of a verdict of a model or a server; NaN where None."""
         probability = np.nan if verdict.probability is None else verdict.probability
         change = np.nan if verdict.moved is None else verdict.moved.change
         return cls(MARK[verdict.verdict], probability, change, lambda: verdict.words)
@@ -304,13 +308,16 @@ class OperationMarks:
 
     @classmethod
     def not_judged(cls, versions: int) -> OperationMarks:
-        """Return the marks of an operation that is not judged."""
+        """Return marks of 0 and probabilities of NaN for all `versions` (their number)."""
         against_baseline, against_before = np.zeros((2, versions), np.uint8)
         return cls(against_baseline, against_before, np.full(versions, np.nan))
 
 
 def model_judge(served: Judge) -> Answering:
-    """Return a function that judges with a local model; comparisons below the minimum effect size pass."""
+    """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
+
+    Comparisons below the minimum effect size pass without the model, unless its guarantee covers them.
+    """
     from serving.comparisons.judge import judge_sides
 
     def judge_with_model(sides: VersionSides, asks: Sequence[VersionComparison]) -> list[VersionVerdict]:
@@ -332,7 +339,7 @@ def model_judge(served: Judge) -> Answering:
 
 
 def server_judge(server: ServerClient) -> Answering:
-    """Return a function that judges with a server; it raises JudgeError if the server does not answer."""
+    """Return a function of sides and comparisons that judges with a server; it may raise JudgeError."""
 
     def judge_with_server(sides: VersionSides, asks: Sequence[VersionComparison]) -> list[VersionVerdict]:
         return [
@@ -385,7 +392,7 @@ def judged_versions(
     *,
     advance: Callable[[int, int], None] | None = None,
 ) -> list[OperationMarks]:
-    """Judge every version of every operation.
+    """Judge every version of every operation, and return the marks of each operation, in order.
 
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.

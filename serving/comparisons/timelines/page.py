@@ -45,7 +45,7 @@ _FOLDER = files("serving.reports") / "templates" / "timelines"
 
 
 def format_amount(value: float) -> str:
-    """Return a value as text with four significant digits, or all before the point; NaN as a dash."""
+    """Return a value as text with four significant digits, or all before the point; a dash unless finite."""
     if not math.isfinite(value):
         return "\N{EN DASH}"
     whole = math.floor(math.log10(abs(value))) if value else 0
@@ -59,7 +59,11 @@ def describe_share(share: float) -> str:
 
 
 def describe_change(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
-    """Return a change in words: its size, its versions, and, of several configurations, its threads."""
+    """Return a change in words, such as ``7.1 % worse from v3 to v5``.
+
+    `versions`: all versions of the timeline. `configurations`: their number; the threads are named if above
+    1.
+    """
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
     when = f"with {first}" if first == last else f"from {first} to {last}"
@@ -68,7 +72,7 @@ def describe_change(change: Change, versions: Sequence[TimelineVersion], configu
 
 
 def join_first(names: Sequence[str], max_names: int = 3, between: str = ", ") -> str:
-    """Return the first names, `max_names` at most, and the number of the others."""
+    """Return the first names as one text, `max_names` at most, and the number of the others."""
     rest = len(names) - max_names
     return between.join(names[:max_names]) + (f" and {rest:,} more" if rest > 0 else "")
 
@@ -83,7 +87,7 @@ def read_scripts() -> list[Markup]:
 
 
 def security_policy(texts: Sequence[str]) -> str:
-    """Return a content security policy that allows only these scripts, and loads nothing."""
+    """Return a content security policy that allows only the scripts with these texts, and loads nothing."""
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
@@ -93,7 +97,7 @@ def security_policy(texts: Sequence[str]) -> str:
 
 
 def embed_json(content: Any) -> Markup:
-    """Return JSON for a ``script`` element, without characters that could close it."""
+    """Return JSON for a ``script`` element, without characters that could close it; ValueError for NaN."""
     text = json.dumps(_make_visible(content), separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - "<" is the only way to end a script's text
 
@@ -115,12 +119,12 @@ def pack_floats(values: ArrayLike) -> str:
 
 
 def relative_link(source: str) -> str:
-    """Return the quoted relative reference to a result; empty if `source` is."""
+    """Return the quoted relative reference to the path `source`, from ``./`` on; empty if `source` is."""
     return "./" + quote(source.lstrip("/"), errors="surrogateescape") if source else ""
 
 
 def operation_data(operation: TimelineOperation) -> Markup:
-    """Return the JSON of one operation's chart and columns."""
+    """Return the JSON object that the page's scripts draw one operation's chart and table columns from."""
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
         {
@@ -160,7 +164,7 @@ class ListedReport:
 
 
 def index_page(listed: Sequence[ListedReport]) -> str:
-    """Return the index as HTML without scripts; reports with most fails come first."""
+    """Return the index as HTML without scripts; reports with most fails first, then most lasting changes."""
     ordered = sorted(
         listed, key=lambda row: (-row.fails, -row.changes, -row.unstable, row.title, row.machine)
     )
@@ -183,7 +187,7 @@ class Finding:
 
     @property
     def got_worse(self) -> bool:
-        """Whether it got worse."""
+        """Whether the operation has a lasting loss, or a version that fails."""
         return bool(self.worse or self.verdicts)
 
     @property
@@ -193,7 +197,7 @@ class Finding:
 
     @property
     def gain(self) -> float:
-        """The largest lasting improvement, as a share."""
+        """The largest lasting improvement, as a share; 0 or less without one."""
         return max((change.share for change in self.operation.changes), default=0.0)
 
     @property
@@ -203,19 +207,19 @@ class Finding:
         return line[:1].upper() + line[1:]
 
     def listed(self, which: Literal["worse", "better"]) -> str:
-        """Return the largest lasting changes in words."""
+        """Return the three largest lasting changes for `which` in words, and the number of the others."""
         return join_first(getattr(self, which), between="; ")
 
 
 def list_findings(report: TimelineReport) -> list[Finding]:
-    """Return a finding per operation, in the report's order."""
+    """Return the content of each operation's chart in words, in the report's order."""
     return [
         _operation_finding(report, number, operation) for number, operation in enumerate(report.operations)
     ]
 
 
 def worst_findings(all_findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings that got worse, the worst first."""
+    """Return the findings about operations that got worse, in descending order of severity."""
     return sorted(
         (finding for finding in all_findings if finding.got_worse), key=lambda finding: -finding.severity
     )
@@ -233,7 +237,7 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
-    """Return the rank of each finding: first those that got worse, then those with marks."""
+    """Return the rank of each finding, from 0: those that got worse first, then those with marks."""
     order = sorted(
         range(len(all_findings)),
         key=lambda at: (
@@ -246,7 +250,10 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
 
 
 def version_losses(operation: TimelineOperation, baseline: int) -> Floats:
-    """Return the loss of each version's featured median against the baseline's, as a share."""
+    """Return the loss of each version's featured median against the baseline's, as a share; positive: worse.
+
+    Shape (n_versions,); NaN where a median is missing. `baseline`: index of the baseline's version.
+    """
     medians = operation.five[operation.featured, :, _MEDIAN]
     with np.errstate(divide="ignore", invalid="ignore"):
         change = medians / medians[baseline] - 1
@@ -289,10 +296,9 @@ def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> 
 
 
 def timeline_page(report: TimelineReport) -> str:
-    """Return a timeline as one self-contained HTML text.
+    """Return a timeline as one self-contained HTML text (scheduler thesis, figure 5.1).
 
-    After seed 000, section 5.1 and figure 5.1: a summary, the rules, and per benchmark a chart per operation
-    and the table of medians of the featured configuration.
+    A summary, the rules, and per benchmark charts and a table of medians of the featured configuration.
     """
     all_findings, texts = list_findings(report), read_scripts()
     sections = defaultdict[str, list[Finding]](list)
@@ -338,7 +344,7 @@ def _heat_content(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
 
 
 def heat_summary(heat: HeatMap) -> str:
-    """Return a summary of a heat map: its range, and the rows with the highest and the lowest mean."""
+    """Return sentences with the range of a heat map, and the rows with the highest and the lowest mean."""
     present = np.isfinite(heat.values)
     counts = present.sum(axis=1)
     if not counts.any():

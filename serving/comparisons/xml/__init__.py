@@ -1,1 +1,1 @@
-"""XML in the layout of seed 000, figure 6.1."""
+"""XML in the layout of the scheduler thesis, figure 6.1."""

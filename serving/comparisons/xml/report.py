@@ -1,4 +1,4 @@
-"""Comparisons and verdicts in the XML layout of seed 000, figure 6.1, with all data to judge them again."""
+"""Comparisons and verdicts as XML (scheduler thesis, figure 6.1), with all data to judge them again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Floats = NDArray[np.float64]
 
 
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:
-    """Return an element per comparison: numbers and names as attributes, sentences as text.
+    """Return an lxml element ``verdict`` per comparison: numbers and names as attributes, sentences as text.
 
     `flipped`: compute the counterfactuals.
     """
@@ -62,7 +62,7 @@ def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]
 
 
 def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str, bytes]:
-    """Return the elements of `verdict_elements` as ASCII bytes, by comparison_id."""
+    """Return an XML element ``verdict`` as ASCII bytes by comparison_id; `flipped`: with counterfactuals."""
     from lxml import etree
 
     elements = verdict_elements(judgement, flipped=flipped)
@@ -73,12 +73,11 @@ def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str
 
 
 def replace_unprintable(text: str) -> str:
-    """Replace the characters that XML cannot contain."""
+    """Return text with U+FFFD in place of characters that XML cannot contain."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _fill_element(element: Any, content: Mapping[str, Any]) -> None:
-    """Add the content of a JSON object, without null and empty values."""
     from lxml import etree
 
     for name, value in content.items():
@@ -96,10 +95,10 @@ def _fill_element(element: Any, content: Mapping[str, Any]) -> None:
 
 
 def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
-    """Write comparisons, their verdicts as ``result_status``, and the notes, in the layout of figure 6.1.
+    """Return comparisons, their verdicts and notes as XML in the layout of the scheduler thesis, figure 6.1.
 
-    Judging the result of `data.comparisons.formats.comparison_xml` again gives equal verdicts and
-    probabilities; labels are kept.
+    The attribute ``result_status`` holds the verdict. Judging the result again gives equal verdicts and
+    probabilities; labels are included.
 
     `tables`: the judged comparisons. Samples, earlier and later versions are written in addition to the
     numbers of the figure; summaries stay summaries.
@@ -116,10 +115,10 @@ def write_comparisons(
     verdicts: Callable[[], Sequence[Any]] | None = None,
     notes: Sequence[str] = (),
 ) -> bytes:
-    """Write comparisons in the layout of figure 6.1; see `as_xml`.
+    """Return comparisons as XML in the layout of the scheduler thesis, figure 6.1, with samples and labels.
 
     `statuses`: the ``result_status`` of each comparison; empty: the attribute is omitted.
-    `verdicts`: returns an element for each comparison.
+    `verdicts`: returns an element for each comparison. `notes`: texts of elements ``note``.
     """
     from lxml import etree
 
@@ -170,7 +169,6 @@ class _ComparisonWriter:
         self.siblings_worse = siblings_worse(sides)
 
     def add_comparison(self, report: Any, row: int, status: str, verdict: Any) -> None:
-        """Add a comparison to its report, with the element `verdict` unless it is None."""
         configurations = range(self.first[row], self.first[row + 1])
         lower = any(self.sides.sign[at] < 0 for at in configurations)
         attributes = {
@@ -250,7 +248,7 @@ def _sample_moments(samples: Samples) -> Floats:
 
 
 def xml_schema(*, answered: bool = False) -> dict[str, Any]:
-    """Return the JSON Schema of a request in the layout of figure 6.1, or of its answer.
+    """Return the JSON Schema of an XML request (scheduler thesis, figure 6.1), or of its answer.
 
     A request may be an earlier answer, whose verdicts are ignored except for ``result_status``.
     """
