@@ -60,11 +60,13 @@ class PrintableJudgement:
 def judge_source(
     source: Path, uri: str | None, wanted: OutputOptions, *, keep_going: bool, options: Mapping[str, Any]
 ) -> int:
-    """Judge a source with the model of its family, and return the exit code.
+    """Judge a source with the model of its family, write the verdicts, and return the exit code.
 
-    `uri` is the model's address (None: the champion), `options` the given family-specific options. With
-    `keep_going`, invalid data is skipped and reported on stderr. InputError if the source cannot be read, an
-    option does not apply to its family, or the model is missing.
+    The exit code is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. `uri` is a
+    model's directory or ``models:/...`` address (None: the champion), `options` the given family-specific
+    options. With `keep_going`, invalid data is skipped and reported on stderr, otherwise its first error is
+    raised. InputError if the source cannot be read, an option does not apply to its family, or the model is
+    missing.
     """
     judging = plugin_for_source(source).judging
     assert judging is not None
@@ -75,7 +77,12 @@ def judge_source(
 def rejudge_source(
     judging: Judging, source: Path, uri: str, form: str, *, keep_going: bool = False, **options: Any
 ) -> bytes:
-    """Judge a source as ``perfjudge judge`` does and return its output; errors as of `judge_source`."""
+    """Judge a source with the model at `uri`, and return the content of the output file in `form`.
+
+    `judging` is the part of the source's family, `form` is table, json, xml, markdown or junit, and `options`
+    are family-specific. With `keep_going`, invalid data is skipped. InputError if the source or the model
+    cannot be read.
+    """
     with TemporaryDirectory() as scratch:
         output = Path(scratch) / "answer"
         wanted = OutputOptions(form, output, fail_on_regression=False)
@@ -84,7 +91,7 @@ def rejudge_source(
 
 
 def plugin_for_source(source: Path) -> FamilyPlugin:
-    """Return the family that recognises a source, else the one that accepts any source."""
+    """Return the plugin of the first family that recognises a source, else of the family that accepts any."""
     fallback = None
     for plugin in all_plugins():
         if plugin.judging is None:
@@ -98,7 +105,7 @@ def plugin_for_source(source: Path) -> FamilyPlugin:
 
 
 def refuse_other_options(option_names: Collection[str], chosen: Judging | Importing, source: Path) -> None:
-    """Raise an InputError for the first option that does not apply to the chosen family."""
+    """Raise an InputError that names `source` for the first option that is not of the chosen family."""
     for name in option_names:
         if name not in chosen.options:
             option = name.rstrip("_").replace("_", "-")
@@ -106,7 +113,7 @@ def refuse_other_options(option_names: Collection[str], chosen: Judging | Import
 
 
 def print_skipped(skipped: Sequence[InputError]) -> None:
-    """Print the skipped errors and their number on stderr."""
+    """Print each error and the number of errors on stderr; print nothing if `skipped` is empty."""
     for error in skipped:
         sys.stderr.write(f"skipped: {error}\n")
     if skipped:
@@ -119,7 +126,11 @@ def print_notes(notes: Sequence[str]) -> None:
 
 
 def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int:
-    """Write a judgement in the wanted form, and return the exit code."""
+    """Write a judgement in the wanted form, and return the exit code.
+
+    The exit code is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if
+    the directory of the output file does not exist.
+    """
     styled = wanted.shown == "table" and wanted.output is None and sys.stdout.isatty()
     if wanted.shown == "json":
         content: str | bytes = judgement.json()
@@ -134,10 +145,11 @@ def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int
 
 
 def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
-    """Return the output form that an option names, or else that of the suffix of the output file.
+    """Return the output form: `requested`, else the first of `forms` that has the suffix of the output file.
 
-    `forms` are those that the command supports, the default first. InputError if the file's suffix belongs to
-    another form, or its directory does not exist.
+    `forms` are the forms of the command, the default first; it is returned without an output file or with an
+    unknown suffix. InputError if the suffix belongs to another form than `requested` or to none of `forms`,
+    or if the directory of `output` does not exist.
     """
     if output is None:
         return requested or forms[0]
@@ -163,6 +175,7 @@ def write_output(content: bytes | str, output: Path | None, *, styled: bool = Fa
     """Write to a file atomically, or to standard output if `output` is None.
 
     Control and invisible characters of text are escaped, unless it is `styled` with colours for a terminal.
+    InputError if the directory of `output` does not exist, OSError if writing fails.
     """
     if isinstance(content, str):
         content = (content if styled else escape_invisible(content)).encode()
@@ -188,11 +201,13 @@ def import_sources(
     as_json: bool,
     options: Mapping[str, Any],
 ) -> int:
-    """Read `sources`, write their tables to `directory`, print a summary, and return the exit code.
+    """Read `sources`, write their tables to `directory`, print a summary, and return the exit code 0.
 
     `kind` is the format of all sources; with the first source it decides the family. `options` are the given
-    family-specific options. With `keep_going`, invalid data is skipped, counted and reported on stderr;
-    otherwise the first error raises an InputError, as does an option that does not apply to the family.
+    family-specific options. With `as_json`, the summary is a JSON object of row counts by kind, ``skipped``
+    and ``directory``. With `keep_going`, invalid data is skipped, counted and reported on stderr; otherwise
+    its first error raises an InputError, as does an unknown format or an option that does not apply to the
+    family.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])

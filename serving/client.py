@@ -105,7 +105,7 @@ class BatchedRequest(Generic[Response, Item]):
     other_keys: Mapping[str, Any] = field(default_factory=dict)
 
     def split_requests(self, parts: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
-        """Split serialized items by number and size; yield the index of the first item, and the items."""
+        """Split serialized items by number and size; yield each request's first index and items."""
         start = size = 0
         for place, part in enumerate(parts):
             if place > start and (place - start == self.max_items or size + len(part) > self.limit):
@@ -205,7 +205,7 @@ class Judge:
         self._pool.clear()
 
     def comparisons(self, comparisons: Iterable[Comparison | Mapping[str, Any]]) -> Answers[VerdictAnswer]:
-        """Request verdicts on any number of comparisons, in their order."""
+        """Return the verdicts on comparisons, in their order; JudgeError if a request fails."""
         from serving.comparisons.schemas import JudgeAnswer
 
         path, limit = "/v1/comparisons/judge", 32 * MEBIBYTE
@@ -217,7 +217,11 @@ class Judge:
     def matrices(
         self, pairs: Iterable[Pair | Mapping[str, Any]], units: Mapping[str, str] | None = None
     ) -> Answers[MatrixVerdictAnswer]:
-        """Request verdicts on any number of pairs of matrices, in their order, with `units` by metric."""
+        """Return the verdicts on any number of pairs of matrices, in their order.
+
+        `units` are unit names by metric; the model ignores metrics in other units than its training data.
+        Mappings have the JSON keys of a pair. JudgeError if one of the requests fails.
+        """
         from serving.matrices.schemas import PAIRS, MatricesAnswer
 
         other_keys, path, limit = {"units": units} if units else {}, "/v1/matrices/judge", 16 * MEBIBYTE
@@ -231,9 +235,10 @@ class Judge:
         coruns: Iterable[CorunQuestion | Mapping[str, Any]],
         tasks: Sequence[SoloRun | Mapping[str, Any]] = (),
     ) -> Answers[StaticPrediction]:
-        """Predict any number of co-runs before they run, in their order.
+        """Return predicted impacts of any number of co-runs before they run, in their order.
 
-        `tasks` are solo runs of tasks that the model does not know, at most 200.
+        `tasks` are at most 200 solo runs of tasks that the model does not know. The impact (co-run time /
+        solo time) is None for unknown tasks and machines. JudgeError if one of the requests fails.
         """
         from serving.corun.schemas import CORUNS, StaticAnswer
 
@@ -251,14 +256,11 @@ class Judge:
         *,
         whole: bool | None = None,
     ) -> OnlineAnswer:
-        """Predict a co-run from the first seconds of a task alone and with its co-runners.
+        """Return the impact predicted from the first seconds of a task alone and with its co-runners.
 
-        Parameters
-        ----------
-        machine : str, optional
-            Default: a machine that the model was trained on.
-        whole : bool, optional
-            Whether `solo` is a complete run, not only its beginning. Default: whether it lasts longer.
+        `machine` is by default one that the model was trained on. `whole` is whether `solo` is a complete run
+        (default: whether it is longer than `corun`). The impact (co-run time / solo time) is None if the
+        samples are unusable. JudgeError if the request fails.
         """
         from serving.corun.schemas import OnlineAnswer
 
@@ -270,14 +272,10 @@ class Judge:
     def irup(
         self, machines: Sequence[Machine | Mapping[str, Any]], application: Application | Mapping[str, Any]
     ) -> ProfileAnswer:
-        """Profile an application, and predict it on the machines without a value of it.
+        """Return the profile of an application, and predictions for the machines without a value of it.
 
-        Parameters
-        ----------
-        machines : sequence of Machine or mapping
-            Fingerprints.
-        application : Application or mapping
-            Its performance on some of the machines.
+        `machines` are fingerprints, `application` is its performance on some of these machines. With too few
+        machines the profile is empty and has the reason. JudgeError if the request fails.
         """
         from serving.fingerprints.schemas import ProfileAnswer
 
@@ -420,6 +418,5 @@ def _request_id(response: urllib3.BaseHTTPResponse, problem: Mapping[str, Any]) 
 
 
 def _innermost_cause(exc: BaseException) -> str:
-    """Return the innermost cause of a failed attempt, in one line."""
     cause = getattr(exc, "reason", None)
     return _innermost_cause(cause) if isinstance(cause, BaseException) else str(exc).rpartition(": ")[2]

@@ -67,7 +67,8 @@ def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Locat
 
     `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias`` or
     ``models:/name/version``; None: the champion of the registered name that `name` returns. InputError if the
-    model is missing or unreadable; without a champion, the message names the command to make one.
+    model is missing or unreadable, or the registry does not answer; without a champion, the message names the
+    command to make one.
     """
     try:
         with locate_model(name, uri) as model:
@@ -81,7 +82,8 @@ def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Locat
 class Source(Generic[Model]):
     """Functions to find and read models of one kind.
 
-    `name` returns their registered name; `name_attribute` is the attribute of the card that names the model.
+    `name` returns the registered name of these models, `read` the model in a directory, and `card` only its
+    card; `name_attribute` is the attribute of the card that names the model.
     """
 
     name: Callable[[], str]
@@ -90,7 +92,10 @@ class Source(Generic[Model]):
     name_attribute: str = "model"
 
     def make_ref(self, location: Located, card: Any) -> ModelRef:
-        """Return the reference of a located model with this card."""
+        """Return the reference of a located model with this card.
+
+        The version is the registered one, or for a directory the first 12 digits of the data's digest.
+        """
         version = location.version or card.data_digest[:12]
         return ModelRef(
             location.registered_name(getattr(card, self.name_attribute)),
@@ -100,7 +105,7 @@ class Source(Generic[Model]):
         )
 
     def load(self, uri: Address = None) -> Served[Model]:
-        """Load a model, by default the champion; errors as of `locate_and_read`."""
+        """Return a model (None: the champion) and its origin; InputError if missing or unreadable."""
 
         def read_model(location: Located) -> Served[Model]:
             model = self.read(location.directory)
@@ -109,7 +114,7 @@ class Source(Generic[Model]):
         return locate_and_read(self.name, uri, read_model)
 
     def load_card(self, uri: Address = None) -> Head:
-        """Read the card (default: the champion's) without the model; errors as of `locate_and_read`."""
+        """Return card and origin of a model (None: the champion); InputError if missing or unreadable."""
 
         def read_card(location: Located) -> Head:
             card = self.card(location.directory)

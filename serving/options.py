@@ -79,10 +79,7 @@ Scopes = Annotated[
 def add_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds options to a command, which gets the given ones as ``**options``.
 
-    Parameters
-    ----------
-    options : mapping
-        Annotations for typer by option name; each option is None by default.
+    `options` are annotations for typer by option name; each option is None by default.
     """
 
     def with_options(command: Command) -> Command:

@@ -56,7 +56,7 @@ class Loader:
     others: Callable[[], Sequence[str]] = tuple
 
     def load_and_test(self, address: Any, params: Options | None = None) -> Any:
-        """Load a model; InputError if it cannot be loaded, or fails its trial request."""
+        """Return a model (None: the champion); InputError if loading or its trial request fails."""
         from training.registry.champions import FOREIGN
 
         model = self.load(address, **(params or {}))
@@ -244,23 +244,23 @@ def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
 
 
 def family_plugin(family: str) -> FamilyPlugin:
-    """Return the plugin of `family`."""
+    """Return the plugin of ``comparisons``, ``matrices``, ``corun`` or ``fingerprints``."""
     plugin: FamilyPlugin = import_module(f"serving.{family}").PLUGIN
     return plugin
 
 
 def all_plugins() -> Sequence[FamilyPlugin]:
-    """Return the plugins of all families."""
+    """Return the plugins of all families, in the order of `data.families.FAMILIES`."""
     return [family_plugin(family) for family in FAMILIES]
 
 
 def served_models() -> Iterator[Registered]:
-    """Yield the models that a server uses."""
+    """Yield the registered models that a server uses, of all families."""
     return (model for plugin in all_plugins() for model in plugin.models)
 
 
 def all_pages() -> Iterator[Pages]:
-    """Yield the families' routes other than endpoints."""
+    """Yield the `Pages` (routes other than endpoints) of each family that has some."""
     return (plugin.pages for plugin in all_plugins() if plugin.pages is not None)
 
 

@@ -84,7 +84,7 @@ LIMIT = 16 * MEBIBYTE
 
 
 def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
-    """Return the endpoints for predictions before a co-run and from its first seconds."""
+    """Return the endpoints ``/v1/corun/static`` and ``/v1/corun/online`` with these registered models."""
     return [
         Endpoint(
             "/v1/corun/static",
@@ -113,7 +113,10 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the tables of co-runs to `directory`; errors as of `data.corun.formats.read`."""
+    """Write the co-runs in `sources` to tables in `directory`; return row counts and skipped errors.
+
+    InputError if a source cannot be read, and without `keep_going` at the first wrong row.
+    """
     reading = read(kind, sources, keep_going=keep_going)
     tables = reading.tables
     tables.write(directory)
@@ -129,7 +132,10 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 
 
 def answer_static(body: bytes, static: Static) -> Answered:
-    """Predict the co-runs of a request; answers on unknown tasks and machines have no impact."""
+    """Answer a request to predict co-runs before they run; RefusedError (400, 413 or 422) if it is invalid.
+
+    Co-runs of unknown tasks or machines get no impact, but a note.
+    """
     request = request_of(body, StaticRequest)
     notes: list[str] = []
     rows = list(_task_rows(request.tasks, static, notes))
@@ -139,7 +145,10 @@ def answer_static(body: bytes, static: Static) -> Answered:
 
 
 def answer_online(body: bytes, online: Online | None) -> Answered:
-    """Predict the impact from the samples of a request; without usable samples the answer has no impact."""
+    """Answer a request to predict an impact from samples; RefusedError (400, 413 or 422) if it is invalid.
+
+    `online` is None without a trained model. Without usable samples the answer has no impact, but a note.
+    """
     request = request_of(body, OnlineRequest)
     try:
         solo, corun = _sample_table(request.solo, "solo"), _sample_table(request.corun, "corun")

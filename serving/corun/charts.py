@@ -26,7 +26,10 @@ _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 
 
 def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw the co-run times of three tasks with each co-runner (seed 002, figure 1)."""
+    """Draw the co-run seconds of three tasks beside each co-runner (seed 002: the co-run paper, figure 1).
+
+    The tasks with the largest, median and smallest mean impact; None with fewer than two co-runners.
+    """
     impacts = evaluation.impact_matrix
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies
         return None
@@ -73,7 +76,7 @@ def _evenly_spaced(number: int, max_count: int) -> list[int]:
 
 
 def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw the impact on each task (row) by each co-runner (column); None without pairs."""
+    """Draw co-run time / solo time of each task (row) beside each co-runner (column); None without pairs."""
     impacts = evaluation.impact_matrix
     if impacts.empty:
         return None
@@ -99,9 +102,9 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
 
 
 def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw co-run count / solo count by event for the pair with the largest impact (seed 002, figure 2).
+    """Draw co-run count / solo count by event (co-run paper, figure 2); None if no ratio is positive.
 
-    None without such events.
+    The pair of task and co-runner is that with the largest measured impact.
     """
     task, other = evaluation.strongest_pair
     pairs = rows_with(evaluation.tables.pairs, corunner_1=other, task=task, machine=evaluation.shown_machine)
@@ -130,7 +133,7 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
 
 
 def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw event rates over the time of one co-run (seed 002, figure 3); None without samples."""
+    """Draw event rates over the time of one co-run (co-run paper, figure 3); None without counted events."""
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
         return None
@@ -176,9 +179,10 @@ _DRAWN = 600
 
 
 def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart | None:
-    """Draw the four plots of figures 4 and 5: residuals, normal Q-Q, scale-location, leverage.
+    """Draw residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
 
-    `model_name` names the model; None without residuals.
+    `name` is the chart's id, `model_name` the model's name in the title, `residuals` has the columns of
+    `serving.corun.evaluated.RESIDUALS`. None without residuals.
     """
     if residuals.empty:
         return None
@@ -220,7 +224,10 @@ def _pair_names(rows: pd.DataFrame) -> list[str]:
 
 
 def importance_chart(importance: pd.DataFrame) -> Chart | None:
-    """Draw the permutation importance of features; None if the largest is not positive."""
+    """Draw the permutation importance of features; None if the largest is not positive.
+
+    `importance` has ``feature, rise`` (growth of the mean error), ``spread``; largest rise first.
+    """
     shown = importance.head(_FEATURES)
     if shown.empty or shown["rise"].iloc[0] <= 0:
         return None
@@ -247,7 +254,7 @@ def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
 
 
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
-    """Draw the accuracy of the online models by sampled seconds."""
+    """Draw the share of predictions within `tolerance` by sampled seconds, a line per online model."""
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
     rows = rows_with(entries, design=online.design)
     champion = rows_with(rows, model=online.champion).sort_values("seconds")
@@ -287,7 +294,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
 
 
 def placement_chart(check: PlacementCheck) -> Chart:
-    """Draw the total run times of random placements, and of the chosen, the best and the worst one."""
+    """Draw a histogram of the total seconds of random placements, with the chosen, the best and the worst."""
     saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.chosen_saving)}) of run time"
     title = (
         f"Placed by predictions of held-out pairs, {check.tasks} tasks save {saved} against random "

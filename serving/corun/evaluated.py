@@ -62,10 +62,10 @@ class PlacementCheck:
 def check_placements(
     predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed: int
 ) -> PlacementCheck | None:
-    """Return the measured total times of placements by predicted impacts.
+    """Return the measured total times of placements by predicted impacts, two tasks per machine.
 
     `predicted` and `measured` hold impacts on the tasks (rows) by their co-runners (columns), `solo` holds
-    seconds. None with fewer than `_FEWEST` tasks, or if a pair is missing.
+    seconds by task. None with fewer than `_FEWEST` tasks, or if a pair is missing.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:
@@ -117,7 +117,7 @@ TABLES = {
 
 
 def rows_with(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """Return the rows with these values, given by column."""
+    """Return the rows whose columns all have the given values; KeyError for an unknown column."""
     for column, value in values.items():
         rows = rows[rows[column] == value]
     return rows
@@ -183,7 +183,7 @@ class OnlineScores(BaseModel):
     seeds: dict[str, float]
 
     def entries_of(self, design: str) -> list[OnlineEntry]:
-        """Return the models with the seconds of the trained model, the smallest error first."""
+        """Return the entries of a design with the seconds of the trained model, the smallest error first."""
         trained = [entry for entry in self.entries if entry.seconds == self.trained_at]
         of_design = [entry for entry in trained if entry.design == design]
         return sorted(of_design, key=lambda entry: (entry.mape, entry.model))
@@ -227,7 +227,7 @@ class EvaluatedCoruns:
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedCoruns:
-        """Read the stages' files under `root`."""
+        """Read the stages' files under the project `root`; InputError if one is missing or invalid."""
         paths = FamilyPaths("corun", root)
         reports, decisions = paths.evaluated, CorunDecisions.read(paths.valid)
         tables = {name: read_table(reports / f"{name}.parquet", dtypes) for name, dtypes in TABLES.items()}
@@ -275,7 +275,11 @@ class EvaluatedCoruns:
         return str(self.impact_matrix.index[row]), str(self.impact_matrix.columns[column])
 
     def seeds_cells(self) -> list[dict[str, Any]]:
-        """Return table 1 as rows: predictor, cells by kind and preparation, and the online cell."""
+        """Return table 1 of the co-run paper as dicts: ``predictor``, ``cells``, ``online`` (None: unknown).
+
+        A cell has ``accuracy, spread, seeds`` (the paper's). The six cells are those of regression, then of
+        classification, for each preparation.
+        """
         cells = self.table1.set_index(["predictor", "kind", "preparation"]).to_dict("index")
         columns = list(product(("regression", "classification"), ("d&n", "n-d", "n-n")))
         online = self.metrics.online

@@ -34,13 +34,13 @@ class Static:
     load: Callable[[], TrainedImpact]
 
     def predict_impacts(self, rows: pd.DataFrame) -> Floats:
-        """Return the impacts of rows of `KnownTasks.rows`, shape (n_rows,)."""
+        """Return co-run time / solo time for rows of `KnownTasks.corun_features`, shape (n_rows,)."""
         model = self.quick() if len(rows) <= FEW else self.load()
         return model.predict(rows)["impact"].to_numpy(np.float64)
 
 
 def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
-    """Load the static model, by default the champion; `extra_tasks` holds tables with more solo runs."""
+    """Load the static model (None: champion), with solo runs in `extra_tasks`; InputError if missing."""
     static = locate_and_read(static_name, uri, _read_static)
     if extra_tasks is None:
         return static
@@ -75,7 +75,7 @@ load_online = SECONDS.load
 
 
 def known_online(uri: Address = None) -> Online | None:
-    """Load the online model, by default the champion; None if the registry has no champion."""
+    """Load the online model; None if `uri` is None and no champion exists, else InputError if missing."""
     if uri is None and find_version(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
     return load_online(uri)

@@ -45,7 +45,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class UsableSamples:
-    """Usable samples of one run.
+    """Usable samples of one run, with ``t_seconds`` and a column of counts per event.
 
     `table` has all samples since the first began, `stretch` the longest part without a gap; `never` names
     events without counts, `privileges` the modes in which events were counted ("u", "k", "uk").
@@ -70,7 +70,7 @@ class UsableSamples:
         return frozenset(self.stretch.columns[has_counts]) - {TIME}
 
     def notes_on_missing(self, events: Sequence[str]) -> list[str]:
-        """Return notes on missing and uncounted events of a model."""
+        """Return notes on the missing and the uncounted events of a model; empty without any."""
         present = {*self.table.columns, *self.never}
         missing = {
             "lacks": [event for event in events if event not in present],
@@ -84,16 +84,12 @@ class UsableSamples:
 
 
 def usable_samples(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> UsableSamples:
-    """Return the usable samples of one run, under canonical names of events.
+    """Return the usable samples of one run (``t_seconds`` and counts per event), with canonical event names.
 
-    Intervals without any counts get zeros, since perf counts nothing while a task sleeps; gaps end the
-    stretch. `events` are those of a model.
-
-    Raises
-    ------
-    InputError
-        If times do not ascend, counts are negative, no event measures progress or is the model's, or fewer
-        than `FEWEST` seconds are without a gap.
+    Intervals without any counts get zeros, since perf counts nothing while a task sleeps. The longest part
+    without a gap in time is `stretch`. `source` names the run in messages, `events` are those of a model.
+    InputError if times do not ascend, counts are negative, the run has neither an event that measures
+    progress nor one of `events`, or fewer than `FEWEST` seconds are without a gap.
     """
     _require_time(table, source)
     renamed = synonyms.canonical_samples(table, TIME, events)
@@ -206,7 +202,8 @@ def progress_opinion(
 ) -> ProgressOpinion | None:
     """Estimate the impact by progress; None if the runs share no event that measures progress.
 
-    `ended`: seconds after which the co-run ended, if it did.
+    `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated). `ended`: seconds
+    after which the co-run ended, if it did.
     """
     solo, corun = pair
     shared = {
@@ -317,7 +314,10 @@ class TrainedOpinion:
 def trained_opinion(
     pair: Sequence[UsableSamples], machine: str | None, online: Online
 ) -> TrainedOpinion | None:
-    """Predict by the trained model; None if the runs share none of its events."""
+    """Predict by the trained model; None if the runs share none of its events.
+
+    `pair`: solo run, co-run. On an unknown `machine` the interval is wider.
+    """
     card = online.model.card
     counted = [event for event in card.events if all(event in run.counted_events for run in pair)]
     if not counted:
@@ -408,7 +408,7 @@ def predict_online(
     whole: bool | None = None,
     ended: float | None = None,
 ) -> OnlineAnswer:
-    """Predict the impact from samples of a task alone and with its co-runners.
+    """Return the impact predicted from samples of a task alone and with its co-runners, and its interval.
 
     Parameters
     ----------
@@ -427,8 +427,8 @@ def predict_online(
 
     Raises
     ------
-    InputError
-        If samples are unusable (`usable_samples`), or the runs share no usable event.
+    InputError, ModelError
+        If samples are unusable, or the runs share no usable event; if the model's impact is not finite.
     """
     events = () if online is None else online.model.card.events
     pair = [usable_samples(table, name, events) for table, name in zip((solo, corun), names, strict=True)]
@@ -504,7 +504,6 @@ def _opinion_answers(
 def _swapped_notes(
     progress: ProgressOpinion | None, learned: TrainedOpinion | None, impact: float, names: Sequence[str]
 ) -> list[str]:
-    """Return a note that asks whether the runs are swapped if the samples suggest it."""
     question = f"are {names[0]} and {names[1]} swapped?"
     if impact < 1 if progress is None or progress.kind.hides else progress.so_far < FASTER:
         return [f"faster together than alone: {question}"]

@@ -46,7 +46,10 @@ class WatchedTask:
     online: Online | None
 
     def yield_predictions(self, say: Callable[[str], None]) -> Iterator[OnlineAnswer]:
-        """Yield a prediction after each interval, until the task ends or Ctrl-C; pass notes to `say`."""
+        """Yield a prediction after each interval, until the task ends or Ctrl-C; pass notes to `say`.
+
+        InputError if process, program or countable events are missing, or the last samples are unusable.
+        """
         alone = read_intervals(self.solo, SAMPLE_DTYPES)
         events = _countable_events(alone, self.solo, say)
         before = running_seconds(int(self.target[0])) if _is_pid(self.target) else 0.0
@@ -154,7 +157,7 @@ def watch_to_end(watching: WatchedTask, *, as_json: bool) -> OnlineAnswer:
     """Watch a task to its end; return the last answer.
 
     With `as_json`, each answer is a line on standard output; otherwise it replaces the status line of the
-    terminal, if any.
+    terminal, if any. InputError if the task cannot be watched, or its last samples are unusable.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None

@@ -38,7 +38,7 @@ _SHORT = 0.05
 
 
 def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -> Iterator[str]:
-    """Yield recommendations; `checked` compares placements, if they were compared."""
+    """Yield recommendations as sentences; `checked` compares placements, if they were compared."""
     metrics = evaluation.metrics
     scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
     names = {name: DESIGNS[name][0] if name in DESIGNS else name for name in scores}
@@ -94,7 +94,7 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
 
 
 def page(root: Path) -> str:
-    """Return the page for the files under `root` as self-contained HTML."""
+    """Return the page for the project `root` as self-contained HTML; InputError if a file is missing."""
     evaluation = EvaluatedCoruns.read(root)
     metrics, repeats = evaluation.metrics, evaluation.metrics.repeatability
     checked = check_placements(*evaluation.held_out, evaluation.solo_seconds, metrics.seed)

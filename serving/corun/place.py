@@ -36,7 +36,11 @@ DRAWS, LISTED = 1000, 5
 
 @dataclass(frozen=True)
 class MeasuredPlacements:
-    """Placements that were run; `totals` has a row per placement with predicted and measured seconds."""
+    """Placements that were run.
+
+    `totals` has a row per placement, smallest prediction first: ``placement, predicted, measured`` (mean
+    seconds of all tasks), ``spread`` (half the range), ``repetitions, foreign``.
+    """
 
     plan: PlaceAnswer
     totals: pd.DataFrame
@@ -78,7 +82,7 @@ class MeasuredPlacements:
 
 
 def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
-    """Return the measured saving of a plan for `machine`; None if no plan was measured there."""
+    """Return the measured saving of the plan in `directory`; None if it is missing or of another machine."""
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
     measured = read_measured(directory)
@@ -86,7 +90,7 @@ def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAns
 
 
 def plan_of(path: Path) -> PlaceAnswer:
-    """Read a plan of ``perfjudge corun place --json``; InputError for other files."""
+    """Return the plan in a file of ``perfjudge corun place --json``; InputError for other files."""
     try:
         return PlaceAnswer.model_validate(content_of(path))
     except ValidationError as exc:
@@ -95,7 +99,7 @@ def plan_of(path: Path) -> PlaceAnswer:
 
 
 def read_measured(directory: Path) -> MeasuredPlacements:
-    """Read the output directory of ``perfjudge corun measure``."""
+    """Read the output directory of ``perfjudge corun measure``; InputError if a file is missing."""
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
     totals = runs.groupby(level=0).agg(
@@ -110,7 +114,7 @@ def read_measured(directory: Path) -> MeasuredPlacements:
 
 
 def measured_text(placements: MeasuredPlacements) -> str:
-    """Return predicted and measured totals as a text table, followed by a summary."""
+    """Return predicted and measured seconds by placement as a text table, followed by a summary."""
     rows = [
         (
             str(row["placement"]),
@@ -133,6 +137,7 @@ def place_tasks(
     """Return the best, the worst and random placements of tasks on equal machines.
 
     `tasks` may repeat (default: all known tasks of the machine). Run times are None without solo times.
+    InputError if a task or machine is unknown, or the tasks do not fit into `room`.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))
@@ -188,7 +193,6 @@ def place_tasks(
 
 
 def _saving_over(seconds: float | None, against: float | None) -> SavingAnswer | None:
-    """Return the saving of `seconds` over `against`; None if one of them is unknown."""
     if seconds is None or against is None:
         return None
     return SavingAnswer(seconds=against - seconds, share=1 - seconds / against)

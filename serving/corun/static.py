@@ -42,14 +42,14 @@ ONLINE_HINT = (
 
 
 def shorten_names(names: Sequence[str], max_names: int = 4) -> str:
-    """Return the first `max_names` names, and how many more exist."""
+    """Return the first `max_names` names, joined by commas, and the number of others."""
     more = len(names) - max_names
     listed = ", ".join(names[:max_names])
     return f"{listed} and {more} more" if more > 0 else listed
 
 
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
-    """Predict one co-run; InputError for unknown tasks or machines."""
+    """Return the prediction for one co-run; InputError if a task or the machine is unknown."""
     prediction = _predict_impact(question.task, *_resolve_question(question, static), static)
     return StaticAnswer(model=static.ref.model_answer, predictions=[prediction])
 
@@ -81,7 +81,7 @@ def predict_coruns(
 
 
 def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
-    """Return the impact of each task (column) on each task (row), shape (n_tasks, n_tasks)."""
+    """Return the impact of each co-runner (column) on each task (row), shape (n_tasks, n_tasks)."""
     number = len(tasks)
     placed = Placed(
         [task for task in tasks for _ in range(number)],
@@ -93,7 +93,7 @@ def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
 
 
 def resolve_machine(machine: str | None, static: Static) -> str:
-    """Return the machine, by default the only known one; InputError if several are known."""
+    """Return `machine`, or if None the only known one; InputError if then several or none are known."""
     known_machines = sorted(static.known_tasks.tasks_by_machine)
     if machine is None and len(known_machines) != 1:
         raise InputError(
@@ -208,7 +208,11 @@ def _quote_names(names: Sequence[str]) -> str:
 def explain_corun(
     task: str, corunners: tuple[str, ...], machine: str, static: Static
 ) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
-    """Return the reference co-run of an explanation, and the contributions of the strongest drivers."""
+    """Return the sums of a prediction's explanation, and the contributions to the impact.
+
+    The `NAMED` strongest come first, then the sum of the others of each side unless it is 0. ModelError if
+    the model gives no finite contributions.
+    """
     columns, events = static.card.features, frozenset(static.known_tasks.counted_events)
     row = static.known_tasks.corun_features(Placed([task], [corunners], [machine]), columns)
     usual = static.known_tasks.usual_features(machine, len(corunners), columns)
@@ -271,7 +275,10 @@ def explain_corun(
 
 
 def strength_key(share: ImpactShareAnswer) -> tuple[bool, float, str]:
-    """Return the sort key of drivers: the strongest first, remainders last."""
+    """Return the sort key of contributions: largest absolute value first, ties by name.
+
+    The sums of unlisted features (``own_rest``, ``others_rest``) come last.
+    """
     return share.feature.endswith(f"_{REST}"), -abs(share.contribution), share.feature
 
 
@@ -297,6 +304,6 @@ def _sum_of_side(side: str, shares: Sequence[ImpactShareAnswer]) -> float:
 
 
 def strongest_attributions(attributions: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:
-    """Return at most `REASONS` drivers with non-zero contributions, the largest factor first."""
+    """Return at most `REASONS` non-zero contributions, the largest factor up or down first, ties by name."""
     ranked = sorted(attributions, key=lambda driver: (-abs(np.log1p(driver.contribution)), driver.feature))
     return [driver for driver in ranked[:REASONS] if driver.contribution]

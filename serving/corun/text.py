@@ -22,7 +22,7 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return a static answer as text: impact, interval, seconds if known, drivers and notes."""
+    """Return an answer with one prediction as text: impact, interval, seconds if known, drivers and notes."""
     (prediction,) = answer.predictions
     others = ", ".join(prediction.corunners)
     lines = [
@@ -39,7 +39,7 @@ def static_text(answer: StaticAnswer) -> str:
 
 
 def shares_text(prediction: StaticPrediction) -> str:
-    """Return the drivers of a prediction as a table, after the sum of each explained co-run."""
+    """Return the contributions in a prediction as a table, after a line per explained co-run."""
     several = len(prediction.drivers_explain) > 1
     sums = []
     for part in prediction.drivers_explain:
@@ -85,7 +85,7 @@ def online_text(answer: OnlineAnswer) -> str:
 
 
 def settling_text(answer: OnlineAnswer) -> str:
-    """Return a preliminary answer as one line."""
+    """Return a preliminary answer as one line; `answer` must have an interval."""
     interval = f"{answer.low:.3f} to {answer.high:.3f}"
     line = f"{answer.sampled_seconds:.1f} s: {impact_text(answer.impact)}, {interval}"
     seen = next((opinion.seen for opinion in answer.opinions if opinion.seen is not None), None)
@@ -93,7 +93,7 @@ def settling_text(answer: OnlineAnswer) -> str:
 
 
 def place_text(plan: PlaceAnswer) -> str:
-    """Return the placement, its predicted total, and the saved time."""
+    """Return the best placement as text: a table of tasks by machine, its predicted total, and the saving."""
     best = plan.placements[0]
     search = "no other has less" if plan.exact else "found by exchanging tasks"
     first = (
@@ -140,7 +140,7 @@ def _saving_text(saving: SavingAnswer) -> str:
 
 
 def impact_text(impact: float | None) -> str:
-    """Return an impact as a slow-down in percent and as a factor."""
+    """Return an impact as a slow-down in percent and as a factor; "no prediction" for None."""
     if impact is None:
         return "no prediction"
     change = f"{impact - 1:.1%} slower" if impact >= 1 else f"{1 - impact:.1%} faster"
@@ -148,12 +148,12 @@ def impact_text(impact: float | None) -> str:
 
 
 def interval_text(estimate: Estimate) -> str:
-    """Return the prediction interval of an impact as text."""
+    """Return the prediction interval of an impact as text; `estimate` must have one."""
     return f"{estimate.confidence:.0%} interval of the impact: {estimate.low:.3f} to {estimate.high:.3f}"
 
 
 def driver_name(feature: str) -> str:
-    """Return a feature as text with its side and unit."""
+    """Return a feature's name as text: ``own_cycles`` becomes "cycles of the task (1/s)"."""
     side, _, quantity = feature.partition("_")
     if f"{side}_" not in (OWN, OTHERS):
         return feature

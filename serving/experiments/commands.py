@@ -35,7 +35,7 @@ def diff(
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Add ``perfjudge experiments diff`` to the command line."""
     experiments = typer.Typer(name="experiments", help="Compare states of the project.", no_args_is_help=True)
     experiments.command("diff")(diff)
     app.add_typer(experiments)

@@ -29,7 +29,10 @@ _DIGITS = 12
 
 
 def format_value(parameter: Any) -> str:
-    """Format a parameter or a count; None becomes a dash."""
+    """Return a parameter or a count as text.
+
+    None becomes a dash, a list is joined by commas, and an int gets thousands separators.
+    """
     if parameter is None:
         return "\N{EN DASH}"
     if isinstance(parameter, list):
@@ -40,19 +43,19 @@ def format_value(parameter: Any) -> str:
 
 
 def shorten_digests(change: ValueChange) -> ValueChange:
-    """Return a change with digests shortened."""
+    """Return a change of the property ``digest`` with both values shortened; other changes unchanged."""
     if change.name != "digest":
         return change
     return ValueChange(change.name, str(change.before or "")[:_DIGITS], str(change.after or "")[:_DIGITS])
 
 
 def format_score(change: ScoreChange, number: float) -> str:
-    """Format a score: in percent if lower is better, else as a number."""
+    """Return a value of a score as text: in percent if lower is better, else with three decimals."""
     return f"{number:.3f}" if not change.lower_is_better else percent(number)
 
 
 def format_score_change(change: ScoreChange) -> str:
-    """Format the change of a score with its interval; in percentage points if lower is better."""
+    """Return the change of a score with its interval; in percentage points if lower is better."""
     difference = change.difference
     numbers = difference.observed, difference.low, difference.high
     if not change.lower_is_better:
@@ -64,7 +67,7 @@ def format_score_change(change: ScoreChange) -> str:
 
 
 def format_statement(judgement: Statement) -> str:
-    """Format a verdict with its value and threshold, as far as they exist."""
+    """Return a verdict with its value and threshold as text, without the parts that are None."""
     if judgement.value is None:
         return judgement.verdict
     if judgement.threshold is None:
@@ -73,7 +76,7 @@ def format_statement(judgement: Statement) -> str:
 
 
 def compared_names(best: EntryComparison) -> str:
-    """Return the names of the compared entries, and the number of common cases."""
+    """Return a text with subject, names of the compared entries, and the number of common cases."""
     names = best.after if best.before == best.after else f"{best.before} \N{RIGHTWARDS ARROW} {best.after}"
     return f"{best.what}: {names}, {with_noun(best.common, 'common case')}"
 
@@ -88,7 +91,7 @@ def flips_summary(best: EntryComparison) -> str:
 
 
 def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
-    """Yield names of the parts that are equal in both states."""
+    """Yield texts on equal parts of both states: data, the champion's verdicts, number of entries."""
     if not family.data:
         yield "the same data"
     if family.champions and all(best.is_unchanged for best in family.champions):
@@ -104,7 +107,7 @@ _SCORES = ("entry", "score", "before", "after", "difference", "which is")
 
 
 def difference_text(difference: ExperimentsDifference) -> str:
-    """Return the differences as text."""
+    """Return the differences as text, with at most `MOST` flipped verdicts per champion."""
     return "\n".join(_difference_lines(difference)) + "\n"
 
 
@@ -205,14 +208,24 @@ _FORMS = {"text": difference_text, "html": difference_page}
 
 
 def write_difference(before: str, after: str, shown: str, output: Path | None) -> int:
-    """Write the differences of two states and return the exit code; InputError if nothing can be compared."""
+    """Write the differences of two states and return the exit code 0.
+
+    `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``;
+    `shown` is text, html or json; `output` None is standard output. InputError if a state does not exist or
+    has no evaluation, or the states have no family in common.
+    """
     difference = compare_named_states(before, after, project_root())
     write_output(as_json(difference) if shown == "json" else _FORMS[shown](difference), output)
     return 0
 
 
 def compare_named_states(before: str, after: str, project: Path) -> ExperimentsDifference:
-    """Compare two states of a project by their names, and describe the cases whose verdict flipped."""
+    """Return the differences of two states of a project, with the flipped cases described.
+
+    `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``.
+    InputError if a state does not exist or has no evaluation, or the states have no family in common.
+    Descriptions that fail become notes.
+    """
     from rich.console import Console
 
     with (
@@ -225,7 +238,6 @@ def compare_named_states(before: str, after: str, project: Path) -> ExperimentsD
 
 
 def _with_descriptions(difference: ExperimentsDifference, root: Path) -> ExperimentsDifference:
-    """Add descriptions of the measurements to the flipped cases, from the files under `root`."""
     families, notes = [], list(difference.notes)
     for family in difference.families:
         describe = family_plugin(family.family).describe_cases
@@ -247,7 +259,7 @@ def _with_descriptions(difference: ExperimentsDifference, root: Path) -> Experim
 
 
 def as_json(difference: ExperimentsDifference) -> str:
-    """Return the differences as JSON."""
+    """Return the differences as JSON: the fields, and the direction of each score as ``found``."""
     content = asdict(difference)
     # properties are not fields
     for family, family_content in zip(difference.families, content["families"], strict=True):

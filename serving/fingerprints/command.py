@@ -57,7 +57,11 @@ def learning_settings(metric: str, better: str, seed: int | None, *, keep_going:
 def profile_machines(
     machines: Path, application: str, learning: Learning, *, form: str, output: Path | None, predicting: bool
 ) -> int:
-    """Write the profile of an application as text, json or html, and return the exit code."""
+    """Write the profile of an application as text, json or html, and return the exit code 0.
+
+    `application` is a CSV file or a name in `machines`; `predicting` adds the machines without a value.
+    InputError if data is invalid or missing, or fewer machines remain than a profile needs.
+    """
     tables = _read_tables(machines, learning)
     data = requested_application(with_application(tables, application, learning.measure), learning.section)
     learned = infer_profile(data.measured, learning.section.profile, learning.seed)
@@ -84,7 +88,12 @@ def compare_profiles(
     output: Path | None,
     fail_on_regression: bool,
 ) -> int:
-    """Write the difference of two profiles as text, json or html, and return the exit code."""
+    """Write the difference of two profiles as text, json or html, and return the exit code.
+
+    `a` and `b` are files of ``irup profile --json``, or with `machines` applications. The exit code is 1 with
+    `fail_on_regression` if a stressor changed significantly and the test is reliable, else 0. InputError if
+    an input cannot be used, or the profiles have no stressor in common.
+    """
     if machines is None:
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]
     else:
@@ -114,7 +123,10 @@ def compare_profiles(
 
 
 def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequence[Prediction]:
-    """Predict the application on the machines without a value."""
+    """Predict the application on the machines with a fingerprint but no value; empty if all have one.
+
+    InputError if it was measured on one CPU model only.
+    """
     machines, rates = data.only_fingerprinted()
     if not len(machines):
         return ()
@@ -134,7 +146,10 @@ def _print_warnings(warnings: Iterable[str]) -> None:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the tables of fingerprints to `directory`; errors as of `data.fingerprints.formats.read`."""
+    """Write the fingerprints in `sources` to tables in `directory`; return row counts and skipped errors.
+
+    InputError if a source cannot be read, and without `keep_going` at the first wrong row.
+    """
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
     tables = reading.tables
     tables.write(directory)
@@ -148,7 +163,11 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 
 
 def answer_irup(body: bytes) -> Answered:
-    """Profile the application of a request, and predict it on the machines without a value."""
+    """Answer a request to profile an application, and predict it on the machines without a value.
+
+    With too little data the profile is empty and has the reason. RefusedError: 400 if the body is not JSON,
+    422 if it is not a request, 413 if it holds too much.
+    """
     request, problems = request_of(body, IrupRequest), Problems(keep_going=True)
     try:
         tables = tables_of(request, problems)
@@ -172,7 +191,7 @@ def answer_irup(body: bytes) -> Answered:
 
 
 def fingerprint_endpoints() -> list[Endpoint]:
-    """Return the endpoint for profiles."""
+    """Return the endpoint ``/v1/irup`` for profiles, which needs no model."""
     return [
         Endpoint(
             "/v1/irup",

@@ -67,7 +67,11 @@ class RequestedApplication:
 def read_machines(
     path: Path, *, keep_going: bool = False
 ) -> tuple[FingerprintTables, tuple[InputError, ...]]:
-    """Read fingerprints in any supported format; return them and the skipped errors."""
+    """Return the fingerprints in a file or directory of any supported format, and the skipped errors.
+
+    InputError if the format is unknown or the data cannot be read, and without `keep_going` at the first
+    wrong row.
+    """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
     signs = {kind: file_format.sign for kind, file_format in fingerprint_formats.FORMATS.items()}
@@ -83,9 +87,10 @@ def read_machines(
 
 
 def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
-    """Return the fingerprints with one application: of `tables`, or from a CSV file.
+    """Return `tables` with only one application, named `application` in them, or else in that CSV file.
 
-    InputError if `application` is neither.
+    `measure` describes the values of a CSV file. InputError if `application` is neither, or the file is
+    invalid.
     """
     application_names = sorted(tables.applications["application"].unique())
     if application in application_names:
@@ -109,7 +114,10 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 
 
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
-    """Return the only application of `tables` with the valid fingerprints of its machines."""
+    """Return the only application of `tables` with the valid fingerprints of its machines.
+
+    InputError if too few machines, no stressor, or not the application remain valid.
+    """
     decisions = decide_validity(tables, section.checks.max_missing_fraction)
     table = fingerprint_matrix(decisions.select_kept(tables), section.featurize.threads)
     application = str(tables.applications["application"].iloc[0])
@@ -121,7 +129,10 @@ def _number_of_others(number: int, shown: int) -> str:
 
 
 def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
-    """Return the tables of a request, without invalid rows; InputError if it holds too much."""
+    """Return the tables of a request without invalid rows, which are added to `problems`.
+
+    InputError if it has more than `CELLS` rates and values.
+    """
     machines: dict[str, Machine] = {}
     for place, machine in enumerate(request.machines):
         if machines.setdefault(machine.machine, machine) is not machine:

@@ -50,7 +50,10 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
 
 
 def difference_lines(difference: ProfileDifference) -> str:
-    """Return the significant changes, the verdict of the paper's algorithm, and the largest changes."""
+    """Return as text the significant changes, the verdict of the quiho paper's algorithm, and a table.
+
+    The table has the `SHOWN` changes with the smallest p-values.
+    """
     if difference.reasons:
         summary = "unknown, because"
     elif difference.moved_stressors:
@@ -133,7 +136,7 @@ def profile_answer(
 
 
 def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
-    """Return the HTTP answer for insufficient data, with the reason."""
+    """Return the HTTP answer for insufficient data: no features or predictions, and `reason`."""
     about = request.application
     trust = TrustAnswer(
         verdict=NOT_ENOUGH,
@@ -180,7 +183,7 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
 
 
 def read_measurements(path: Path) -> Measured:
-    """Read the measurements in a file of ``irup profile --json``; InputError for other files."""
+    """Return the measurements in a file of ``irup profile --json``; InputError for other files."""
     try:
         profile = ProfileFile.model_validate(content_of(path))
     except ValidationError as exc:

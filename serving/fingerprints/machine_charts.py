@@ -29,7 +29,11 @@ _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 
 
 def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
-    """Draw the z-scores over the machines, a box per column of `scores` (seed 003, figures 6 and 9)."""
+    """Draw the z-scores over the machines, a box per column of `scores` (quiho paper, figures 6 and 9).
+
+    `name` is the chart's id, `column_kind` the noun for a column. At most `BOXES` columns with the largest
+    absolute values are drawn, in alphabetical order.
+    """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
     top = reach.index[0]
@@ -58,9 +62,9 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
 
 
 def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | None:
-    """Draw Pearson's correlation of all pairs of stressors (seed 003, figures 7 and 15).
+    """Draw Pearson's correlation of all pairs of stressors, the columns (quiho paper, figures 7 and 15).
 
-    None if fewer than two stressors vary.
+    `name` is the chart's id, `rows` describes the rows of `scores`. None if fewer than two stressors vary.
     """
     varying = scores.loc[:, scores.std() > 0]
     if varying.shape[1] < 2:  # noqa: PLR2004 - a correlation has two sides
@@ -87,7 +91,6 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
 
 
 def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
-    """Return an order with correlated stressors next to each other."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -100,7 +103,10 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
 
 
 def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
-    """Draw the explained variance of the principal components, single and cumulated (seed 003, figure 8)."""
+    """Draw the explained variance of principal components, single and cumulated (quiho paper, figure 8).
+
+    `scores` has shape (n_runs, n_stressors); `unit_name` is the noun for a column.
+    """
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()
     # smaller shares are rounding errors
@@ -125,7 +131,7 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
-    """Return the series of applications that differ only by a number at their end, in ascending order."""
+    """Return by prefix and ascending number the applications ``PREFIX-NUMBER``; at least four per prefix."""
     families: dict[str, dict[int, str]] = {}
     for application in applications:
         match = _NUMBERED.fullmatch(application)
@@ -139,7 +145,10 @@ def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
 
 
 def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
-    """Draw the applications of numbered series over their number (seed 003, figure 12), or None."""
+    """Draw the mean values of numbered applications over their number (quiho paper, figure 12).
+
+    `targets` has ``application, machine, metric, value``. None without applications of `series_of`.
+    """
     families = series_of(sorted(targets["application"].unique()))
     if not families:
         return None
@@ -192,9 +201,10 @@ def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
 
 
 def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
-    """Draw the stability of our method over the paper's method, a dot per application.
+    """Draw the stability of our method over that of the quiho paper, a dot per application.
 
-    None with fewer than `_ENOUGH` applications.
+    `stability` has ``application, seed, ours``: mean overlap of the top five between resamples, 0 to 1
+    (``seed``: the paper's). None with fewer than `_ENOUGH` applications.
     """
     complete_rows = stability.dropna()
     if len(complete_rows) < _ENOUGH:

@@ -81,7 +81,7 @@ class Contradiction:
 
 
 def page(root: Path) -> str:
-    """Return the page for the files under `root` as self-contained HTML."""
+    """Return the page for the project `root` as self-contained HTML; InputError if a file is missing."""
     page_data = ProfiledPage.read(root)
     params = load(Fingerprints, root / "params.yaml").section.profile
     profiles = drawn_profiles(page_data)
@@ -128,7 +128,7 @@ def trust_summary(page_data: ProfiledPage) -> str:
 
 
 def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
-    """Return the profiles, trusted ones first; those in the paper have its figure number."""
+    """Return the bars of all profiles, trusted ones first, then by name; the paper's have a figure number."""
     names = list(page_data.profiles)
     ranked = sorted(names, key=lambda name: (not page_data.profiles[name].trust.enough, name))
     return [
@@ -143,7 +143,7 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 
 
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
-    """Return the pairs to compare: those of the paper's figures, else trusted ones of different kinds.
+    """Return the pairs of the paper's figures, else at most `PAIRS` trusted ones of different kinds.
 
     The kind is the name up to its first colon; each kind is represented by its best predicted application.
     """
@@ -177,7 +177,10 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
 
 
 def stability_sentence(stability: pd.DataFrame) -> str:
-    """Return a sentence with the number of applications on which our top five is more stable."""
+    """Return a text with the number of applications on which our top five is more stable; empty without any.
+
+    `stability` has ``application, seed`` (the quiho paper's method), ``ours``.
+    """
     if stability.empty:
         return ""
     higher = int((stability["ours"] > stability["seed"]).sum())
@@ -191,7 +194,10 @@ def stability_sentence(stability: pd.DataFrame) -> str:
 
 
 def accuracy_sentence(accuracy: pd.DataFrame) -> str:
-    """Return sentences with the number of applications on which each method has the smallest error."""
+    """Return sentences on which method has the smallest error how often, and on median errors.
+
+    `accuracy` has ``application`` and a column of median relative errors per method. Empty without rows.
+    """
     if accuracy.empty:
         return ""
     errors = accuracy.drop(columns="application")
@@ -209,7 +215,7 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
 
 
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
-    """Yield figures 6 to 9 and 12: number, chart, and the reason if it cannot be drawn.
+    """Yield figures 6 to 9 and 12: name, chart or None, and the text to show without a chart.
 
     Figure 9 shows the paper's applications if the data has any.
     """
@@ -231,7 +237,7 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
 
 
 def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
-    """Return several rankings of one application from two random machines; None with fewer machines."""
+    """Return rankings of one application from two random machines; None with fewer machines."""
     if not table.applications:
         return None
     application = CONTRADICTED if CONTRADICTED in table.applications else table.applications[0]

@@ -28,7 +28,7 @@ NAMED = 1.0
 
 
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
-    """Yield recommendations on all profiles."""
+    """Yield recommendations on all profiles as sentences."""
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
     clearest = sorted(
@@ -206,7 +206,7 @@ class ProfileBars:
 
 
 def bars_from_shares(shares: pd.Series) -> list[Bar]:
-    """Return the bars of the most important stressors, without intervals, from importances by name."""
+    """Return bars without intervals of the `SHOWN` most important stressors; `shares` is by name."""
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))

@@ -62,7 +62,7 @@ class ProfiledPage:
 
     @classmethod
     def read(cls, root: Path) -> ProfiledPage:
-        """Read the stages' files under `root`."""
+        """Read the stages' files under the project `root`; InputError if one is missing or invalid."""
         paths = FamilyPaths("fingerprints", root)
         trust = read_table(paths.profiled / "trust.parquet", TRUST_DTYPES)
         stability = trust[["application", "seed_stability", "our_stability"]]

@@ -35,7 +35,10 @@ _SCHEMAS = "#/components/schemas/"
 
 
 def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings | None = None) -> FastAPI:
-    """Make the application."""
+    """Return the application with the endpoints and pages of all families, and the middleware.
+
+    `models` are the served models by the key of their endpoints; `settings` has defaults if None.
+    """
     app = FastAPI(
         title="perfjudge",
         summary="Verdicts on performance measurements",
@@ -64,7 +67,10 @@ def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings
 
 
 def application() -> FastAPI:
-    """Make the application with the settings in the environment (for uvicorn's workers)."""
+    """Return the application with the settings in the environment (for uvicorn's workers).
+
+    Configures the process's logging. InputError if the settings name a model that does not exist.
+    """
     settings = ServerSettings.from_environment()
     request_context.configure_logging(settings.log_level, settings.log_format)
     return create_app(all_models(settings.options, settings.shared), settings)

@@ -46,7 +46,10 @@ class Token:
 
 
 def read_tokens(path: Path) -> list[Token]:
-    """Read a token file; InputError if it has no token, is invalid, or others than its owner may write it."""
+    """Return the tokens of a token file, in the order of its lines.
+
+    InputError if the file is missing, invalid or without tokens, or users other than its owner may write it.
+    """
     tokens = _read_token_file(path)
     if not tokens:
         raise InputError("holds no token; expected lines NAME SCOPES SHA256", file=path)
@@ -99,7 +102,7 @@ class Tokens:
         self._reload()
 
     def find_token(self, presented: bytes) -> Token | None:
-        """Return the `Token` that matches `presented`, or None; the comparison takes constant time."""
+        """Return the `Token` that matches `presented`, None if none does; comparing takes constant time."""
         if monotonic() - self._read_at > EVERY:
             self._reload()
         digest = sha256(presented).digest()
@@ -168,7 +171,10 @@ class Address(NamedTuple):
 
 
 def resolve_address(host: str, port: int, tokens: str | None) -> Address:
-    """Resolve host and port; InputError if that fails, or if it is not loopback and `tokens` is None."""
+    """Return the first socket address of `host` and `port`; `tokens` is the path of the token file.
+
+    InputError if the host cannot be resolved, or if the address is not loopback and `tokens` is None.
+    """
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as exc:
@@ -186,8 +192,8 @@ def resolve_address(host: str, port: int, tokens: str | None) -> Address:
 def require_token(tokens: Tokens | None, method: str, path: str, authorization: bytes) -> Token | None:
     """Return the token of a request; None if the server has no `tokens`, or `path` needs none.
 
-    `authorization` is the value of that header. RefusedError with 401 without a valid token, with 403 if it
-    has not the scope that `method` needs.
+    `authorization` is the value of that header. RefusedError with 401 without a valid token, with 403 if its
+    scopes do not include ``read``, or ``label`` for methods that change something.
     """
     if tokens is None or path in OPEN:
         return None
@@ -209,7 +215,6 @@ def require_token(tokens: Tokens | None, method: str, path: str, authorization: 
 
 
 def _presented_token(authorization: bytes, *, basic: bool) -> bytes | None:
-    """Return the bearer token, or the password of basic authentication if that is allowed."""
     scheme, _, value = authorization.partition(b" ")
     if scheme.lower() == b"bearer":
         return value.strip()
@@ -246,7 +251,11 @@ class Csrf:
         return self._token_for(request_token(scope))
 
     def check_request(self, method: str, headers: Mapping[bytes, bytes], token: Token | None) -> None:
-        """Raise a RefusedError with 403 for a request that a browser may have sent for another site."""
+        """Raise a RefusedError with 403 for a request that a browser may have sent for another site.
+
+        `headers` have lower-case names; `token` is the request's token, if any. Also refused is a ``Host``
+        that is neither one of `hosts` nor a name of this machine (with `hosts` None: accepted).
+        """
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if self._hosts is not None and not self._is_ours(host):
             _refuse_forged(f"Host {host[:100]!r} is not what this server is called; --tokens allows any")

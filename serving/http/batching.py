@@ -74,14 +74,17 @@ class PendingBatch:
 
 
 class RequestBatcher:
-    """Runs the handlers of one endpoint, small JSON bodies in batches if the endpoint has `together`."""
+    """Runs the handlers of one endpoint, small JSON bodies in batches if it has a `handle_batch`."""
 
     def __init__(self, endpoint: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> None:
         self._endpoint, self._model, self._limiter = endpoint, model, limiter
         self._batch = None if endpoint.handle_batch is None else PendingBatch(endpoint.handle_batch)
 
     async def answer_body(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
-        """Return the answer to a body and the model used; raises as the handler and `require_model` do."""
+        """Return the answer to a body, and the model that gave it (None if the endpoint needs none).
+
+        Raises the exceptions of the handler, and RefusedError with 503 if the model cannot be loaded.
+        """
         if self._batch is not None and media_type == JSON and len(body) <= SMALL:
             model = None if self._model is None else self._model.loaded_model
             if self._model is None or model is not None:
@@ -98,7 +101,10 @@ class RequestBatcher:
 
 
 def require_model(model: HotReloadingModel, *, champion_optional: bool = False) -> Any:
-    """Return a loaded model, or None without a champion if `champion_optional`; RefusedError (503)."""
+    """Return the model, loaded if needed; RefusedError with 503 if that fails.
+
+    With `champion_optional`, the result is None if the registry has no champion.
+    """
     try:
         return model.ensure_loaded()
     except InputError as exc:

@@ -37,10 +37,10 @@ _MAGIC = b"\x1f\x8b\x08"
 
 
 async def body_of(request: Request, limit: int) -> bytes:
-    """Read a body, and unpack it according to its ``Content-Encoding``.
+    """Return the body of a request, unpacked according to its ``Content-Encoding``.
 
     RefusedError with 413 as soon as more than `limit` bytes are announced, received or unpacked; 415 if the
-    encoding is neither gzip nor zstd; 400 if the body is incomplete.
+    encoding is not gzip, zstd or identity; 400 if the body is incomplete or does not have this encoding.
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     unpack = _UNPACK.get(encoding)
@@ -69,7 +69,7 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return the media type of a body; RefusedError with 415 if it is not `expected`."""
+    """Return the media type of a body in lower case; RefusedError with 415 if it is not `expected`."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in expected:
         problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
@@ -109,7 +109,6 @@ def _unpack_zstd(body: bytes, limit: int) -> bytes:
 
 
 def _limit_size(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
-    """Yield chunks; RefusedError as soon as they have more bytes than `limit`."""
     size = 0
     for chunk in chunks:
         size += len(chunk)
@@ -171,12 +170,16 @@ class Answered:
 
     @classmethod
     def from_schema(cls, answer: BaseModel, judged: Countable | None = None) -> Answered:
-        """Return an answer with `answer` as JSON."""
+        """Return an answer with `answer` as JSON; `judged` are the verdicts to count, if any."""
         return cls(answer.model_dump_json().encode(), judged)
 
 
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
-    """Validate a JSON body as `kind`; RefusedError with 400 if it is not JSON, 422 if it is invalid."""
+    """Return a JSON body as an object of the type `kind`.
+
+    RefusedError with 400 if the body is not strict JSON, with 413 if it has more than `MOST_PARTS` lists,
+    objects and keys, with 422 if it is not a valid `kind`.
+    """
     try:
         return kind.model_validate(parse_json(body))
     except ValidationError as exc:
@@ -184,9 +187,10 @@ def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON strictly (RFC 8259): UTF-8, optionally with a byte order mark, no NaN, no repeated keys.
+    """Return the content of strict JSON (RFC 8259): UTF-8, optionally with BOM, no NaN, no repeated keys.
 
-    RefusedError with 400 if the body is not such JSON or is nested too deeply; 413 as of `limit_json_parts`.
+    RefusedError with 400 if the body is not such JSON or is nested too deeply, with 413 if it has more than
+    `MOST_PARTS` lists, objects and keys.
     """
     limit_json_parts(body)
     try:
@@ -208,9 +212,10 @@ def parse_json(body: bytes) -> Any:
 
 
 def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what: str) -> None:
-    """Raise a RefusedError with 413 if a body has more than `max_count` `marks`; `what` names them.
+    """Raise a RefusedError with 413 if the `marks` occur more than `max_count` times in a body in all.
 
-    Parsing holds the interpreter, so a large body would delay all other requests until its end.
+    `what` is their plural noun for the message. Parsing holds the interpreter, so a large body would delay
+    all other requests until its end.
     """
     if sum(map(body.count, marks)) > max_count:
         problem = f"the body holds more than {max_count} {what}; send it in parts"

@@ -25,7 +25,7 @@ _ALLOWED = {**_NONE, "img-src": "data:"}
 def page_response(
     html: str, status: int = 200, extra_sources: Mapping[str, str] = MappingProxyType({})
 ) -> HTMLResponse:
-    """Return an HTML response whose content security policy allows inline code and `extra_sources`."""
+    """Return an HTML response whose policy allows inline code and `extra_sources` (by directive) only."""
     sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **extra_sources}.items()}
     for kind, text in _INLINE.findall(html):
         sources.setdefault(f"{kind}-src", []).append(_hash_source(text))

@@ -82,7 +82,7 @@ class Bins:
 
     @classmethod
     def from_card(cls, served: Any) -> Bins | None:
-        """Return the bins in the card of a served model; None if its card has no bins."""
+        """Return the bins in the card of a served model; None if those of a feature are missing."""
         usual: dict[str, Deciles] = getattr(served.card, "usual", {})
         names = getattr(served.card, "features", ())
         if not names or not usual.keys() >= {*names}:
@@ -90,7 +90,7 @@ class Bins:
         return cls(served.ref, {name: usual[name] for name in names})
 
     def count_rows(self, vectors: NDArray[np.float64]) -> None:
-        """Count rows of shape (n_rows, n_features); arrays of other shapes are ignored."""
+        """Count rows of shape (n_rows, n_features), NaN as missing; arrays of other shapes are ignored."""
         features, width = self._counts.shape
         if vectors.shape[1:] != (features,):
             return
@@ -119,7 +119,7 @@ class Drift(Collector):
         self._lock = Lock()
 
     def queue_inputs(self, context: RequestContext) -> None:
-        """Queue the model inputs of one request; `count_queued` processes them later, in batches."""
+        """Queue the model inputs of one request, if it has any, for `count_queued`."""
         endpoint, answered = context.endpoint, context.answered
         if endpoint is None or endpoint.model is None or answered is None or answered.vectors is None:
             return
@@ -144,7 +144,7 @@ class Drift(Collector):
                 write_json(self._shared / f"asked-{os.getpid()}.json", counts)
 
     def by_model(self) -> dict[str, ModelDrift]:
-        """Return the drift of each model by its key, over all workers, including those that have ended."""
+        """Return by key the drift of each model that had inputs, over all workers, including ended ones."""
         self.count_queued()
         with self._lock:
             workers = [{key: bins.input_counts for key, bins in self._bins.items()}]
@@ -161,7 +161,7 @@ class Drift(Collector):
         return drifts
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics for Prometheus."""
+        """Yield three gauges: rows, largest index, and index of each feature (at most `MOST` per model)."""
         labels = ["key", "model", "version"]
         rows = GaugeMetricFamily("perfjudge_judged_rows", "Rows that it was asked about", labels=labels)
         largest = GaugeMetricFamily("perfjudge_drift_max", "The largest drift of a feature", labels=labels)

@@ -47,7 +47,7 @@ class ServerCounters:
         self._swaps = worst("perfjudge_model_swaps", description, ["key"])
 
     def count_request(self, context: RequestContext, route: str, verdicts: Mapping[str, int]) -> None:
-        """Count an answered request and its verdicts."""
+        """Count an answered request by its path's template `route`, and `verdicts` by kind."""
         now, ref = perf_counter(), context.ref
         name, version = ("", "") if ref is None else (ref.name, ref.version)
         labels = route, f"{context.status // 100}xx", name, version
@@ -60,7 +60,7 @@ class ServerCounters:
             self._out_of_distribution.labels(route, name, version).inc(out_of_distribution)
 
     def update_gauges(self, models: Mapping[str, HotReloadingModel]) -> None:
-        """Update the gauges of the versions in use, and of failures to load others."""
+        """Update by model key the version in use, the number of changes, and whether loading failed."""
         for key, model in models.items():
             labels = () if model.ref is None else (key, model.ref.name, model.ref.version)
             before = self._models.get(key, ())

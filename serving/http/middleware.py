@@ -47,7 +47,11 @@ _HEADERS = (
 
 
 def install_middleware(app: FastAPI, settings: ServerSettings) -> None:
-    """Add the middleware to an application that has its models in ``app.state``."""
+    """Add the middleware to an application that has its models in ``app.state.models``.
+
+    Sets ``app.state.csrf``, ``drift``, ``recent``, ``metrics`` and ``shadow`` (None without shadow mode). The
+    token file, if any, need not be readable yet.
+    """
     app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)
     app.state.recent = RecentVerdicts(settings.shared)
@@ -61,7 +65,7 @@ def install_middleware(app: FastAPI, settings: ServerSettings) -> None:
 
 
 def extend_openapi(document: dict[str, Any], settings: ServerSettings) -> None:
-    """Add the required tokens and the refusals of the middleware to an OpenAPI document."""
+    """Add the required tokens and the refusals of the middleware to an OpenAPI document, in place."""
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             refusals = [HTTPStatus.GATEWAY_TIMEOUT]

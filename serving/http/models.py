@@ -79,10 +79,11 @@ class HotReloadingModel:
     def from_options(
         cls, model: Registered, loader: Loader, options: Mapping[str, Any], shared: str | None = None
     ) -> HotReloadingModel:
-        """Return a registered model with the options `options` to the server.
+        """Return a registered model that is configured by the given options of ``perfjudge serve``.
 
-        `shared` is the directory that the processes of one server share. InputError if the options name a
-        model that does not exist; a missing champion is an error only in `ensure_loaded`.
+        `options` has the address under ``model.key``, and further parameters. `shared` is the directory that
+        the processes of one server share. InputError if the options name a model that does not exist; a
+        missing champion is an error only in `ensure_loaded`.
         """
         params = {name: options[name] for name in model.params if options.get(name) is not None}
         version_file = None if shared is None else Path(shared) / f"{model.key}.json"
@@ -96,7 +97,7 @@ class HotReloadingModel:
 
     @property
     def eager(self) -> bool:
-        """Whether the server loads it before it listens."""
+        """Whether the server loads the model before it listens, because its card cannot be read alone."""
         return self.loader.card is None
 
     @property
@@ -107,7 +108,7 @@ class HotReloadingModel:
 
     @property
     def champion_missing(self) -> bool:
-        """Whether no address was given and the registry has no champion."""
+        """Whether no address was given and the registry, which must answer, has no champion."""
         if self.uri is not None or self.ref is not None:
             return False
         with suppress(InputError):
@@ -156,7 +157,7 @@ class HotReloadingModel:
         return current.loaded
 
     def check_alias(self) -> None:
-        """Resolve the alias and switch to its version; failures are recorded in `load_failure`."""
+        """Resolve the alias, if any, and switch to its version; record failures in `load_failure`."""
         if not follows_alias(self.uri):
             return
         try:
@@ -250,7 +251,11 @@ def _version_identity(address: str | Version | None) -> object:
 
 
 def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:
-    """Return the models of all endpoints by key; parameters and errors as of `HotReloadingModel.of`."""
+    """Return the models of all endpoints by their key.
+
+    `options` are the given options of ``perfjudge serve``, `shared` is the directory that the processes of
+    one server share. InputError if an option names a model that does not exist.
+    """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)
         for endpoint in all_endpoints()

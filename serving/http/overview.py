@@ -63,7 +63,7 @@ class RecentVerdicts:
         self._write_pending = False
 
     def add_answer(self, endpoint: Endpoint, answered: Answered) -> None:
-        """Keep the first verdicts of an answer, if it gives any; this takes microseconds."""
+        """Keep the first `OF_ONE` verdicts of an answer, if it has any; this takes microseconds."""
         if answered.judged is None:
             return
         now = time.time()
@@ -88,7 +88,7 @@ class RecentVerdicts:
             write_json(directory / f"recent-{os.getpid()}.json", verdicts)
 
     def newest_verdicts(self) -> list[RecentVerdict]:
-        """Return the last verdicts of all processes, the newest first."""
+        """Return the last verdicts of all processes, newest first, at most `KEPT`."""
         verdicts = list(self._verdicts)
         for path in [] if self._shared is None else self._shared.glob("recent-*.json"):
             # another process may have ended, and its file with it
@@ -118,7 +118,11 @@ _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 
 def figures_of(family: str, root: Path) -> dict[str, Any]:
-    """Return a family's champion and its formatted scores by split; InputError if it was not evaluated."""
+    """Return a family's champion and scores; InputError if the family was not evaluated under `root`.
+
+    The keys are ``family``, ``champion``, ``splits`` (pairs of score name and formatted value, by split) and
+    ``report`` (whether the report page exists).
+    """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")
     champion = str(metrics["champion"])
@@ -151,7 +155,11 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
 
 
 def promotion_entries() -> Iterator[dict[str, Any]]:
-    """Yield, per registered name, the champion and a challenger that was refused against it."""
+    """Yield per registered name its champion, and the challenger that lost the test against it.
+
+    The keys are ``name``, ``champion`` and ``refused``: each a dict of the texts ``version, model, reason,
+    against``, or None. Names without both, or whose registry does not answer, are left out.
+    """
     for name in dict.fromkeys(
         endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None
     ):
@@ -169,7 +177,11 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
 def recommendations(
     troubled: Sequence[str], drifted_features: Mapping[str, str], verdicts: Sequence[VerdictLine]
 ) -> Iterator[str]:
-    """Yield recommendations, from models that do not answer, features with drift, and recent verdicts."""
+    """Yield recommendations as sentences.
+
+    `troubled` are names of models that do not answer, `drifted_features` the feature with the largest drift
+    by model, `verdicts` the recent ones.
+    """
     if troubled:
         yield f"Mend {join_names(troubled)} first: requests to it get no answer, or one of an older version."
     for model, feature in drifted_features.items():
@@ -225,7 +237,7 @@ def _drift_line(drift: ModelDrift) -> dict[str, Any]:
 
 
 def add_start_page(app: FastAPI) -> None:
-    """Add the start page, the reports of the project, and helpful 404 and 405 answers to `app`."""
+    """Add ``/``, ``/reports/FAMILY``, and 404 and 405 answers with directions to `app`."""
 
     @app.get("/", include_in_schema=False)
     def start_page(request: Request) -> Response:

@@ -69,7 +69,7 @@ class RequestContext:
         return None if self.served is None else self.served.ref
 
     def count_verdicts(self) -> dict[str, int]:
-        """Count the verdicts of the answer by kind; kinds that do not occur are left out."""
+        """Return the number of verdicts in the answer by kind; kinds that do not occur are left out."""
         if self.answered is None or self.answered.judged is None:
             return {}
         return {answer: count for answer in ANSWERS if (count := self.answered.judged.count_verdicts(answer))}
@@ -82,7 +82,7 @@ def record_answer(
     answered: Answered,
     served: Any,
 ) -> None:
-    """Record endpoint, body (`typed_body`: media type and bytes), answer and model of a request."""
+    """Record endpoint, body (media type and bytes), answer and model in the context in `scope`, if any."""
     context = scope.get(_KEY)
     if context is not None:
         context.endpoint, context.answered, context.served = endpoint, answered, served
@@ -90,7 +90,7 @@ def record_answer(
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
-    """Return the template of the path, which contains no user data; `UNKNOWN` without an endpoint."""
+    """Return the template of the path of an ASGI scope, without user data; `UNKNOWN` without an endpoint."""
     return getattr(scope.get("route"), "path", None) or UNKNOWN
 
 

@@ -135,7 +135,7 @@ class RefusedError(HTTPException):
 
 
 def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI descriptions of refusals with these HTTP statuses."""
+    """Return OpenAPI descriptions of refusals with problem details, by HTTP status."""
     return {
         status: {
             "description": HTTPStatus(status).phrase,
@@ -146,13 +146,13 @@ def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Let `app` answer every refusal with problem details."""
+    """Let `app` answer refusals with problem details: InputError with 422, ModelError with 503."""
     for kind in (InputError, ModelError, HTTPException):
         app.add_exception_handler(kind, _answer_error)
 
 
 def problem_response(status: int, detail: str, headers: Any = None, **extra_fields: str) -> JSONResponse:
-    """Return an answer with problem details."""
+    """Return an answer with problem details (RFC 9457), titled by the status's phrase, and `extra_fields`."""
     title = HTTPStatus(status).phrase
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra_fields}
     return JSONResponse(content, status, headers, MEDIA_TYPE)

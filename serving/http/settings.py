@@ -67,5 +67,5 @@ class ServerSettings:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Return the settings that the parent process passed in the environment."""
+        """Return the settings that the parent process passed in the environment, else defaults."""
         return cls(**json.loads(os.environ.get(_VARIABLE, "{}")))

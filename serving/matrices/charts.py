@@ -26,7 +26,10 @@ _GROUPS = 40
 
 
 def validity_sentence(validity: pd.DataFrame) -> str:
-    """Return a sentence with the shares of runs that the rules, the tree and both reject."""
+    """Return a sentence with the shares of invalid and valid runs that the rules, the tree and both reject.
+
+    `validity` has ``judge, fold, kind`` (empty: valid runs), ``runs, rejected``.
+    """
     shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
         return "No run is flagged as invalid, so no validity tree was trained."
@@ -40,7 +43,10 @@ def validity_sentence(validity: pd.DataFrame) -> str:
 
 
 def validity_chart(validity: pd.DataFrame) -> Chart | None:
-    """Draw the share of rejected runs by kind of invalidity, and of valid runs; None without invalid runs."""
+    """Draw the share of rejected runs by kind of invalidity, and of valid runs; None without invalid runs.
+
+    `validity` has ``judge, fold, kind`` (empty: valid runs), ``runs, rejected``.
+    """
     shares = _rejected_shares(validity)
     if set(shares.index) <= {""}:
         return None
@@ -71,7 +77,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
-    """Draw the share of detected abnormal pairs by cause; None without causes."""
+    """Draw by ``cause`` the share of fails (``status``) with the ``verdict`` fail; None without causes."""
     abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if abnormal.empty:
         return None
@@ -103,7 +109,10 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
-    """Draw the number of test cases by given and automatic group; None with one group or too many."""
+    """Draw the numbers of test cases by columns ``group`` (given) and ``automatic``.
+
+    None with fewer than two given groups, or more than `_GROUPS` of either.
+    """
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare
         return None
@@ -196,13 +205,17 @@ class Curve(NamedTuple):
         return max(self.accuracy) - self.accuracy[0]
 
     def differs_at(self, place: int, other: Curve, other_place: int) -> bool:
-        """Return whether two points differ significantly, by their spread over the folds."""
+        """Return whether points `place` and `other_place` (indices) differ significantly over the folds."""
         gain = self.accuracy[place] - other.accuracy[other_place]
         return is_significant(gain, self.spread[place], other.spread[other_place], folds=self.folds)
 
 
 def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by cost ratio (seed 001, figure 4); None without curves."""
+    """Draw balanced accuracy by cost of a miss / cost of a false alarm (analysis engine paper, figure 4).
+
+    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread``; None without rows of the figure.
+    `folds` is the number of folds behind each spread.
+    """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(
         _gain_title, best="where a miss costs {} times a false alarm", without="where both cost the same"
@@ -211,7 +224,11 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
 
 def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by undersampling (seed 001, figure 5); None without curves."""
+    """Draw balanced accuracy by undersampling (analysis engine paper, figure 5).
+
+    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread``; None without rows of the figure.
+    `folds` is the number of folds behind each spread.
+    """
     label = "normal training vectors per abnormal one, from all to as many (log scale)"
     across = Axis(label, log=True, backwards=True)
     title = partial(_gain_title, best="at a ratio of {}:1", without="with all normal vectors")
@@ -220,13 +237,17 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
 
 def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by number of dimensions (seed 001, figure 6); None without curves."""
+    """Draw balanced accuracy by number of dimensions (analysis engine paper, figure 6).
+
+    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread``; None without rows of the figure.
+    `folds` is the number of folds behind each spread.
+    """
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
     return _curve_chart(curves, folds, DIMENSION, "dimensions, a line a model", across, _dimensions_title)
 
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
-    """Draw training time by number of dimensions (seed 001, figure 7); None without times."""
+    """Draw training ``seconds`` by ``dimensions`` (analysis engine paper, figure 7); None without rows."""
     if times.empty:
         return None
     ordered = times.sort_values(["model", "dimensions"], kind="stable")
@@ -254,8 +275,8 @@ def ablation_chart(
 ) -> Chart | None:
     """Draw balanced accuracy remedy by remedy; None with fewer than two rows.
 
-    The accuracy is that of pairs or target runs, which are equal in all forms. `alone`: each row leaves out
-    one remedy, otherwise each row adds one. `steps` holds the rows of each model.
+    `steps` holds the rows of each model. The accuracy is that of pairs or target runs (`unit` names them),
+    which are equal in all forms. `alone`: each row leaves out one remedy, otherwise each row adds one.
     """
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None

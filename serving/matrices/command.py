@@ -28,9 +28,11 @@ from training.registry.champions import project_params
 
 
 def fit_model(source: Path, output: Path, model: str, trials: int | None, work: Path | None) -> int:
-    """Train on the runs of `source` in chunks, write the model to `output`, and return the exit code.
+    """Train on the runs of `source` in chunks, write the model to `output`, and return the exit code 0.
 
-    Temporary files go to `work`, by default beside the model.
+    `model` is the name of a classifier, `trials` the number of search trials (None: as configured). Temporary
+    files go to `work`, by default next to the model. InputError if the classifier is unknown, the runs are
+    malformed, or all have the same label.
     """
     params = project_params(Matrices)
     evaluate = params.section.evaluate
@@ -52,7 +54,7 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
 
 
 def as_xml(answer: MatricesAnswer) -> bytes:
-    """Return ``matrix_results`` as XML, without attributes for unknown values."""
+    """Return the XML document ``matrix_results`` as UTF-8 bytes, without attributes for unknown values."""
     from lxml import etree
 
     ref = {"model": answer.model.name} | answer.model.model_dump(exclude={"name"})
@@ -86,7 +88,7 @@ TOLD = 20
 
 
 def verdict_table(answer: MatricesAnswer) -> VerdictTable:
-    """Return the verdicts as lines of a table; suites are groups."""
+    """Return a table with one line per pair: workload group, id, and `SHOWN` main metrics or the error."""
     general = tuple(f"note: {note}" for note in answer.notes)
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]
     invalid_runs = [line for pair in answer.verdicts for line in _invalid_run_notes(pair)]
@@ -98,7 +100,7 @@ def verdict_table(answer: MatricesAnswer) -> VerdictTable:
 
 
 def verdict_summary(answer: MatricesAnswer) -> str:
-    """Return the number of pairs by verdict in one line."""
+    """Return one line: the number of pairs in all and by verdict, the model, and its guarantee if any."""
     counted = ", ".join(
         f"{answer.count_verdicts(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid")
     )
@@ -133,7 +135,11 @@ def _first_lines(texts: Sequence[str], kind: str) -> list[str]:
 
 
 def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep_going: bool) -> int:
-    """Judge all pairs of matrices of `source`, print the verdicts, and return the exit code."""
+    """Judge all pairs of matrices of `source`, write the verdicts, and return the exit code.
+
+    It is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if the source
+    or the model at `uri` (None: the champion) cannot be read; with `keep_going`, wrong runs are skipped.
+    """
     reading = read_source(source, keep_going=keep_going)
     print_skipped(reading.skipped)
     served = load(uri)
@@ -159,7 +165,12 @@ def imported(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> Counts:
-    """Write the tables of matrices to `directory`; `only` and `without` are patterns of workloads."""
+    """Write the matrices in `sources` to tables in `directory`; return row counts and skipped errors.
+
+    `include` and `exclude` are shell patterns of workloads; both sides of a pair must be chosen. InputError
+    if a source cannot be read, a pattern matches no workload, no pair is left, and without `keep_going` at
+    the first wrong run.
+    """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)
     tables = choice.select_pairs(reading.tables) if choice else reading.tables

@@ -157,7 +157,7 @@ class RemedyGain:
 
     @classmethod
     def from_rows(cls, row: TableRow, other: TableRow) -> RemedyGain:
-        """Return the gain of `row` over `other`."""
+        """Return the accuracy (`same`) of `row` minus that of `other`, with its standard error."""
         return cls(row.same - other.same, hypot(row.standard_error, other.standard_error))
 
     @property
@@ -185,7 +185,7 @@ class EvaluatedMatrices:
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedMatrices:
-        """Read the stages' files under `root`."""
+        """Read the stages' files under the project `root`; InputError if one is missing or invalid."""
         paths = FamilyPaths("matrices", root)
         metrics = read_json(paths.metrics, Metrics)
         times = paths.reports / "times.parquet"
@@ -207,12 +207,16 @@ class EvaluatedMatrices:
         return self.verdicts[self.verdicts["entry"] == self.metrics.champion]
 
     def table_rows(self, number: int) -> list[TableRow]:
-        """Return the rows of a table of the seed."""
+        """Return the rows of a table of the analysis engine paper; empty for another `number`."""
         rows = self.tables[self.tables["table"] == number]
         return [TableRow.from_row(row, "row", "scheme") for _, row in rows.iterrows()]
 
     def ablation_steps(self, part: str, same: str = "pair") -> list[list[TableRow]]:
-        """Return the rows of a part of the ablation, one list per model and sequence of remedies."""
+        """Return the rows of a part of the ablation, one list per model and sequence of remedies.
+
+        `part` is "added", "left out", "grouping", "single runs" or "single runs, left out"; `same` is "pair"
+        or "target", the unit of the accuracy.
+        """
         rows = self.ablation[self.ablation["part"] == part]
         runs = rows.groupby((rows["step"] == 0).cumsum(), sort=False)
         return [

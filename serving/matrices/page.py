@@ -37,7 +37,11 @@ class AblationRow(NamedTuple):
 def report_advice(
     evaluation: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[AblationRow]
 ) -> Iterator[str]:
-    """Yield recommendations; `without` holds the rows of the ablation that leave out one remedy."""
+    """Yield recommendations as sentences.
+
+    `mistakes` has the ``pair_id`` of wrong verdicts, the surest first; `without` holds the rows of the
+    ablation that leave out one remedy.
+    """
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     if counts.n_passes:
         alarms = counts.false_positives / counts.n_passes
@@ -109,7 +113,7 @@ _NO_ABLATION = "No ablation was run."
 
 
 def page(root: Path) -> str:
-    """Return the page for the files under `root` as self-contained HTML."""
+    """Return the page for the project `root` as self-contained HTML; InputError if a file is missing."""
     evaluation = EvaluatedMatrices.read(root)
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     mistakes = surest_mistakes(evaluation.champion_verdicts, "pair_id", MISTAKES).fillna({"cause": ""})
@@ -163,7 +167,7 @@ def page(root: Path) -> str:
 
 
 def reference_comparison(evaluation: EvaluatedMatrices) -> str:
-    """Return sentences that compare the champion with the best reference method on the same pairs."""
+    """Return sentences that compare the champion with the best reference method; empty without one."""
     metrics, champion = evaluation.metrics, evaluation.champion_verdicts
     best = metrics.split.best_entry("opponent")
     if best is None:
@@ -203,7 +207,7 @@ def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
 
 
 def curve_figures(evaluation: EvaluatedMatrices) -> list[tuple[str, Chart | None, str]]:
-    """Return figures 4 to 7: number, chart, and the reason if it cannot be drawn."""
+    """Return figures 4 to 7: name, chart or None, and the text to show without a chart."""
     curves, folds = evaluation.curves, evaluation.metrics.split.folds
     missing = "reports/matrices/evaluated/curves.parquet does not hold this curve."
     charts = [

@@ -73,8 +73,8 @@ LONG = 2.0
 def judge_tables(tables: MatrixTables, served: Engine, *, show_progress: bool = False) -> MatricesAnswer:
     """Return the verdicts on all pairs of `tables`, in their order.
 
-    `show_progress`: show a progress bar on a terminal after `LONG` seconds. InputError if more metrics are
-    missing than the model allows.
+    `show_progress`: show a progress bar on a terminal after `LONG` seconds. InputError if `tables` is empty,
+    a run has no id, workload, group, pair or side, or more metrics are missing than the model allows.
     """
     watch: matrix_judging.Watch = matrix_judging.without_progress
     if show_progress:
@@ -94,7 +94,7 @@ MOST_NUMBERS = 10_000_000
 
 
 def read_request(path: Path) -> MatrixTables:
-    """Read the matrices of a JSON file; InputError if it is not a valid request."""
+    """Return the matrices of a JSON file; InputError if it is missing or not a valid request."""
     try:
         return tables_of(MatricesRequest.model_validate(content_of(path)))
     except ValidationError as exc:
@@ -134,12 +134,12 @@ def _metric_names(pairs: Sequence[Pair]) -> list[str]:
 
 
 def side_metadata(pair: Pair, side: Matrix) -> dict[str, str]:
-    """Return the metadata of a side, with the pair's values as defaults."""
+    """Return workload, group, version and machine of a side, by default the pair's, else empty texts."""
     return {field: getattr(side, field) or getattr(pair, field) or "" for field in METADATA}
 
 
 def require_sides(pair: Pair, place: str) -> None:
-    """Raise an InputError if a pair has no runs, or columns of different lengths."""
+    """Raise an InputError with `place` if a pair has no runs, or metrics of different lengths."""
     if not _run_count(pair.baseline) and not _run_count(pair.target):
         problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
         raise InputError(problem, place=place)
@@ -153,7 +153,7 @@ def require_sides(pair: Pair, place: str) -> None:
 
 
 def require_bearable(request: MatricesRequest) -> None:
-    """Raise an InputError if a request has too many metrics or numbers for memory."""
+    """Raise an InputError if a request has more than `MOST_METRICS` metrics, or `MOST_NUMBERS` numbers."""
     metrics = len(_metric_names(request.pairs))
     if metrics > MOST_METRICS:
         raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
@@ -186,7 +186,7 @@ _REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
 
 
 def recognised(source: Path) -> bool:
-    """Return whether `source` holds matrices in a known format, or a JSON request."""
+    """Return whether `source` holds matrices in a known format, or a JSON request; False if unreadable."""
     if matrix_formats.sniff_format(source) is not None:
         return True
     try:
@@ -197,7 +197,10 @@ def recognised(source: Path) -> bool:
 
 
 def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
-    """Read matrices to be judged from a `recognised` source; errors name the file."""
+    """Return the matrices of a `recognised` source and the skipped errors, without analysts' flags.
+
+    InputError that names the file if it cannot be read, and without `keep_going` at the first wrong run.
+    """
     try:
         if kind := matrix_formats.sniff_format(source):
             return matrix_formats.read_for_judging(kind, source, keep_going=keep_going)
@@ -207,12 +210,9 @@ def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
 
 
 def answer_matrices(body: bytes, served: Engine) -> Answered:
-    """Judge the pairs of a request; pairs that cannot be judged are invalid.
+    """Answer a request to judge pairs, in their order; pairs that cannot be judged are ``invalid``.
 
-    Raises
-    ------
-    RefusedError
-        400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much.
+    RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much.
     """
     request = request_of(body, MatricesRequest)
     try:
@@ -235,13 +235,16 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
 
 
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
-    """Return the verdict on each pair in an answer."""
+    """Return pair id, workload, verdict and probability of each pair in a JSON answer, in its order."""
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]
 
 
 def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
-    """Return the verdict of `served` on each pair of a request; raises as `answer_matrices`."""
+    """Return the opinions of `served` on a request: pair id, workload, verdict and probability of each pair.
+
+    RefusedError with 400, 413 or 422 if the request is invalid.
+    """
     return answer_opinions(media_type, answer_matrices(body, served).content)
 
 
@@ -296,7 +299,7 @@ def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
 
 
 def matrix_endpoints(model: Registered) -> list[Endpoint]:
-    """Return the endpoint for pairs of matrices."""
+    """Return the endpoint ``/v1/matrices/judge`` with this registered model."""
     return [
         Endpoint(
             "/v1/matrices/judge",

@@ -37,10 +37,12 @@ class PromotionDecision:
 
 
 def promote(name: str, version: str, reason: str, by: str | None = None) -> PromotionDecision:
-    """Make a version champion, with a reason; `by` defaults to the current user.
+    """Make a version of the registered model `name` champion, and return the decision.
 
-    Raises InputError if the version is missing, already champion, cannot be loaded or fails its trial
-    request, the reason is empty, or another version has become champion meanwhile.
+    `version` is a number, with or without "v"; `by` is the deciding person, by default the current user. The
+    former champion becomes challenger. Raises InputError if model or version is missing, the version is
+    already champion, cannot be loaded or fails its trial request, the reason is empty or too long, or another
+    version has become champion meanwhile.
     """
     endpoint_of_model(name)
     sync_if_moved(name)
@@ -57,7 +59,12 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
 
 
 def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision:
-    """Make the previous champion champion again; InputError if it is missing, and as of `promote`."""
+    """Make the previous champion of the registered model `name` champion again, and return the decision.
+
+    `by` is the deciding person, by default the current user. InputError if the model has no champion or had
+    none before, if that version does not exist any more, cannot be loaded or fails its trial request, if the
+    reason is empty or too long, or another version has become champion meanwhile.
+    """
     endpoint_of_model(name)
     sync_if_moved(name)
     champion = version_of(name, CHAMPION)

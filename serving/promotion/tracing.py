@@ -31,7 +31,10 @@ _NAMED = (
 
 @dataclass(frozen=True)
 class GivenAnswer:
-    """An answer, its form (`shown`), and its model's name and version; `model` is that field of JSON."""
+    """An answer, its form (`shown`), and its model's name and version.
+
+    `model` is the field of that name in JSON, empty for other forms.
+    """
 
     name: str
     version: str
@@ -46,7 +49,10 @@ class GivenAnswer:
 
     @classmethod
     def from_file(cls, path: Path) -> GivenAnswer:
-        """Read an answer; InputError if the file cannot be read or names no registered version."""
+        """Return the answer in a file: JSON, XML, JUnit, Markdown or text.
+
+        InputError if the file cannot be read or names no registered version.
+        """
         try:
             content = path.read_bytes()
         except OSError as exc:
@@ -103,10 +109,11 @@ class ReplayCheck:
 
 
 def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
-    """Judge a source again by the version that gave an answer, with the same options.
+    """Judge a source again by the version that gave an answer, and return the differences.
 
-    `source` is the body of the request or the input of ``perfjudge judge``; options that the answer records
-    may be left out. Raises InputError if the source cannot be judged, or the version cannot be loaded.
+    `source` is the body of the request or the input of ``perfjudge judge``; `options` are those of the
+    original answer, except recorded ones. Both ways are tried, and the one with fewer differences counts.
+    Raises InputError if the source cannot be judged, or the version cannot be loaded.
     """
     endpoint = endpoint_of_model(original.name)
     checks, refusals = [], list[Exception]()
@@ -218,7 +225,10 @@ def _json_values(content: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def add_origin_endpoint(app: FastAPI) -> None:
-    """Add the endpoint for the origin of a version to `app`."""
+    """Add ``GET /v1/models/NAME/VERSION`` to `app`: a model version's data, code, parameters and promotion.
+
+    It answers 404 if the version does not exist, and 503 if the registry does not answer.
+    """
 
     @app.get("/v1/models/{name}/{version}", responses=schemas.refusal_responses(404, 503))
     def model(name: str, version: str) -> Origin:
@@ -243,11 +253,12 @@ def trace_answer(
     *,
     as_json: bool,
 ) -> tuple[str, bool]:
-    """Describe the origin of a version, and judge a source by it again.
+    """Return a text on the origin of a model version (JSON: `as_json`), and whether nothing has changed.
 
-    `of` is a file with an answer, or with `version` a registered name; `options` as of `replay_answer`.
-    Returns the text, and whether files and answers are equal. Raises InputError without such an answer or
-    version, or if the source cannot be judged.
+    `answer_or_name` is a file with an answer, or with `version` a registered name. `source` is the input of
+    the answer, which the version judges again with `options`; options that the answer records may be left
+    out. The second result is False if the model's files or the answers differ. Raises InputError if the
+    answer or version does not exist, or `source` is given with `version` or cannot be judged.
     """
     if version is not None:
         if source is not None:

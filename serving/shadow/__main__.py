@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def find_challengers(settings: ServerSettings) -> Judges:
-    """Return the challenger of each endpoint, with the server's options for the champion."""
+    """Return endpoint and challenger (not loaded yet) by path; options are the server's for the champion."""
     judges = {}
     for endpoint in all_endpoints():
         if endpoint.shadow is not None and endpoint.model is not None and endpoint.loader is not None:
@@ -64,7 +64,11 @@ def find_challengers(settings: ServerSettings) -> Judges:
 
 
 def judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
-    """Judge requests by the challengers, and record their agreement with the champions."""
+    """Judge requests by the challengers, and record their agreement with the champions in `figures_file`.
+
+    Requests without a challenger, or that the challenger itself answered, are ignored. Requests that it
+    cannot judge are counted as lost. InputError if the file cannot be written.
+    """
     groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
     for request in requests:
         groups[request.path, request.name, request.version].append(request)

@@ -69,7 +69,10 @@ class OpinionCounts:
     disagreements: list[Disagreement] = field(default_factory=list)
 
     def compare_opinions(self, champion: Sequence[Opinion], challenger: Sequence[Opinion]) -> None:
-        """Compare two models' opinions of the same cases; InputError if the cases or their order differ."""
+        """Count the pairs of verdicts of two models on the same cases, and add the disagreements.
+
+        InputError if the cases or their order differ.
+        """
         if [opinion.case for opinion in champion] != [opinion.case for opinion in challenger]:
             raise InputError("the challenger judged other cases than the champion")
         for first, second in zip(champion, challenger, strict=True):
@@ -99,14 +102,8 @@ class VerdictPair:
 class ShadowFigures(Contenders):
     """The agreement of two versions on one source.
 
-    Attributes
-    ----------
-    since, until : str
-        Time of the first and the last judged case, in UTC (ISO 8601).
-    judged, agreed : int
-        Number of cases, and of those with equal verdicts.
-    verdict_pairs : list of SaidBoth
-        The number of cases by pair of verdicts.
+    ``since`` and ``until`` are times of the first and the last judged case, in UTC (ISO 8601); ``judged`` and
+    ``agreed`` are numbers of cases, and of cases with equal verdicts.
     """
 
     since: str
@@ -169,7 +166,10 @@ def figures_file() -> Path:
 def record_counts(
     path: Path, contenders: Contenders, counts: OpinionCounts, *, replace: bool = False
 ) -> None:
-    """Add counts to the stored ones of the same versions and source, or `replace` them."""
+    """Add counts to the stored ones of the same versions and source, or `replace` them.
+
+    `path` is the SQLite file, with the last `KEPT` disagreements. InputError if it cannot be written.
+    """
     key, now = astuple(contenders), datetime.now(UTC).isoformat(timespec="seconds")
     with _open_database(path, "written") as store:
         for table in ("verdict_pairs", "disagreements") if replace else ():
@@ -192,7 +192,7 @@ def record_counts(
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
-    """Count requests that no challenger judged."""
+    """Count requests that no challenger judged; InputError if the file cannot be written."""
     with _open_database(path, "written") as store:
         store.execute(
             "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
@@ -201,7 +201,10 @@ def record_lost(path: Path, reason: str, count: int) -> None:
 
 
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
-    """Return all figures, empty if the file does not exist; InputError if it cannot be read."""
+    """Return all results, empty if the file does not exist; InputError if it cannot be read.
+
+    `running` is whether this server runs challengers.
+    """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
     with _open_database(path, "read") as store:
@@ -217,7 +220,10 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 
 
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
-    """Return the figures of two versions of a model, in either role; empty if they cannot be read."""
+    """Return the agreement of two versions of a model per source, latest first, whichever was champion.
+
+    `versions` holds both numbers as text. Empty if the file does not exist or cannot be read.
+    """
     with suppress(InputError):
         return [
             pair
@@ -255,7 +261,7 @@ def _open_database(path: Path, how: str) -> Iterator[sqlite3.Connection]:
 
 
 def add_shadow_endpoint(app: FastAPI) -> None:
-    """Add the endpoint for the results of shadow mode to `app`."""
+    """Add ``GET /v1/shadow``, whose answer is a `ShadowReport`, to `app`; 422 if the file cannot be read."""
 
     @app.get("/v1/shadow", responses=schemas.refusal_responses(422))
     def shadow() -> ShadowReport:
@@ -267,7 +273,7 @@ class ShadowCollector(Collector):
     """Counts pairs of verdicts on requests for Prometheus."""
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield one family of counters."""
+        """Yield a counter of verdicts on requests by model, versions and both verdicts."""
         labels = ["model", "champion", "challenger", "champion_verdict", "challenger_verdict"]
         description = "Verdicts of champions and of challengers on the same cases"
         counter = CounterMetricFamily("perfjudge_shadow_verdicts", description, labels=labels)

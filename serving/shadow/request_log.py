@@ -109,7 +109,7 @@ class RequestLog:
 
 
 def drain_requests(directory: Path) -> Iterator[list[AnsweredRequest]]:
-    """Yield the requests of each file in a directory, the oldest first, and remove the file."""
+    """Yield the requests of each file in a directory, oldest file first; each file is removed before."""
     decode = msgspec.json.Decoder(AnsweredRequest).decode_lines
     for path in sorted(directory.glob("*.jsonl")):
         requests = decode(path.read_bytes())
@@ -119,7 +119,10 @@ def drain_requests(directory: Path) -> Iterator[list[AnsweredRequest]]:
 
 @contextmanager
 def run_challengers(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettings]:
-    """While the block runs, run challengers if `wanted`; yield the settings of the server."""
+    """While the block runs, run challengers in another process if `wanted`; yield the settings of the server.
+
+    The settings are `settings`, with the directory of answered requests as ``shadow`` if `wanted`.
+    """
     if not wanted:
         yield settings
         return
@@ -137,7 +140,6 @@ def run_challengers(settings: ServerSettings, *, wanted: bool) -> Iterator[Serve
 
 
 def _supervise_process(settings: ServerSettings, ended: Event) -> None:
-    """Run the process with the challengers, and start it again if it ends."""
     wait = _SOON
     while not ended.is_set():
         # Ctrl-C is for the server; the process ends when its standard input is closed

@@ -23,8 +23,9 @@ TOLD = 20
 def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool, as_json: bool) -> str:
     """Judge a source by champion and challenger, record the agreement, and return it as text or JSON.
 
-    `options` are the given family-specific options; with `keep_going`, invalid data is skipped. InputError if
-    the source cannot be judged, or the champion or challenger is missing.
+    The agreement replaces an earlier one of the same versions and source. `options` are the given
+    family-specific options; with `keep_going`, invalid data is skipped. InputError if the source cannot be
+    judged, or the champion or challenger is missing.
     """
     plugin = plugin_for_source(source)
     judging = plugin.judging
