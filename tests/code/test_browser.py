@@ -56,7 +56,7 @@ def answered(*names):
     return Answered(b"", Judged(list(names)))
 
 
-def test_a_server_without_anything_says_what_to_do(app, tmp_path, monkeypatch):
+def test_an_empty_server_explains_the_next_steps(app, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = get(app, "/").text
     told = [
@@ -70,18 +70,18 @@ def test_a_server_without_anything_says_what_to_do(app, tmp_path, monkeypatch):
     assert [words for words in told if words not in page] == []
 
 
-def test_every_door_is_shown_with_what_can_be_pasted(app):
+def test_every_endpoint_is_shown_with_an_example_command(app):
     page = unescape(get(app, "/").text)
     for door in all_endpoints():
         assert f"curl -s http://here:1{door.path} -H 'Content-Type: application/json' -d '{{" in page
 
 
-def test_where_tokens_are_needed_the_examples_have_one(app):
+def test_examples_contain_a_token_if_one_is_required(app):
     app.state.settings = SimpleNamespace(tokens="file", shared=None, shadow=None)
     assert '/v1/irup -H "Authorization: Bearer $PERFJUDGE_TOKEN" -H' in unescape(get(app, "/").text)
 
 
-def test_pages_may_use_nothing_but_what_they_hold(app):
+def test_pages_may_not_load_external_resources(app):
     for path in ("/", "/nothing", "/docs"):
         policy = get(app, path).headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; ")
@@ -89,14 +89,14 @@ def test_pages_may_use_nothing_but_what_they_hold(app):
         assert "http" not in policy
 
 
-def test_of_a_report_only_its_own_script_runs_whatever_else_stands_in_it():
+def test_only_the_own_script_of_a_report_may_run():
     sent = report_response(f"<script>{report_script()}</script><script>alert(1)</script>")
     digest = b64encode(sha256(report_script().encode()).digest()).decode()
     assert f"; script-src 'sha256-{digest}'" in sent.headers["content-security-policy"]
     assert sent.headers["content-security-policy"].count("sha256-") == 1
 
 
-def test_what_was_judged_is_shown_escaped_and_the_newest_first(app):
+def test_recent_verdicts_are_escaped_and_newest_first(app):
     app.state.recent.add_answer(DOOR, answered("<script>alert(1)</script>"))
     app.state.recent.add_answer(DOOR, answered("later"))
     page = get(app, "/").text
@@ -104,7 +104,7 @@ def test_what_was_judged_is_shown_escaped_and_the_newest_first(app):
     assert page.index("later") < page.index("&lt;script&gt;alert(1)")
 
 
-def test_what_is_kept_of_verdicts_is_bounded():
+def test_the_number_of_recent_verdicts_is_bounded():
     recent = RecentVerdicts()
     recent.add_answer(DOOR, Answered(b""))
     for number in range(100):
@@ -115,7 +115,7 @@ def test_what_is_kept_of_verdicts_is_bounded():
     assert (len(lines[0].name), lines[1].name.partition(".")[0]) == (LETTERS, "99")
 
 
-def test_processes_of_one_server_know_each_others_verdicts(tmp_path, monkeypatch):
+def test_processes_of_one_server_share_recent_verdicts(tmp_path, monkeypatch):
     monkeypatch.setattr("serving.http.overview.DELAY", 0.01)
     own = os.getpid()
     here, there = RecentVerdicts(str(tmp_path)), RecentVerdicts(str(tmp_path))
@@ -130,7 +130,7 @@ def test_processes_of_one_server_know_each_others_verdicts(tmp_path, monkeypatch
     assert [one.line.name for one in there.newest_verdicts()] == ["there", "here"]
 
 
-def test_drift_is_told_or_how_many_questions_are_lacking(app, monkeypatch):
+def test_drift_or_the_missing_number_of_requests_is_shown(app, monkeypatch):
     feature = SimpleNamespace(feature="medians_min", index=0.3)
     few = SimpleNamespace(ref=SimpleNamespace(name="few", version="1"), rows=150, features=())
     many = SimpleNamespace(ref=SimpleNamespace(name="many", version="1"), rows=1500, features=(feature,))
@@ -150,7 +150,7 @@ def versions(monkeypatch, **found):
     monkeypatch.setattr(overview, "version_of", lambda name, alias: mine.get(name, {}).get(alias))
 
 
-def test_who_is_champion_and_who_was_refused_is_told_with_reasons(app, monkeypatch):
+def test_champion_and_challenger_are_shown_with_reasons(app, monkeypatch):
     first, worse = ("2", "not worse than v1 <on> these", "1"), ("3", "worse than v2 on the same folds", "2")
     versions(monkeypatch, champion=first, challenger=worse)
     page = get(app, "/").text
@@ -160,21 +160,21 @@ def test_who_is_champion_and_who_was_refused_is_told_with_reasons(app, monkeypat
     assert "worse than v2 on the same folds" in page
 
 
-def test_a_challenger_of_a_former_champion_is_not_told_any_more(app, monkeypatch):
+def test_a_challenger_of_a_former_champion_is_not_shown(app, monkeypatch):
     versions(monkeypatch, champion=("4", "not worse than v2", "2"), challenger=("3", "worse than v2", "2"))
     page = get(app, "/").text
     assert "version 4 (logistic)" in page
     assert "version 3 (logistic)" not in page
 
 
-def test_a_candidate_that_broke_a_rule_while_there_was_no_champion_is_told(app, monkeypatch):
+def test_a_refused_candidate_is_shown_without_a_champion(app, monkeypatch):
     versions(monkeypatch, challenger=("1", "passes what is twice as slow", ""))
     page = get(app, "/").text
     assert "passes what is twice as slow" in page
     assert "No model was promoted yet" not in page
 
 
-def test_labels_are_counted_over_all_families(app, monkeypatch):
+def test_the_overview_counts_labels_of_all_families(app, monkeypatch):
     counts = [
         SimpleNamespace(labels=one) for one in (None, lambda: {"pass": 2}, lambda: {"pass": 3, "fail": 1})
     ]
@@ -191,7 +191,7 @@ def test_figures_are_those_of_the_champion_on_each_split(app, monkeypatch):
     assert page.count("balanced accuracy") >= 2
 
 
-def test_a_report_is_one_of_the_projects_own_whatever_is_asked_for(app, tmp_path):
+def test_only_reports_of_the_project_are_served(app, tmp_path):
     assert "dvc repro report@comparisons" in get(app, "/reports/comparisons").text
     path = tmp_path / "reports/comparisons/index.html"
     path.parent.mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_a_report_is_one_of_the_projects_own_whatever_is_asked_for(app, tmp_path
         assert get(app, f"/reports/{other}").status_code == 404
 
 
-def test_who_is_lost_is_told_where_to_go(app):
+def test_unknown_addresses_are_answered_with_helpful_links(app):
     page = get(app, "/v1/nothing")
     assert (page.status_code, 'href="/docs"' in page.text) == (404, True)
     page = get(app, "/v1/irup")
@@ -214,7 +214,7 @@ def test_who_is_lost_is_told_where_to_go(app):
     assert "<script>" not in get(app, "/<script>").text
 
 
-def test_the_address_of_mlflow_is_told_without_name_and_password(app, monkeypatch):
+def test_the_address_of_mlflow_is_shown_without_credentials(app, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://name:secret@tracking:5000/x")
     # nobody answers there
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")

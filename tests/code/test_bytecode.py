@@ -24,10 +24,10 @@ def kept(directory, **environment):
     return {path.name.split(".")[0] for path in (directory / ".bytecode").rglob("*.pyc")}
 
 
-def test_where_bytecode_may_not_lie_beside_its_source_stages_keep_it_in_a_folder(tmp_path):
+def test_stages_store_bytecode_in_a_folder_if_disabled(tmp_path):
     assert {"colorsys", "sndhdr"} <= kept(tmp_path, PYTHONDONTWRITEBYTECODE="1")
 
 
 @pytest.mark.parametrize("unset", [{}, {"PYTHONDONTWRITEBYTECODE": ""}])
-def test_elsewhere_stages_leave_bytecode_where_python_puts_it(tmp_path, unset):
+def test_otherwise_stages_leave_bytecode_beside_its_source(tmp_path, unset):
     assert kept(tmp_path, **unset) == set()

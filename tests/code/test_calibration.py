@@ -25,7 +25,7 @@ WARPS = {
 
 
 @pytest.mark.parametrize("warp", WARPS.values(), ids=WARPS)
-def test_a_map_learned_from_some_rows_is_right_about_others_and_keeps_their_order(warp):
+def test_calibration_generalises_and_keeps_the_order(warp):
     found = learn_calibration(*rows(0, warp))
     y, raw, _ = rows(1, warp)
     told = found.map_probability(raw)
@@ -34,24 +34,24 @@ def test_a_map_learned_from_some_rows_is_right_about_others_and_keeps_their_orde
     assert (np.diff(found.map_probability(np.sort(np.unique(raw)))) > 0).all()
 
 
-def test_probabilities_that_are_right_stay_as_they_are():
+def test_probabilities_already_calibrated_are_left_unchanged():
     assert learn_calibration(*rows(0, lambda odds: odds)).kind == "none"
 
 
 @pytest.mark.parametrize("warp", WARPS.values(), ids=WARPS)
-def test_what_is_certain_stays_certain(warp):
+def test_probabilities_of_0_and_1_stay_unchanged(warp):
     found = learn_calibration(*rows(0, warp))
     assert found.map_probability(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
     assert found.map_probability(1 - 1e-7) > 0.999
     assert found.map_probability(1e-7) < 0.001
 
 
-def test_few_rows_of_one_group_change_nothing():
+def test_few_rows_of_one_group_give_no_calibration():
     y = np.array([0, 1, 0, 1])
     assert learn_calibration(y, np.array([0.1, 0.6, 0.4, 0.9]), np.array(["a"] * 4)).kind == "none"
 
 
-def test_of_perfect_probabilities_the_error_is_nothing_and_of_inverted_ones_everything():
+def test_calibration_error_ranges_from_zero_to_one():
     y = np.array([0, 0, 1, 1])
     assert calibration_error(y, y.astype(float)) == 0
     assert calibration_error(y, 1.0 - y) == 1
@@ -61,6 +61,6 @@ def test_of_perfect_probabilities_the_error_is_nothing_and_of_inverted_ones_ever
     ("raw", "told"),
     [((0.0, 1.0), (0.0, 0.5, 1.0)), ((0.1, 1.0), (0.0, 1.0)), ((0.0, 0.5, 1.0), (0.0, 0.0, 1.0))],
 )
-def test_what_is_no_map_is_refused(raw, told):
+def test_an_invalid_calibration_map_is_refused(raw, told):
     with pytest.raises(ValueError, match="calibration: expected"):
         CalibrationMap("beta", raw, told)

@@ -22,7 +22,7 @@ def gone(pid):
     return bool(select.select([ended], [], [], 30)[0])
 
 
-def test_a_program_that_takes_too_long_is_ended_with_all_it_started(tmp_path):
+def test_a_timeout_ends_a_program_with_its_children(tmp_path):
     command = ["sh", "-c", f"sleep 77 & echo $! > {tmp_path}/pid; wait"]
     with pytest.raises(TimedOutError, match=r"^here: ran for longer than 0.3 seconds$") as error:
         execute(command, "here", limit=0.3)
@@ -51,7 +51,7 @@ OUTPUT = 2**28
     [f"head -c {OUTPUT} /dev/zero | tr '\\0' x", f"yes a line | head -c {OUTPUT}"],
     ids=["one line", "many lines"],
 )
-def test_long_output_costs_megabytes_and_says_how_much_is_left_out(program):
+def test_long_output_is_truncated_with_a_note(program):
     command = [sys.executable, "-c", MEASURING, program]
     told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     sizes, left_out = told.splitlines()
@@ -62,13 +62,13 @@ def test_long_output_costs_megabytes_and_says_how_much_is_left_out(program):
     assert left_out == f"... {OUTPUT - 2 * KEPT:,} bytes are left out here ..."
 
 
-def test_short_output_is_kept_whole_and_lies_in_the_directory_of_the_program(tmp_path):
+def test_short_output_is_kept_whole_in_the_working_directory(tmp_path):
     done = execute(["sh", "-c", "echo first; echo second >&2"], "x", tmp_path)
     assert (done.output, done.last_line) == ("first\nsecond\n", "second")
     assert (tmp_path / "output").read_text() == done.output
 
 
-def test_a_limit_is_ten_times_the_slowest_of_the_first_runs_and_never_short():
+def test_time_limits_are_ten_times_the_slowest_first_run():
     limits = TimeLimits()
     assert limits.limit_for("a") == 300
     for seconds in (0.1, 9.0, 4.0, 1.0, 1.0, 50.0):
@@ -78,7 +78,7 @@ def test_a_limit_is_ten_times_the_slowest_of_the_first_runs_and_never_short():
     assert TimeLimits(7).limit_for("a") == 7
 
 
-def test_a_second_ctrl_c_ends_a_program_that_ignores_the_first_at_once(monkeypatch):
+def test_a_second_interrupt_kills_a_stubborn_program(monkeypatch):
     monkeypatch.setattr("data.measure.child.GRACE", 60)
     program = Talking(["sh", "-c", "trap '' TERM; echo; while :; do sleep 1; done"], "x")
     assert program.read_byte(60)
@@ -95,13 +95,13 @@ def test_a_second_ctrl_c_ends_a_program_that_ignores_the_first_at_once(monkeypat
     assert time.monotonic() - begin < 30
 
 
-def test_what_a_program_leaves_running_ends_with_it():
+def test_background_processes_end_with_their_program():
     done = execute(["sh", "-c", "sleep 77 & echo $!"], "x")
     assert done.code == 0
     assert gone(done.last_line)
 
 
-def test_a_program_that_fails_or_is_missing_is_told_in_one_line_with_what_it_said_last(tmp_path):
+def test_a_failing_program_is_reported_with_its_last_line(tmp_path):
     child = Child(["sh", "-c", "echo first; echo no luck >&2; exit 3"], "here", tmp_path)
     child.wait()
     with pytest.raises(InputError, match=r"^here: exit code 3 \(no luck\)$"):
@@ -110,14 +110,14 @@ def test_a_program_that_fails_or_is_missing_is_told_in_one_line_with_what_it_sai
         Child(["no-such"], "here")
 
 
-def test_a_program_is_pinned_and_leaves_temporary_files_beside_what_it_says(tmp_path):
+def test_programs_are_pinned_with_a_temporary_directory(tmp_path):
     cpu = max(os.sched_getaffinity(0))
     told = "import os; print(os.sched_getaffinity(0), os.environ['TMPDIR'], os.environ['X'])"
     done = execute([sys.executable, "-c", told], "x", tmp_path, cpu=cpu, environment={"X": "y"})
     assert done.output == f"{{{cpu}}} {tmp_path} y\n"
 
 
-def test_a_program_that_we_talk_with_is_heard_until_it_ends():
+def test_output_of_an_interactive_program_is_read_to_its_end():
     program = Talking(["sh", "-c", "read word; echo $word"], "x")
     assert program.read_byte(0) is None
     program.send_message(b"a\n")

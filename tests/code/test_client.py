@@ -111,12 +111,12 @@ def server():
     [None, problem(503, "starts"), problem(429, "slower", retry_after="0"), problem(502, "")],
     ids=["cut off", "unavailable", "too many requests", "bad gateway"],
 )
-def test_a_busy_server_is_asked_again(server, first):
+def test_requests_to_a_busy_server_are_retried(server, first):
     assert [one.comparison_id for one in server.says(first, judged).comparisons([question("a")])] == ["a"]
     assert len(server.heard) == 2
 
 
-def test_what_stays_refused_becomes_one_error_with_what_the_server_said(server):
+def test_a_permanent_refusal_raises_the_servers_message(server):
     judge = server.says(problem(503, "no champion", X_Request_ID="r-1"), retries=1)
     with pytest.raises(JudgeError, match=r"no champion \(503, request r-1\)") as told:
         judge.comparisons([question("a")])
@@ -124,20 +124,20 @@ def test_what_stays_refused_becomes_one_error_with_what_the_server_said(server):
     assert len(server.heard) == 2
 
 
-def test_what_is_wrong_with_the_question_is_not_asked_again(server):
+def test_requests_with_client_errors_are_not_retried(server):
     with pytest.raises(JudgeError, match="is not a whole number"):
         server.says(problem(422, "threads is not a whole number")).comparisons([question("a")])
     assert len(server.heard) == 1
 
 
-def test_what_is_not_perfjudge_is_told_apart_from_an_answer(server):
+def test_answers_of_other_servers_are_recognised_as_foreign(server):
     with pytest.raises(JudgeError, match="is not perfjudge"):
         server.says(lambda _: (200, b"<html>", {})).comparisons([question("a")])
     with pytest.raises(JudgeError, match="Bad Request"):
         server.says(lambda _: (400, b"<html>", {})).comparisons([question("a")])
 
 
-def test_a_server_that_is_not_there_is_named():
+def test_an_unreachable_server_is_named_in_the_error():
     with pytest.raises(JudgeError, match=r"^http://127.0.0.1:1 does not answer \(.*refused") as told:
         Judge("http://127.0.0.1:1", retries=0, startup_timeout=0).comparisons([question("a")])
     assert told.value.status is None
@@ -151,7 +151,7 @@ def free_port():
         return free.getsockname()[1]
 
 
-def test_the_first_question_waits_for_a_server_that_does_not_listen_yet(server, caplog):
+def test_the_first_request_waits_for_a_starting_server(server, caplog):
     judge = server.says(judged)
     port = free_port()
     judge.url = f"http://127.0.0.1:{port}"
@@ -178,7 +178,7 @@ def test_the_first_question_waits_for_a_server_that_does_not_listen_yet(server, 
     starting.join()
 
 
-def test_a_server_that_does_not_start_is_given_up_after_the_time_to_wait(server):
+def test_waiting_for_a_server_ends_after_the_timeout(server):
     server.starts = 10**6
     for judge, why in (
         (Judge(f"http://127.0.0.1:{free_port()}", startup_timeout=0.5), "Connection refused"),
@@ -211,7 +211,7 @@ def test_a_wrong_address_is_an_error_at_once(server):
     assert time.monotonic() - began < 10
 
 
-def test_many_comparisons_go_in_requests_of_10000_over_one_connection_and_come_back_in_order(server):
+def test_requests_are_split_into_10000_comparisons_in_order(server):
     names = [str(number) for number in range(20_001)]
     answers = server.says(judged).comparisons(map(question, names))
     assert [one.comparison_id for one in answers] == names
@@ -221,7 +221,7 @@ def test_many_comparisons_go_in_requests_of_10000_over_one_connection_and_come_b
     assert answers[-1].comparison_id == "20000"
 
 
-def test_nothing_to_ask_is_not_asked(server):
+def test_no_request_is_sent_for_no_comparisons(server):
     assert len(server.says(judged).comparisons([])) == 0
     assert server.heard == []
 
@@ -234,7 +234,7 @@ def test_large_comparisons_go_in_requests_below_the_limit_of_bytes(server):
     assert [len(one["comparisons"]) for one in server.asked] == [2, 2]
 
 
-def test_a_server_that_takes_less_is_asked_in_halves_and_places_are_those_of_all(server):
+def test_too_large_requests_are_halved_with_correct_error_positions(server):
     def small(asked):
         many = len(asked["comparisons"])
         if many > 1:
@@ -248,7 +248,7 @@ def test_a_server_that_takes_less_is_asked_in_halves_and_places_are_those_of_all
         judge.comparisons(map(question, "abcd"))
 
 
-def test_large_bodies_are_sent_compressed_unless_the_server_takes_none(server):
+def test_large_bodies_are_compressed_if_the_server_accepts_it(server):
     large = [question(str(number), range(100)) for number in range(200)]
 
     def plain(asked):
@@ -262,7 +262,7 @@ def test_large_bodies_are_sent_compressed_unless_the_server_takes_none(server):
     assert ["content-encoding" in headers for _, headers, _ in server.heard] == [True, True, False, False]
 
 
-def test_the_token_is_sent_and_never_told(server, monkeypatch):
+def test_the_token_is_sent_and_never_shown(server, monkeypatch):
     monkeypatch.setenv("PERFJUDGE_TOKEN", "secret-of-the-environment")
     judge = server.says(problem(401, "no"), token="secret-given")
     with pytest.raises(JudgeError) as told:
@@ -274,7 +274,7 @@ def test_the_token_is_sent_and_never_told(server, monkeypatch):
     assert "secret" not in f"{judge} {told.value} {told.value!r}"
 
 
-def test_what_json_cannot_hold_is_named_before_anything_is_sent(server):
+def test_values_invalid_in_json_are_refused_before_sending(server):
     judge = server.says(judged)
     with pytest.raises(JudgeError, match=r"comparisons\[1\] cannot be written as JSON"):
         judge.comparisons([question("a"), question("b", [float("nan")])])
@@ -283,7 +283,7 @@ def test_what_json_cannot_hold_is_named_before_anything_is_sent(server):
     assert server.heard == []
 
 
-def test_types_of_requests_and_numbers_of_numpy_are_written_as_the_contract_has_them(server):
+def test_typed_requests_and_numpy_numbers_are_serialised(server):
     samples = [1.0, 2.0]
     typed = Comparison(
         comparison_id="a",
@@ -295,7 +295,7 @@ def test_types_of_requests_and_numbers_of_numpy_are_written_as_the_contract_has_
     assert server.asked[0]["comparisons"] == [question("a"), question("a")]
 
 
-def test_every_family_is_asked_as_its_door_takes_it(server):
+def test_the_client_matches_the_endpoint_of_every_family(server):
     def answered(asked):
         door = DOORS[server.heard[-1][0]]
         door.request.model_validate(asked)
@@ -338,7 +338,7 @@ def made(kind):
     return one(schema)
 
 
-def test_asking_takes_neither_frames_nor_models():
+def test_importing_the_client_loads_no_heavy_libraries():
     code = (
         "import sys; import serving.client; first = set(sys.modules)\n"
         "import serving.comparisons.schemas, serving.matrices.schemas, serving.corun.schemas\n"

@@ -23,7 +23,7 @@ def client(tmp_path, monkeypatch):
 
 
 @every_door
-def test_a_door_refuses_other_media_types_and_larger_bodies_than_it_takes(client, door):
+def test_endpoints_refuse_wrong_media_types_and_large_bodies(client, door):
     plain = client("POST", door.path, content=b"x", headers={"content-type": "text/plain"})
     large = client("POST", door.path, content=b"{}", headers={**JSON, "content-length": str(door.limit + 1)})
     assert (plain.status_code, "expected application/json" in plain.json()["detail"]) == (415, True)
@@ -31,7 +31,7 @@ def test_a_door_refuses_other_media_types_and_larger_bodies_than_it_takes(client
 
 
 @every_door
-def test_a_door_names_the_command_which_makes_the_champion_that_it_lacks(client, door):
+def test_endpoints_without_champion_name_the_command_for_one(client, door):
     answer = client("POST", door.path, content=b"{}", headers=JSON)
     lacks = door.model is not None and not door.champion_optional
     assert (answer.status_code, "dvc repro" in answer.json()["detail"]) == (
@@ -40,7 +40,7 @@ def test_a_door_names_the_command_which_makes_the_champion_that_it_lacks(client,
 
 
 @every_door
-def test_a_door_is_described_with_its_request_and_its_refusals(client, door):
+def test_endpoints_are_described_with_request_and_error_responses(client, door):
     described = client("GET", "/openapi.json").json()
     operation = described["paths"][door.path]["post"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -50,7 +50,7 @@ def test_a_door_is_described_with_its_request_and_its_refusals(client, door):
     assert ("503" in operation["responses"]) == (door.model is not None)
 
 
-def test_a_server_without_champions_names_no_model_and_is_not_ready(client):
+def test_a_server_without_champions_is_not_ready(client):
     assert client("GET", "/v1/models").json() == {"models": []}
     assert client("GET", "/readyz").status_code == 503
     assert client("GET", "/healthz").json() == {"status": "ok"}

@@ -74,9 +74,7 @@ def require_line_and_trace(said, traces, told, fail):
 
 
 @failing
-def test_a_command_that_fails_unexpectedly_ends_with_70_and_names_a_file_with_the_trace(
-    told, fail, traces, monkeypatch, capsys
-):
+def test_a_crashing_command_exits_with_70_and_a_trace_file(told, fail, traces, monkeypatch, capsys):
     monkeypatch.setattr("serving.answering.judge_source", lambda *_, **__: fail())
     assert run_command(["judge", "x"]) == 70
     said = capsys.readouterr()
@@ -85,22 +83,20 @@ def test_a_command_that_fails_unexpectedly_ends_with_70_and_names_a_file_with_th
 
 
 @failing
-def test_a_stage_that_fails_unexpectedly_ends_with_70_and_names_a_file_with_the_trace(
-    told, fail, traces, capsys
-):
+def test_a_crashing_stage_exits_with_70_and_a_trace_file(told, fail, traces, capsys):
     with pytest.raises(SystemExit) as ended:
         exit_on_error(fail)
     assert ended.value.code == 70
     require_line_and_trace(capsys.readouterr().err, traces, told, fail)
 
 
-def test_a_report_that_fails_unexpectedly_ends_with_70(traces, monkeypatch, capsys):
+def test_a_crashing_report_exits_with_code_70(traces, monkeypatch, capsys):
     monkeypatch.setattr("serving.corun.page.page", divide)
     assert report.main(["corun"]) == 70
     require_line_and_trace(capsys.readouterr().err, traces, "ZeroDivisionError", divide)
 
 
-def test_a_stage_that_a_family_lacks_is_refused_with_the_families_that_have_it(traces, monkeypatch, capsys):
+def test_a_stage_missing_in_a_family_is_refused(traces, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["train", "fingerprints"])
     monkeypatch.setattr("data.stage.pin_arithmetic", lambda: None)
     with pytest.raises(SystemExit) as ended:
@@ -119,7 +115,7 @@ def test_a_stage_that_a_family_lacks_is_refused_with_the_families_that_have_it(t
     ],
     ids=["input", "file"],
 )  # fmt: skip
-def test_bad_input_and_missing_files_of_a_stage_end_with_2_and_no_trace(error, line, traces, capsys):
+def test_bad_stage_input_exits_with_2_without_a_trace(error, line, traces, capsys):
     def fail():
         raise error
 
@@ -130,7 +126,7 @@ def test_bad_input_and_missing_files_of_a_stage_end_with_2_and_no_trace(error, l
     assert list(traces.iterdir()) == []
 
 
-def test_where_no_trace_can_be_written_the_line_says_so(tmp_path, monkeypatch, capsys):
+def test_an_unwritable_trace_file_is_mentioned_in_the_message(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     with pytest.raises(SystemExit) as ended:
@@ -141,7 +137,7 @@ def test_where_no_trace_can_be_written_the_line_says_so(tmp_path, monkeypatch, c
     assert said.count("\n") == 1
 
 
-def test_interrupts_and_exits_pass_through_the_net(traces):
+def test_interrupts_and_exits_are_not_caught(traces):
     for passing in (KeyboardInterrupt, SystemExit):
 
         def leave(passing=passing):
@@ -153,7 +149,7 @@ def test_interrupts_and_exits_pass_through_the_net(traces):
 
 
 @pytest.mark.parametrize(("told", "fail"), [*FAILING.items()][:3], ids=[*FAILING][:3])
-def test_over_http_an_unexpected_error_is_a_problem_whose_instance_stands_in_the_log(told, fail, caplog):
+def test_unexpected_http_errors_are_problems_with_a_logged_instance(told, fail, caplog):
     app = create_app({})
 
     @app.get("/fails")

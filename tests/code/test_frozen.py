@@ -8,35 +8,15 @@ from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
 from data.errors import InputError
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
+from tests.code.fitted_models import trained, vectors
+from training.comparisons.stored import ReadyModel
 from training.estimators import compiled_pipeline
 from training.estimators.answering import FittedPipeline
 from training.estimators.boosted_trees import Boosted
-from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability, without_sampler
+from training.estimators.catalogue import CATALOGUE, fail_probability
 from training.registry.stored import StoredCard, load_model, store_model
 
-NAMES = tuple("abcdef")
 FREEZING = ("logistic", "decision-tree", "random-forest", "extra-trees")
-
-
-def vectors(rows, seed):
-    """Six features with gaps; one is never known, one has few values, so that some equal a threshold."""
-    generator = np.random.default_rng(seed)
-    columns = generator.normal(size=(rows, len(NAMES)))
-    columns[:, 1] = np.round(columns[:, 1] * 2) / 2
-    columns[generator.random(columns.shape) < 0.2] = np.nan
-    columns[:, 5] = np.nan
-    return columns
-
-
-def trained(name, weights="balanced", seed=0):
-    """Fit the first configuration of the catalogue's model `name` to noisy labels, which make deep trees."""
-    columns, generator = vectors(300, seed), np.random.default_rng(seed + 1)
-    fails = (np.nan_to_num(columns[:, 0]) + generator.normal(0, 1, 300) < -0.7).astype(np.int64)
-    model = CATALOGUE[name]
-    params = {**model.start, "weights": weights, "cost_ratio": 3.0}
-    fitted = without_sampler(build_pipeline(model, params, fails, seed).fit(columns, fails))
-    return TrainedModel(fitted, Card(name, NAMES, 0.5, {}, dict.fromkeys(NAMES, 0.0), "d", seed))
 
 
 @pytest.fixture(scope="module", params=FREEZING)
@@ -44,7 +24,7 @@ def frozen_model(request):
     return trained(request.param)
 
 
-def test_arrays_read_from_disk_answer_as_the_pipeline_does(frozen_model, tmp_path):
+def test_compiled_arrays_from_disk_answer_like_the_pipeline(frozen_model, tmp_path):
     frozen_model.write(tmp_path)
     read = compiled_pipeline.read(tmp_path / compiled_pipeline.FILE, tmp_path / "model.skops")
     unseen = np.concatenate([vectors(3000, seed=9), np.full((1, 6), np.nan), np.full((1, 6), -1e6)])
@@ -54,7 +34,7 @@ def test_arrays_read_from_disk_answer_as_the_pipeline_does(frozen_model, tmp_pat
     assert ReadyModel.read(tmp_path).card == frozen_model.card
 
 
-def test_the_answer_to_one_does_not_depend_on_the_others(frozen_model):
+def test_the_prediction_of_a_row_does_not_depend_on_others(frozen_model):
     unseen, model = vectors(1200, seed=4), ReadyModel.from_trained(frozen_model)
     for together, alone in zip(
         model.predict_and_explain(unseen), model.predict_and_explain(unseen[-1:]), strict=True
@@ -74,7 +54,7 @@ def test_other_models_answer_as_their_pipeline_does(name, tmp_path):
     assert found.tolist() == fail_probability(model.model, unseen).tolist()
 
 
-def test_arrays_of_another_model_are_not_asked(tmp_path):
+def test_compiled_arrays_of_another_model_are_ignored(tmp_path):
     old, new = trained("decision-tree", seed=0), trained("decision-tree", seed=5)
     old.write(tmp_path / "old")
     new.write(tmp_path / "new")
@@ -100,7 +80,7 @@ def rewritten(directory, **changes):
     return directory / compiled_pipeline.FILE, directory / "model.skops"
 
 
-def test_another_version_is_not_read(tmp_path):
+def test_compiled_arrays_of_another_version_are_ignored(tmp_path):
     assert compiled_pipeline.read(*rewritten(tmp_path, version=compiled_pipeline.VERSION + 1)) is None
 
 
@@ -135,7 +115,7 @@ LEAVES = np.full(3, -1)
         ({"version": "1"}, 'array "version": holds <U1 of shape (); expected whole numbers of shape ()'),
     ],
 )  # fmt: skip
-def test_arrays_that_cannot_be_walked_or_trusted_are_refused_by_name(tmp_path, changes, told):
+def test_malformed_tree_arrays_are_refused_by_name(tmp_path, changes, told):
     nodes = {
         "children": np.array([[1, 2], [-1, -1], [-1, -1]]), "feature": np.array([0, -1, -1]),
         "threshold": np.zeros(3), "value": np.array([0.5, 0.0, 1.0]),
@@ -146,14 +126,14 @@ def test_arrays_that_cannot_be_walked_or_trusted_are_refused_by_name(tmp_path, c
     assert told in str(caught.value)
 
 
-def test_a_small_file_that_unpacks_to_more_than_memory_is_not_unpacked(tmp_path, monkeypatch):
+def test_a_decompression_bomb_of_arrays_is_refused(tmp_path, monkeypatch):
     path, model = rewritten(tmp_path)
     monkeypatch.setattr("data.tables.arrays.MAX_BYTES", 1000)
     with pytest.raises(InputError, match=r"model.npz: unpacks to \d+ MB; expected \d+ at most"):
         compiled_pipeline.read(path, model)
 
 
-def test_a_card_and_arrays_of_another_width_do_not_belong_together(tmp_path):
+def test_a_card_and_arrays_of_different_width_are_refused(tmp_path):
     trained("decision-tree").write(tmp_path)
     card = json.loads((tmp_path / "card.json").read_text())
     (tmp_path / "card.json").write_text(json.dumps(card | {"features": card["features"][:5]}))
@@ -187,7 +167,7 @@ def test_a_card_of_other_types_is_refused_by_key(tmp_path, changes, told):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", b"PK\x03\x04"])
-def test_a_card_or_a_pipeline_that_is_none_is_refused_by_file(tmp_path, content):
+def test_an_invalid_card_or_pipeline_is_refused_by_file(tmp_path, content):
     trained("decision-tree").write(tmp_path)
     (tmp_path / compiled_pipeline.FILE).unlink()
     for name in ("model.skops", "card.json"):

@@ -84,7 +84,7 @@ def expect(rule, found):
 
 
 @pytest.mark.parametrize("rule", [up, across, off_the_shelf, later, around])
-def test_imports_keep_the_rules_of_the_house(rule):
+def test_imports_respect_the_layers_and_families(rule):
     expect(rule.__name__, broken(rule))
 
 
@@ -102,6 +102,6 @@ def private(module):
             yield name
 
 
-def test_no_module_takes_private_names_of_another_or_of_a_library():
+def test_no_module_uses_private_names_of_others():
     taken = ((module, name) for module in modules() for name in private(module) if name not in PUBLIC)
     expect("private", [f"{module} -> {name}" for module, name in taken])

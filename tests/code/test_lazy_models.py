@@ -70,7 +70,7 @@ def said(caplog):
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_model_that_nobody_asked_for_follows_without_being_loaded(registry):
+def test_an_unused_model_follows_its_alias_without_loading(registry):
     registry.versions.append(1)
     model = registry.lazy()
     registry.versions.append(2)
@@ -80,7 +80,7 @@ def test_a_model_that_nobody_asked_for_follows_without_being_loaded(registry):
     assert model.ensure_loaded().ref.version == "2"
 
 
-def test_a_version_that_is_named_is_kept(registry):
+def test_an_explicitly_named_version_is_kept(registry):
     registry.versions.append(1)
     model = registry.lazy("models:/some/1")
     registry.versions.append(2)
@@ -88,7 +88,7 @@ def test_a_version_that_is_named_is_kept(registry):
     assert (model.ensure_loaded().ref.version, model.swaps) == ("1", 0)
 
 
-def test_a_server_without_champion_names_the_one_that_it_found_later(registry):
+def test_a_champion_promoted_later_is_found(registry):
     model = registry.lazy()
     with pytest.raises(InputError):
         model.ensure_loaded()
@@ -100,12 +100,12 @@ def test_a_server_without_champion_names_the_one_that_it_found_later(registry):
     assert model.ensure_loaded().ref.version == "1"
 
 
-def test_a_model_that_is_named_must_be_there_at_the_start(registry):
+def test_an_explicitly_named_model_must_exist_at_start(registry):
     with pytest.raises(InputError, match="no champion"):
         registry.lazy("models:/some/1")
 
 
-def test_what_was_asked_for_is_loaded_before_it_takes_the_place_of_what_answers(registry, standing):
+def test_a_new_version_is_loaded_before_it_answers(registry, standing):
     begun = standing.ensure_loaded()
     registry.versions.append(2)
     standing.check_alias()
@@ -114,7 +114,7 @@ def test_what_was_asked_for_is_loaded_before_it_takes_the_place_of_what_answers(
 
 
 @pytest.mark.parametrize("how", ["2", "2 is dumb", "no card"])
-def test_a_broken_version_leaves_the_last_good_one_and_one_line_in_the_log(registry, standing, how, caplog):
+def test_a_broken_version_keeps_the_previous_one_answering(registry, standing, how, caplog):
     registry.versions.append(2)
     registry.broken.add(how)
     for _ in range(3):
@@ -136,7 +136,7 @@ def test_a_broken_version_leaves_the_last_good_one_and_one_line_in_the_log(regis
     assert said(caplog)[1:] == ["any: all is well again, models:/some/3 answers"]
 
 
-def test_while_the_registry_is_away_the_last_good_one_answers(registry, standing, caplog):
+def test_without_a_registry_the_last_version_keeps_answering(registry, standing, caplog):
     registry.away = True
     for _ in range(3):
         standing.check_alias()
@@ -150,7 +150,7 @@ def test_while_the_registry_is_away_the_last_good_one_answers(registry, standing
     ]
 
 
-def test_a_broken_version_is_tried_again_after_a_while(registry, standing, monkeypatch):
+def test_a_broken_version_is_retried_after_a_while(registry, standing, monkeypatch):
     registry.versions.append(2)
     registry.broken.add("2")
     standing.check_alias()
@@ -162,7 +162,7 @@ def test_a_broken_version_is_tried_again_after_a_while(registry, standing, monke
     assert (standing.ensure_loaded().ref.version, standing.load_failure) == ("2", None)
 
 
-def test_a_new_process_answers_with_what_another_one_had_loaded(registry, tmp_path, caplog):
+def test_a_new_process_serves_the_version_of_its_siblings(registry, tmp_path, caplog):
     registry.versions.append(1)
     registry.lazy(shared=tmp_path, eager=True).ensure_loaded()
     registry.versions.append(2)
@@ -174,7 +174,7 @@ def test_a_new_process_answers_with_what_another_one_had_loaded(registry, tmp_pa
     assert [line.endswith("models:/some/1 answers meanwhile") for line in said(caplog)] == [True, True]
 
 
-def test_what_cannot_be_loaded_when_it_is_asked_for_is_trouble_until_it_can(registry, caplog):
+def test_a_load_failure_is_reported_until_loading_succeeds(registry, caplog):
     caplog.set_level(logging.WARNING)
     registry.versions.append(1)
     registry.broken.add("1")
@@ -188,7 +188,7 @@ def test_what_cannot_be_loaded_when_it_is_asked_for_is_trouble_until_it_can(regi
     assert (model.ensure_loaded().ref.version, model.load_failure) == ("1", None)
 
 
-def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():
+def test_a_requested_model_is_loaded_once_with_its_options():
     asked = []
 
     def load(uri, **knobs):

@@ -24,11 +24,11 @@ def familiar():
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_of_rows_like_those_in_training_at_most_about_the_stated_share_is_strange(familiar, seed):
+def test_rows_like_training_rarely_exceed_the_stated_level(familiar, seed):
     assert familiar.is_out_of_distribution(draws(20_000, seed)).mean() < 0.015
 
 
-def test_the_share_that_the_card_tells_is_of_groups_that_were_held_out():
+def test_the_stated_share_comes_from_held_out_groups():
     found = score_held_out_rows(draws(), GROUPS)
     assert (found.level, found.held_out < 0.02) == (0.01, True)
 
@@ -44,13 +44,13 @@ def test_the_share_that_the_card_tells_is_of_groups_that_were_held_out():
     ],
     ids=["beyond all", "strange beside the other", "a tail", "never varied", "a gap"],
 )
-def test_what_is_strange_is_named(familiar, row, feature):
+def test_unusual_features_of_a_row_are_named(familiar, row, feature):
     values = np.array(row)
     assert familiar.is_out_of_distribution(values[None]).tolist() == [True]
     assert familiar.most_unusual_feature(values) in feature
 
 
-def test_a_feature_that_no_training_row_had_says_nothing(familiar):
+def test_features_missing_in_all_training_rows_are_ignored(familiar):
     assert not familiar.is_out_of_distribution(np.array([[0.0, 0.0, 1.0, 5.0, 1e6]]))[0]
 
 
@@ -62,7 +62,7 @@ def with_gaps(rows=1000, seed=0):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_pattern_of_gaps_that_training_had_is_ordinary_and_one_that_it_never_had_is_named(seed):
+def test_only_unknown_patterns_of_missing_values_are_unusual(seed):
     known = TrainingDistribution.from_rows(with_gaps(), np.array([f"g{row // 50}" for row in range(1000)]))
     rows = with_gaps(20_000, seed)
     bare, whole = (
@@ -77,14 +77,14 @@ def test_a_pattern_of_gaps_that_training_had_is_ordinary_and_one_that_it_never_h
     assert known.most_unusual_feature(other) == 2
 
 
-def test_a_value_is_as_strange_where_the_others_are_unknown():
+def test_an_unusual_value_is_detected_without_other_values():
     known = TrainingDistribution.from_rows(with_gaps(), np.array([f"g{row // 50}" for row in range(1000)]))
     odd = np.array([[np.nan, np.nan, 1e9, 5.0, np.nan], [np.nan, np.nan, 1.0, 500.0, np.nan]])
     assert known.is_out_of_distribution(odd).tolist() == [True, True]
     assert [known.most_unusual_feature(row) for row in odd] == [2, 3]
 
 
-def test_the_distance_of_what_is_known_is_that_by_its_own_covariance():
+def test_distance_of_partial_rows_uses_their_own_covariance():
     known, rows = TrainingDistribution.from_rows(with_gaps(), GROUPS), with_gaps(6, 1)
     deviations = known.squashed_deviations(rows)
     covariance = np.linalg.inv(known.precision[:4, :4])
@@ -95,6 +95,6 @@ def test_the_distance_of_what_is_known_is_that_by_its_own_covariance():
         assert far == pytest.approx(np.sqrt(square / there.sum()))
 
 
-def test_a_single_group_holds_nothing_out_and_calls_nothing_strange():
+def test_a_single_training_group_gives_no_warnings():
     rows = draws(50)
     assert not TrainingDistribution.from_rows(rows, np.full(50, "g")).is_out_of_distribution(rows * 1e6).any()

@@ -91,7 +91,7 @@ def children(process):
 
 
 @pytest.mark.parametrize("rest", ["", "; true"], ids=["behind no shell", "behind a shell"])
-def test_a_stage_ends_with_the_dvc_that_began_it(rest, begin, tmp_path):
+def test_a_stage_ends_with_its_parent_dvc(rest, begin, tmp_path):
     first = begin(dvc(rest), STAGE)
     assert soon(lambda: lines(tmp_path / "at work"))
     (below,) = children(first.pid)
@@ -102,7 +102,7 @@ def test_a_stage_ends_with_the_dvc_that_began_it(rest, begin, tmp_path):
     assert soon(lambda: not any(map(alive, stages)), 10)
 
 
-def test_the_next_stage_waits_until_the_one_before_has_ended_and_sweeps_up_after_it(begin, tmp_path):
+def test_a_stage_waits_for_its_predecessor_and_cleans_up(begin, tmp_path):
     first = begin(dvc(), STAGE)
     assert soon(lambda: len(lines(tmp_path / "at work")) == 1)
     left = tmp_path / FamilyPaths("comparisons").reports / f".metrics.json.x{PART}"
@@ -116,7 +116,7 @@ def test_the_next_stage_waits_until_the_one_before_has_ended_and_sweeps_up_after
     assert not left.exists()
 
 
-def test_workers_end_with_the_stage_that_began_them(begin, tmp_path):
+def test_worker_processes_end_with_their_stage(begin, tmp_path):
     stage = begin(WORKERS)
     assert soon(lambda: len([*tmp_path.glob("worker *")]) == 2)
     assert soon(lambda: all(path.read_text() for path in tmp_path.glob("worker *")))
@@ -127,7 +127,7 @@ def test_workers_end_with_the_stage_that_began_them(begin, tmp_path):
     assert soon(lambda: not any(map(alive, workers)), 10)
 
 
-def test_without_dvc_nothing_is_locked_and_nothing_removed(tmp_path, monkeypatch):
+def test_without_dvc_no_file_is_locked_or_removed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_STAGE", raising=False)
     left = FamilyPaths("corun").reports / f".metrics.json.x{PART}"

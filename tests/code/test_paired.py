@@ -35,7 +35,7 @@ def found(one):
     return {score.score: (score.before, score.after, score.direction) for score in one.scores}
 
 
-def test_scores_of_both_stand_beside_each_other_with_an_interval_of_whole_groups():
+def test_scores_are_compared_with_group_bootstrap_intervals():
     one = compare_entries(verdicts("pppppppp"), verdicts("fpfpfpfp"), HOW)
     assert found(one) == {
         "balanced accuracy": (0.5, 1.0, "better"),
@@ -45,13 +45,13 @@ def test_scores_of_both_stand_beside_each_other_with_an_interval_of_whole_groups
     assert one.scores[0].difference.low == one.scores[0].difference.high == 0.5
 
 
-def test_what_some_groups_alone_show_cannot_be_told_apart():
+def test_differences_in_few_groups_are_not_significant():
     one = compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfppp"), HOW)
     assert found(one)["missed"] == (0.0, 0.25, "cannot be told apart")
     assert not one.is_unchanged
 
 
-def test_flips_are_told_with_both_probabilities_those_that_became_wrong_first():
+def test_changed_verdicts_list_new_mistakes_first():
     before = verdicts("pffpfpfp", probability=[0.1, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     after = verdicts("fpppfpfp", words=["", "", "loud", "", "", "", "", ""])
     flips = compare_entries(before, after, HOW).flipped
@@ -64,14 +64,14 @@ def test_flips_are_told_with_both_probabilities_those_that_became_wrong_first():
     assert flips[0].words == ("loud",)
 
 
-def test_only_common_cases_count_and_the_others_are_counted():
+def test_only_common_cases_are_scored_and_others_counted():
     before = verdicts("fpfpfpfp")
     one = compare_entries(before, replace(before, rows=before.rows[3:]), HOW)
     assert (one.common, one.only_before, one.only_after) == (5, 3, 0)
     assert one.is_unchanged
 
 
-def test_both_are_scored_by_the_labels_of_now_and_relabelled_cases_are_named():
+def test_both_entries_are_scored_by_the_current_labels():
     one = compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", status=words("ppfpfpfp")), HOW)
     assert one.relabelled == ("a",)
     assert found(one)["false alarms"][:2] == (0.2, 0.2)
@@ -81,11 +81,11 @@ def test_both_are_scored_by_the_labels_of_now_and_relabelled_cases_are_named():
     ("folds", "other"), [([1, 1, 1, 1, 0, 0, 0, 0], 0), ([0, 0, 1, 1, 0, 0, 1, 1], 4)],
     ids=["numbered otherwise", "dealt otherwise"],
 )  # fmt: skip
-def test_folds_are_the_same_if_the_same_cases_lie_together(folds, other):
+def test_folds_are_equal_if_cases_are_grouped_equally(folds, other):
     assert compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", fold=folds), HOW).other_folds == other
 
 
-def test_of_a_judge_that_kept_its_verdicts_alone_the_others_labels_and_groups_are_taken():
+def test_missing_labels_and_groups_come_from_the_other_entry():
     bare = OutOfFoldPredictions("comparisons", "old", verdicts("pppppppp").rows[["case", "verdict"]])
     for one in (
         compare_entries(bare, verdicts("fpfpfpfp"), HOW),
@@ -97,14 +97,14 @@ def test_of_a_judge_that_kept_its_verdicts_alone_the_others_labels_and_groups_ar
         assert one.relabelled == ()
 
 
-def test_nothing_in_common_is_no_error():
+def test_entries_without_common_cases_are_no_error():
     after = verdicts("fpfpfpfp")
     after.rows["case"] += "2"
     one = compare_entries(verdicts("fpfpfpfp"), after, HOW)
     assert (one.common, one.only_before, one.only_after, one.scores, one.flipped) == (0, 8, 8, (), ())
 
 
-def test_predictions_are_scored_by_their_error_and_flip_where_one_is_within_the_tolerance():
+def test_numeric_predictions_are_compared_by_error_and_tolerance():
     rows = pd.DataFrame({"case": list("abcd"), "group": list("abcd"), "measured": 100.0})
     before = OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=[110.0, 101.0, 101.0, 101.0]), 0.03)
     after = OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=[101.0, 101.0, 101.0, 104.0]), 0.03)

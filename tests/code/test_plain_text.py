@@ -68,7 +68,7 @@ LIVE_TOKENS = {"link_open", "image", "html_inline", "html_block", "em_open", "st
 @example("a@b.example")
 @example("`` \\| `")
 @example("1. x")
-def test_a_name_in_a_cell_is_text_whatever_it_holds(name):
+def test_any_name_in_a_table_cell_is_plain_text(name):
     row = f"| a | b |\n| --- | --- |\n| {markdown_cell(name)} | end |\n"
     kinds, plain, tokens = rendered(row)
     assert not kinds & LIVE_TOKENS
@@ -117,7 +117,7 @@ def test_verdicts_show_a_name_in_every_form_as_text(name):
 
 @given(texts)
 @settings(max_examples=100, deadline=None)
-def test_an_annotation_is_one_command_whatever_its_names_hold(name):
+def test_annotations_with_any_names_stay_one_command(name):
     line = _annotation_line("error", name, name)
     assert line.count("\n") == 1
     assert line.endswith("\n")
@@ -142,7 +142,7 @@ def test_an_error_message_is_one_line_of_text(name):
 
 @given(st.lists(texts, min_size=1, max_size=3))
 @settings(max_examples=100, deadline=None)
-def test_csv_holds_no_formula_and_gives_its_cells_back(cells):
+def test_csv_contains_no_formula_and_preserves_its_cells(cells):
     table = pd.DataFrame({"a": pd.Series(cells, dtype="object"), "n": -1.5})
     rows = list(csv.reader(io.StringIO(written_csv(table), newline="")))[1:]
     assert all(
@@ -186,7 +186,7 @@ def test_a_page_holds_a_name_as_text_only(name):
     texts.filter(lambda text: not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", text))
 )
 @settings(max_examples=100, deadline=None)
-def test_xml_of_data_gives_names_back_and_holds_no_invisible_character(name):
+def test_escaped_xml_preserves_names_without_invisible_characters(name):
     root = etree.Element("a", name=name)
     document = escape_invisible_xml(etree.tostring(root, xml_declaration=True, encoding="UTF-8"))
     assert is_neutral(document.decode().replace("\t", "").replace("\r", ""))

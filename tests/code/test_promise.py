@@ -41,7 +41,7 @@ def missed(known, cut):
 
 @pytest.mark.parametrize(("groups", "each", "alike"), [(1500, 1, 0.0), (150, 8, 0.8)])
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
-def test_of_many_splits_by_groups_nine_in_ten_keep_the_promise(groups, each, alike, share):
+def test_risk_guarantees_hold_in_nine_of_ten_splits(groups, each, alike, share):
     generator = np.random.default_rng(groups + each)
     held = []
     for split in range(SPLITS):
@@ -51,7 +51,7 @@ def test_of_many_splits_by_groups_nine_in_ten_keep_the_promise(groups, each, ali
     assert np.mean(held) >= 0.9
 
 
-def test_a_promise_is_no_stricter_than_it_must_be():
+def test_a_risk_guarantee_is_no_stricter_than_necessary():
     known = cases(np.random.default_rng(0), 3000, 4, 0.2)
     (one,) = guarantee_rates(known, [0.1], 0.9, 0)
     assert 0.05 < missed(known, one.cut) < 0.1
@@ -59,7 +59,7 @@ def test_a_promise_is_no_stricter_than_it_must_be():
     assert one.empirical_coverage >= 0.975
 
 
-def test_few_fails_promise_a_small_share_by_a_cut_below_all_that_were_seen():
+def test_few_fails_give_a_threshold_below_all_of_them():
     known = cases(np.random.default_rng(0), 300, 3, 0.2)
     assert needed_cases(0.02, 0.9) < known.is_protected.sum() < 200
     (one,) = guarantee_rates(known, [0.02], 0.9, 0)
@@ -68,7 +68,7 @@ def test_few_fails_promise_a_small_share_by_a_cut_below_all_that_were_seen():
     assert (known.probability < one.cut).mean() > 0.3
 
 
-def test_probabilities_that_are_far_too_small_promise_nothing_by_themselves():
+def test_far_too_small_probabilities_give_no_guarantee():
     known = cases(np.random.default_rng(0), 400, 4, 0.2)
     wrong = replace(
         known, probability=np.where(known.probability < 0.3, known.probability**4, known.probability)
@@ -77,7 +77,7 @@ def test_probabilities_that_are_far_too_small_promise_nothing_by_themselves():
     assert guarantee_rates(known, [0.05], 0.9, 0)[0].cut is not None
 
 
-def test_alike_cases_of_few_groups_promise_less_than_as_many_of_different_ones():
+def test_correlated_cases_weaken_the_risk_guarantee():
     known = cases(np.random.default_rng(1), 1500, 1, 0.0)
     order = np.argsort(known.probability)
     few = replace(known, groups=(np.argsort(order) // 100).astype(str))
@@ -86,7 +86,7 @@ def test_alike_cases_of_few_groups_promise_less_than_as_many_of_different_ones()
 
 
 @pytest.mark.parametrize(("share", "fails"), [(0.02, 114), (0.05, 45), (0.1, 22)])
-def test_with_fewer_fails_than_it_takes_nothing_is_promised(share, fails):
+def test_too_few_fails_give_no_risk_guarantee(share, fails):
     assert needed_cases(share, 0.9) == fails
     told = np.random.default_rng(0).random(10 * fails)
     known = ScoredCases(told, np.arange(len(told)) < fails - 1, np.arange(len(told)).astype(str))
@@ -117,12 +117,12 @@ PROMISE = RiskGuarantee(
         (DecisionPolicy(costs=VerdictCosts(3, 1, 2)), 0.25, 0.25),
     ],
 )
-def test_unsure_lies_between_the_cuts_that_keep_what_is_wished_for(wish, low, high):
+def test_thresholds_satisfy_the_requested_decision_policy(wish, low, high):
     found = thresholds_for(PROMISE, 0.4, wish)
     assert (found.low, found.high) == pytest.approx((low, high))
 
 
-def test_what_the_model_was_not_trained_to_promise_is_refused_with_what_it_can():
+def test_unknown_guarantees_are_refused_with_the_available_rates():
     with pytest.raises(InputError, match=r"expected a rate that the model guarantees: 2, 5, 20 %"):
         thresholds_for(PROMISE, 0.4, DecisionPolicy(max_false_negative_rate=0.03))
     with pytest.raises(
@@ -140,7 +140,7 @@ def sent(cuts, told):
     return (cuts.decide_verdicts(told) == "unsure").mean()
 
 
-def test_looks_are_the_share_that_is_asked_for_and_no_more_where_that_is_promised():
+def test_review_rate_stays_within_its_requested_limit():
     generator = np.random.default_rng(0)
     known = usual(generator)
     assert sent(limit_reviews(0.4, known, 0.05, Limits(cheapest=0)), known.probability) == pytest.approx(
@@ -152,7 +152,7 @@ def test_looks_are_the_share_that_is_asked_for_and_no_more_where_that_is_promise
     assert sent(sure, known.probability) > 0.04
 
 
-def test_looks_go_where_a_mistake_is_dearest_and_not_where_they_cost_more_than_they_save():
+def test_reviews_go_only_to_the_costliest_mistakes():
     known = usual(np.random.default_rng(1))
     few, many = limit_reviews(0.4, known, 0.02, Limits()), limit_reviews(0.4, known, 0.9, Limits())
     assert few.low < 0.4 < few.high
@@ -161,7 +161,7 @@ def test_looks_go_where_a_mistake_is_dearest_and_not_where_they_cost_more_than_t
     assert limit_reviews(0.4, known, 0.0, Limits()) == DecisionThresholds(0.4, 0.4)
 
 
-def test_looks_lie_below_where_fail_begins_if_that_is_promised():
+def test_reviews_lie_below_a_guaranteed_fail_threshold():
     known = usual(np.random.default_rng(2))
     found = thresholds_for(
         PROMISE, 0.4, DecisionPolicy(max_false_positive_rate=0.01, max_review_rate=0.05), known
@@ -170,6 +170,6 @@ def test_looks_lie_below_where_fail_begins_if_that_is_promised():
     assert 0.04 < sent(found, known.probability) <= 0.05
 
 
-def test_the_cuts_themselves_are_unsure_and_fail_and_no_number_is_invalid():
+def test_thresholds_are_inclusive_and_nan_is_invalid():
     said = DecisionThresholds(0.2, 0.6).decide_verdicts(np.array([0.1, 0.2, 0.6, np.nan]))
     assert said.tolist() == ["pass", "unsure", "fail", "invalid"]

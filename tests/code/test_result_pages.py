@@ -53,7 +53,7 @@ def test_pages_are_chosen_until_the_budget_is_spent(checkout):
     assert [page.name for page in command.choose_pages(pages, 30, checkout)] == ["short", "middle", "long"]
 
 
-def test_a_page_of_the_present_code_is_not_chosen_again(checkout):
+def test_an_up_to_date_page_is_not_chosen(checkout):
     pages = [page_of("first"), page_of("second")]
     write_now(checkout, "first")
     assert [page.name for page in command.choose_pages(pages, 30, checkout)] == ["second"]
@@ -65,7 +65,7 @@ def test_a_page_of_the_present_code_is_not_chosen_again(checkout):
     assert {page.name for page in command.choose_pages(pages, 30, checkout)} == {"first", "second"}
 
 
-def test_a_page_of_code_that_is_not_committed_is_never_current(checkout):
+def test_a_page_of_uncommitted_code_is_always_outdated(checkout):
     (checkout / "training/model.py").write_text("slow = False\n")
     write_now(checkout, "first")
     assert page_of("first").origin(checkout).changed
@@ -78,7 +78,7 @@ def test_a_command_that_writes_two_pages_runs_once(checkout):
     assert len(command.choose_pages(both, 30, checkout)) == 1
 
 
-def test_a_page_that_fails_is_named_and_others_are_written(checkout, capsys):
+def test_a_failing_page_is_named_and_others_are_written(checkout, capsys):
     (checkout / "docs/results/broken.md").write_text("as it was\n")
     pages = [
         page_of("broken", run="echo half; echo no data >&2; exit 3"),
@@ -92,7 +92,7 @@ def test_a_page_that_fails_is_named_and_others_are_written(checkout, capsys):
     assert "3 of 3: whole" in capsys.readouterr().out
 
 
-def test_an_interrupted_command_says_that_it_goes_on(monkeypatch, capsys):
+def test_an_interrupted_command_announces_that_it_resumes(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -114,7 +114,7 @@ def test_a_page_is_not_written_without_its_needs(checkout, monkeypatch):
     assert "idle" not in command.write_pages([served], checkout, busy=True)["served"]
 
 
-def test_an_experiment_runs_in_a_clone_and_leaves_its_page_alone(checkout, monkeypatch):
+def test_experiments_run_in_a_clone_and_keep_only_pages(checkout, monkeypatch):
     (checkout.parent / "shared/data").mkdir(parents=True)
     run = "dvc exp run -S a=b && mkdir -p docs/results && echo '# public' > docs/results/public.md"
     page = page_of("public", run=run)
@@ -144,7 +144,7 @@ def test_every_page_names_its_command_and_its_commit(page):
     assert page.origin(ROOT) is not None
 
 
-def test_a_command_that_takes_longer_than_the_budget_says_why():
+def test_commands_longer_than_the_budget_state_a_reason():
     assert [page.name for page in PAGES if page.minutes > command.MINUTES and not page.why_long] == []
 
 
@@ -173,15 +173,13 @@ def badly(shared, seed):
     raise ValueError(f"nothing in {shared.name}")
 
 
-def test_answers_of_all_questions_make_the_table(ask, tmp_path):
+def test_the_table_joins_answers_of_all_questions(ask, tmp_path):
     assert ask(one=well, other=well) == 0
     page = (tmp_path / "docs/results/transfer.md").read_text()
     assert page.count("| made up | whole causes | which | 10 | ours | mean error | 0.0125 | 0.0010 |") == 2
 
 
-def test_a_question_that_fails_is_told_beside_the_rows_of_the_others_and_no_table_is_written(
-    ask, tmp_path, capsys
-):
+def test_a_failing_question_prints_other_rows_and_writes_nothing(ask, tmp_path, capsys):
     assert ask(one=badly, other=well) == 1
     said = capsys.readouterr()
     assert said.err.endswith(f"one failed after 1 rows: ValueError: nothing in {tmp_path.name}\n")

@@ -24,7 +24,7 @@ def rate(task, value):
     return MeasuredRun(*task.journal_key, "2026-11-21T00:00:00+00:00", value, "", 0.0)
 
 
-def test_a_batch_is_made_again_together_until_nobody_disturbs_it(journal):
+def test_a_disturbed_batch_is_repeated_as_a_whole(journal):
     shares, batches, seen = iter([0.5, 0.4, 0.6, 0.0, 0.0, 0.0]), [], Seen()
 
     def make(tasks):
@@ -37,7 +37,7 @@ def test_a_batch_is_made_again_together_until_nobody_disturbs_it(journal):
     assert [line[:2] for line in seen.lines] == [(0, 5)] * 4 + [(2, 5), (4, 5), (5, 5)]
 
 
-def test_an_error_is_no_end_in_good_order_and_keeps_what_was_measured(journal):
+def test_a_failing_session_keeps_its_earlier_measurements(journal):
     def make(tasks):
         if tasks[0].repetition == 3:
             raise InputError("broken")

@@ -22,18 +22,18 @@ def booster(rows, depth):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
-def test_what_trees_attribute_to_features_is_what_xgboost_says_of_gaps_too(rows, depth):
+def test_tree_attributions_equal_those_of_xgboost_with_gaps(rows, depth):
     trees = booster(rows, depth)
     own = trees.predict(DMatrix(rows), pred_contribs=True)[:, :-1]
     assert np.abs(own).max() > 1
     np.testing.assert_allclose(Attributions.from_booster(trees).compute_contributions(rows), own, atol=2e-6)
 
 
-def test_what_is_attributed_in_a_row_does_not_depend_on_how_many_there_are(rows):
+def test_attributions_of_a_row_do_not_depend_on_others(rows):
     found = Attributions.from_booster(booster(rows, 3))
     each = np.vstack([found.compute_contributions(row[None]) for row in rows])
     np.testing.assert_array_equal(each, found.compute_contributions(rows))
 
 
-def test_of_trees_that_have_too_many_answers_none_is_known_beforehand(rows):
+def test_trees_with_too_many_leaves_are_not_precomputed(rows):
     assert Attributions.from_booster(booster(rows, 7)) is None

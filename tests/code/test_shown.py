@@ -42,7 +42,7 @@ def metrics(entries, champion):
     return {"champion": champion, "splits": {"grouped": {"entries": entries}}}
 
 
-def test_judges_are_told_by_four_figures_and_drawn_from_the_split_that_chose_them(tmp_path):
+def test_classifier_summary_uses_the_split_of_the_selection(tmp_path):
     every = pd.concat([verdicts("a"), verdicts("b"), verdicts("a", (0.9,) * 4, split="stratified")])
     shown = dvc_verdict_figures(metrics({"a": judged(0.75), "b": judged(0.5)}, "a"), "grouped", every)
     assert shown.summary == {
@@ -58,7 +58,7 @@ def test_judges_are_told_by_four_figures_and_drawn_from_the_split_that_chose_the
     assert drawn["confusion"].groupby("entry")["cases"].sum().to_dict() == {"a": 4, "b": 4}
 
 
-def test_predictors_are_told_by_their_errors_and_a_score_that_nobody_knows_is_left_out():
+def test_the_predictor_summary_omits_unknown_scores():
     known = score(mape=0.5, within_tolerance=None)
     shown = dvc_prediction_figures(metrics({"a": known}, "a"), "grouped", "mape", predictions(1.5))
     assert shown.summary == {"champion": "a", "mape": 0.5}
@@ -68,7 +68,7 @@ def test_predictors_are_told_by_their_errors_and_a_score_that_nobody_knows_is_le
     }
 
 
-def test_beside_the_champion_stand_the_two_best_of_its_kind():
+def test_the_champion_is_shown_with_the_two_best_models():
     entries = {
         name: judged(accuracy) for name, accuracy in zip("abcde", (0.9, 0.8, 0.9, 0.7, 0.8), strict=True)
     }
@@ -77,14 +77,14 @@ def test_beside_the_champion_stand_the_two_best_of_its_kind():
     assert leading_entries(metrics(entries, "b"), "grouped", rank) == ["b", "a", "c"]
 
 
-def test_precision_is_told_at_a_hundred_recalls():
+def test_precision_is_listed_at_a_hundred_recalls():
     told = precision_recall(verdicts())
     assert told["recall"].iloc[[0, -1]].tolist() == [0.01, 1.0]
     # the surest is right; to catch the other fail costs one alarm of three
     assert told.groupby("precision")["recall"].max().to_dict() == {2 / 3: 1.0, 1.0: 0.5}
 
 
-def test_probabilities_are_told_by_ranges_and_1_belongs_to_the_last():
+def test_reliability_bins_include_1_in_the_last_bin():
     assert reliability_bins(verdicts()).to_numpy().tolist() == [
         [0.025, 0.5, 2],
         [0.55, 0.0, 1],
@@ -92,14 +92,14 @@ def test_probabilities_are_told_by_ranges_and_1_belongs_to_the_last():
     ]
 
 
-def test_verdicts_are_counted_by_label_and_where_there_is_none_0_is():
+def test_the_confusion_matrix_contains_zero_counts():
     told = confusion_rows(verdicts(probability=(0.0, 0.0, 0.0, 1.0)))
     assert told.to_numpy().tolist() == [
         ["pass", "pass", 2, 1.0], ["fail", "pass", 1, 0.5], ["pass", "fail", 0, 0.0], ["fail", "fail", 1, 0.5]
     ]  # fmt: skip
 
 
-def test_intervals_are_as_wide_as_other_folds_say():
+def test_interval_widths_come_from_the_other_folds():
     sure = predictions([1.1, 1.2, 2.0, 3.0])
     told = interval_coverage(sure).set_index(interval_coverage(sure)["wanted"].round(2))
     # fold 0 errs by less than fold 1, so its intervals hold nothing of fold 1, and those of fold 1 all of it
@@ -112,7 +112,7 @@ def test_intervals_are_as_wide_as_other_folds_say():
 
 
 @pytest.mark.parametrize("cases", [3, 4000])
-def test_of_many_predictions_a_thousand_are_drawn_from_the_least_to_the_largest(cases):
+def test_at_most_a_thousand_predictions_are_drawn(cases):
     measured = np.arange(cases, 0, -1.0)
     told = predicted_points(pd.DataFrame({"measured": measured, "predicted": measured}))
     assert len(told) == min(cases, 1000)

@@ -16,7 +16,7 @@ from training.estimators.similarity_logistic import (
 
 
 @parametrize_with_checks([SimilarityLogistic(), SimilarityLogistic("direct")])
-def test_similarity_logistic_keeps_the_rules_of_scikit_learn(estimator, check):
+def test_similarity_logistic_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
@@ -56,7 +56,7 @@ SETS = {
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_em_never_falls_and_ends_where_direct_maximum_likelihood_does(name):
+def test_em_increases_monotonically_to_the_maximum_likelihood(name):
     x, y = SETS[name]
     em, direct = (SimilarityLogistic(solver).fit(x, y) for solver in ("em", "direct"))
     assert np.diff(em.log_likelihoods_).min(initial=np.inf) >= 0
@@ -71,7 +71,7 @@ def pairs_of(x, y, ridge=1.0):
     return Pairs.from_sides(*sides, y == 1, np.ones(len(y)), ridge)
 
 
-def test_both_solvers_meet_from_a_start_that_is_not_their_own():
+def test_both_solvers_agree_from_an_arbitrary_start():
     """Without the common first iterations, so that neither leans on the other."""
     x, y = SETS["as the model says"]
     pairs = pairs_of(x, y)
@@ -84,7 +84,7 @@ def test_both_solvers_meet_from_a_start_that_is_not_their_own():
     np.testing.assert_allclose(em.weights, mirrored * by_gradient.weights, atol=1e-4)
 
 
-def test_an_em_iteration_is_the_seeds(monkeypatch):
+def test_one_em_iteration_equals_that_of_the_thesis(monkeypatch):
     """Against responsibilities from Bayes' rule, and scikit-learn's logistic regression of them."""
     monkeypatch.setattr(similarity_climb, "PRECISE", 1e-12)
     from sklearn.linear_model import LogisticRegression
@@ -110,7 +110,7 @@ def test_an_em_iteration_is_the_seeds(monkeypatch):
     np.testing.assert_allclose(found, [*expected.coef_[0], *expected.intercept_], atol=1e-3)
 
 
-def test_the_gradient_is_that_of_the_likelihood():
+def test_gradient_matches_finite_differences_of_the_likelihood():
     pairs = pairs_of(*drawn(50, WEIGHTS))
     error = check_grad(
         lambda w: pairs.log_likelihood(w, pairs.rows @ w),
@@ -120,7 +120,7 @@ def test_the_gradient_is_that_of_the_likelihood():
     assert error < 1e-4
 
 
-def test_known_weights_are_found_again():
+def test_known_weights_are_recovered_from_simulated_pairs():
     x, y = drawn(20_000, WEIGHTS, intercept=-1.0)
     model = SimilarityLogistic(ridge=0.0).fit(x, y)
     sign = np.sign(model.coef_[0] @ WEIGHTS)
@@ -128,7 +128,7 @@ def test_known_weights_are_found_again():
     assert sign * model.intercept_[0] == pytest.approx(-1.0, abs=0.15)
 
 
-def test_a_pair_is_similar_whichever_side_comes_first():
+def test_similarity_does_not_depend_on_the_order_of_sides():
     x, y = SETS["targets near their baselines"]
     model = SimilarityLogistic().fit(x, y)
     swapped = np.hstack(np.hsplit(x, 2)[::-1])
@@ -142,7 +142,7 @@ def test_the_weights_rise_from_baseline_to_dissimilar_target():
     assert SimilarityLogistic().fit(x, y).coef_[0, 0] < 0
 
 
-def test_units_do_not_matter_without_a_penalty():
+def test_units_have_no_effect_without_a_penalty():
     x, y = drawn(1500, WEIGHTS)
     units = np.tile([1e-6, 1e9, 1.0, 5.0, 1e3, 1.0], 2)
     plain = SimilarityLogistic(ridge=0.0).fit(x, y)
@@ -160,7 +160,7 @@ def test_a_shared_column_counts_for_both_sides():
         np.testing.assert_allclose(found.decision_function(np.hstack([x, size])), expected, atol=1e-9)
 
 
-def test_class_weights_count_as_copies():
+def test_class_weights_act_like_repeated_rows():
     x, y = shifted(200, 3)
     copies = np.repeat(np.arange(200), np.where(y == 1, 3, 1))
     weighed = SimilarityLogistic(class_weight={0: 1, 1: 3}).fit(x, y)
@@ -169,7 +169,7 @@ def test_class_weights_count_as_copies():
 
 
 @pytest.mark.parametrize("solver", ["em", "direct"])
-def test_constant_and_doubled_columns_do_no_harm(solver):
+def test_constant_and_duplicated_columns_do_no_harm(solver):
     x, y = drawn(500, WEIGHTS[:2])
     wide = np.hstack([np.column_stack([side, side[:, 0], np.full(500, 3.0)]) for side in np.hsplit(x, 2)])
     model = SimilarityLogistic(solver).fit(wide, y)
@@ -177,7 +177,7 @@ def test_constant_and_doubled_columns_do_no_harm(solver):
     assert model.coef_[0, 2] == pytest.approx(model.coef_[0, 0], abs=1e-5)
 
 
-def test_far_away_pairs_have_a_probability():
+def test_extremely_distant_pairs_have_a_finite_probability():
     model = SimilarityLogistic().fit(*SETS["as the model says"])
     far = np.array([[1e6] * 12, [1e6] * 6 + [-1e6] * 6])
     with np.errstate(divide="raise", invalid="raise", over="raise"):
@@ -185,7 +185,7 @@ def test_far_away_pairs_have_a_probability():
     np.testing.assert_allclose(found, [[1, 0], [0, 1]], atol=1e-12)
 
 
-def test_too_few_iterations_are_told():
+def test_too_few_iterations_give_a_convergence_warning():
     with pytest.warns(ConvergenceWarning, match=r"^SimilarityLogistic: not converged after max_iter=1 iter"):
         SimilarityLogistic(max_iter=1, tol=1e-12).fit(*SETS["more features than pairs"])
 
@@ -203,7 +203,7 @@ def test_too_few_iterations_are_told():
         ),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused_in_one_line(x, y, parameters, line):
+def test_unusable_training_data_are_refused_in_one_line(x, y, parameters, line):
     with pytest.raises(ValueError) as caught:
         SimilarityLogistic(**parameters).fit(np.array(x), np.array(y))
     assert str(caught.value) == f"SimilarityLogistic: {line}"

@@ -41,7 +41,7 @@ def test_a_worse_value_never_makes_a_fail_less_probable(rows, name, sampler):
 
 
 @pytest.mark.parametrize("name", list(CATALOGUE))
-def test_arrays_answer_as_the_pipeline_does_and_reasons_add_up(rows, name):
+def test_compiled_arrays_match_the_pipeline_and_reasons_add_up(rows, name):
     x, y = rows
     fitted = without_sampler(build_pipeline(CATALOGUE[name], CATALOGUE[name].start, y, 0, GUIDE).fit(x, y))
     ready = compiled_pipeline.compile_pipeline(fitted) or compile_boosted(fitted)
@@ -54,14 +54,14 @@ def test_arrays_answer_as_the_pipeline_does_and_reasons_add_up(rows, name):
         np.testing.assert_allclose(contributions.sum(axis=1), probability - ordinary, atol=1e-3)
 
 
-def test_without_signs_to_keep_it_is_scikit_learn_s_logistic_regression(rows):
+def test_without_sign_constraints_it_equals_scikit_learn(rows):
     x, y = np.nan_to_num(rows[0]), rows[1]
     ours = SignedLogistic(0.3, directions=(0,) * 5, class_weight={0: 1.0, 1: 2.5}).fit(x, y)
     theirs = LogisticRegression(C=0.3, class_weight={0: 1.0, 1: 2.5}, tol=1e-8).fit(x, y)
     np.testing.assert_allclose(ours.predict_proba(x), theirs.predict_proba(x), atol=1e-3)
 
 
-def test_neighbours_weigh_what_lies_near_of_both_classes():
+def test_near_neighbours_of_both_classes_are_weighted():
     x, y = np.array([[-2.0], [-1.0], [1.0], [3.0]]), np.array([1, 1, 0, 0])
     near = OneSidedNeighbours(2, 2, directions=(-1,)).fit(x, y)
     # passes are far for what is worse than they are, fails for what is better; 0.05 is added to each distance
@@ -72,7 +72,7 @@ def test_neighbours_weigh_what_lies_near_of_both_classes():
     assert first[0, 1] == pytest.approx(1.05 / (1.05 + 1.05))
 
 
-def test_a_gap_is_filled_with_what_is_usual_at_that_evidence(rows):
+def test_gaps_are_filled_from_correlated_features_of_equal_direction(rows):
     from training.estimators.preparation import GapFiller
 
     draw = np.random.default_rng(0)

@@ -110,7 +110,7 @@ def named(*patterns):
         ("data/corun/__pycache__/run.cpython-311.pyc", []),
     ],
 )
-def test_touching_code_makes_only_the_stages_run_that_it_is_for(project, touched, expected, monkeypatch):
+def test_changed_code_reruns_only_the_dependent_stages(project, touched, expected, monkeypatch):
     monkeypatch.chdir(project)
     path = project / touched
     before = path.read_bytes() if path.exists() else b""
@@ -122,7 +122,7 @@ def test_touching_code_makes_only_the_stages_run_that_it_is_for(project, touched
         path.write_bytes(before) if before else path.unlink()
 
 
-def test_no_stage_runs_again_because_it_would_be_computed_elsewhere(project, monkeypatch):
+def test_computing_on_a_cluster_reruns_no_stage(project, monkeypatch):
     monkeypatch.chdir(project)
     path = project / "params.yaml"
     before = path.read_text()
@@ -153,17 +153,17 @@ def family_of(stage):
     return stage.rpartition("@")[2]
 
 
-def test_the_main_jobs_table_is_printed_before_a_stage_of_another_family_begins(planned):
+def test_stages_of_comparisons_run_before_other_families(planned):
     before = planned[: planned.index("promote@comparisons")]
     assert {family_of(stage) for stage in before} == {"comparisons"}
     assert not any(stage.startswith("report") for stage in before)
 
 
-def test_what_is_promoted_is_evaluated_before(planned):
+def test_evaluation_runs_before_promotion_of_a_model(planned):
     for stage in planned:
         if stage.startswith("promote@"):
             assert planned.index(f"evaluate@{family_of(stage)}") < planned.index(stage)
 
 
-def test_the_store_is_looked_after_when_all_else_is_done(planned):
+def test_the_model_store_is_maintained_last(planned):
     assert planned[-1] == "champions"

@@ -89,7 +89,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("family", KEPT)
-def test_stages_write_decisions_and_print_what_they_leave_out(tmp_path, family):
+def test_stages_write_decisions_and_print_exclusions(tmp_path, family):
     source, ingested, validated, column = KEPT[family]
     project(tmp_path, family, source)
     for stage, printed in (("data.ingest", ingested), ("data.validate", validated)):
@@ -124,7 +124,7 @@ FLAWED = {
 
 
 @pytest.mark.parametrize("family", FLAWED)
-def test_a_flaw_ends_ingest_with_2_or_is_skipped_and_named(tmp_path, family):
+def test_a_flaw_ends_ingest_or_is_skipped(tmp_path, family):
     source, line = FLAWED[family]
     refused = run(project(tmp_path, family, source), "data.ingest", family)
     assert (refused.returncode, refused.stderr) == (2, line)
@@ -134,7 +134,7 @@ def test_a_flaw_ends_ingest_with_2_or_is_skipped_and_named(tmp_path, family):
     assert kept.stderr.startswith(f"1 skipped\n  {line}")
 
 
-def test_what_cannot_be_judged_is_skipped_by_ingest_and_explained_by_validate(tmp_path):
+def test_ingest_skips_and_validate_explains_invalid_comparisons(tmp_path):
     project(tmp_path, "comparisons", FIGURE.replace('"7456.5"', '"0"'), keep_going=True)
     done = run(tmp_path, "data.ingest", "comparisons")
     assert done.stderr == f'1 skipped\n  in.xml:2 operation "bt_C_x": {ZERO}\n{ASSUMED}'
@@ -142,7 +142,7 @@ def test_what_cannot_be_judged_is_skipped_by_ingest_and_explained_by_validate(tm
     assert pd.read_parquet(tmp_path / "data/valid/comparisons/valid.parquet")["reason"].tolist() == [ZERO]
 
 
-def test_sources_without_enough_to_learn_from_leave_nothing_written(tmp_path):
+def test_sources_with_too_little_data_write_no_tables(tmp_path):
     project(tmp_path, "corun", CorunTables.from_rows([solo("copy")], []))
     refused = run(tmp_path, "data.ingest", "corun")
     assert (refused.returncode, refused.stderr) == (2, "in: holds no pair\n")
@@ -161,7 +161,7 @@ def test_sources_without_enough_to_learn_from_leave_nothing_written(tmp_path):
     assert not (tmp_path / "data/valid").exists()
 
 
-def test_an_unknown_family_is_refused(tmp_path):
+def test_a_stage_refuses_an_unknown_family(tmp_path):
     done = run(tmp_path, "data.ingest", "weather")
     assert done.returncode == 2
     assert "invalid choice: 'weather'" in done.stderr

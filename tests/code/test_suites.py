@@ -11,13 +11,7 @@ from data.corun import run as corun
 from data.errors import InputError
 from data.fingerprints import collect as fingerprints
 from data.matrices import suite as matrices
-from tests.code.comparisons.test_collecting import SORT
-from tests.code.comparisons.test_collecting import SUITE as COMPARISONS
-from tests.code.corun.test_collecting import SUITE as CORUN
-from tests.code.fingerprints.test_collecting import CONSTRAINED
-from tests.code.fingerprints.test_collecting import SUITE as FINGERPRINT
-from tests.code.matrices.test_collecting import CASES
-from tests.code.matrices.test_collecting import SUITE as MATRIX
+from tests.code.suites import CASES, COMPARISONS, CONSTRAINED, CORUN, FINGERPRINT, MATRIX, SORT
 
 SHIPPED = Path(__file__).parents[2] / "data/suites"
 TASK = {"name": "x", "group": "cpu"}
@@ -74,12 +68,12 @@ def test_a_wrong_suite_is_refused_in_one_line(tmp_path, family, suite, change, m
 
 
 @pytest.mark.parametrize("family", ["fingerprints", "comparisons", "corun", "matrices"])
-def test_the_kind_of_a_suite_chooses_its_collector(family):
+def test_the_kind_of_a_suite_selects_its_collector(family):
     file = SHIPPED / f"{family.replace('fingerprints', 'fingerprint')}.yaml"
     assert find_collector(file).__module__ == f"data.{family}.collect"
 
 
-def test_an_unknown_kind_of_suite_is_refused_with_the_known_ones(tmp_path):
+def test_an_unknown_kind_of_suite_is_refused(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text("kind: weather\n")
     with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or matrix"):

@@ -10,7 +10,7 @@ from training.estimators.tan import TAN, class_cuts, encode_levels, frequency_cu
 
 
 @parametrize_with_checks([TAN(), TAN("classes"), TAN(4)])
-def test_tan_keeps_the_rules_of_scikit_learn(estimator, check):
+def test_tan_passes_the_estimator_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
@@ -72,7 +72,7 @@ def probabilities_by_hand(model, x, y, asked, smoothing):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_tree_and_probabilities_are_those_of_the_definition(classes):
+def test_tree_and_probabilities_match_the_definition_of_tan(classes):
     x, y = chained(600, 7, classes)
     model = TAN(4, smoothing=0.5).fit(x, y)
     assert edges_of(model) == heaviest_tree(x, y)
@@ -82,7 +82,7 @@ def test_tree_and_probabilities_are_those_of_the_definition(classes):
 
 
 @pytest.mark.slow
-def test_the_tree_is_pyagrums_and_pgmpys():
+def test_the_tree_equals_those_of_pyagrum_and_pgmpy():
     pytest.importorskip("pyagrum", reason="pyagrum is in the dependency group benchmarks")
     pytest.importorskip("pgmpy", reason="pgmpy is in the dependency group benchmarks")
     from benchmarks.tan import draw_problem, run_perfjudge, run_pgmpy, run_pyagrum
@@ -91,7 +91,7 @@ def test_the_tree_is_pyagrums_and_pgmpys():
     assert run_perfjudge(given).edges == run_pyagrum(given).edges == run_pgmpy(given, 5).edges
 
 
-def test_weights_count_as_copies_in_cuts_tree_and_tables():
+def test_weights_act_like_repeated_rows_everywhere():
     x, y = chained(200, 5)
     x += np.random.default_rng(1).normal(0, 0.2, x.shape)
     weights = np.random.default_rng(2).integers(0, 4, 200)
@@ -102,14 +102,14 @@ def test_weights_count_as_copies_in_cuts_tree_and_tables():
     np.testing.assert_allclose(weighed.log_tables_, copied.log_tables_, rtol=1e-12)
 
 
-def test_costs_move_the_log_odds_and_nothing_else():
+def test_costs_shift_only_the_prior_log_odds():
     x, y = chained(300, 5)
     plain, dear = TAN(4).fit(x, y), TAN(4, class_weight={0: 1.0, 1: 10.0}).fit(x, y)
     odds = [np.diff(model.predict_log_proba(x), axis=1) for model in (plain, dear)]
     np.testing.assert_allclose(odds[1] - odds[0], np.log(10.0), rtol=1e-10)
 
 
-def test_what_only_two_features_together_tell_is_found():
+def test_interactions_of_two_features_are_found():
     """One feature alone tells nothing here, so cuts by class would leave both out."""
     random = np.random.default_rng(3)
     x = random.normal(size=(2000, 2))
@@ -132,7 +132,7 @@ def rows_of(column, y):
     return Labelled(np.asarray(column, float)[:, None], np.unique(y), np.asarray(y), None)
 
 
-def test_few_values_keep_their_levels_and_many_share_them():
+def test_only_features_with_many_values_share_levels():
     few = rows_of([0, 0, 0, 0, 0, 0, 1, 7], [0, 1] * 4)
     assert frequency_cuts(few, 3).tolist() == [[0.5, 4.0]]
     many = rows_of(range(8), [0, 1] * 4)
@@ -140,7 +140,7 @@ def test_few_values_keep_their_levels_and_many_share_them():
     assert encode_levels(many.x, frequency_cuts(many, 4))[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_class_cuts_lie_where_the_classes_change_even_for_a_rare_class():
+def test_class_cuts_are_found_even_for_a_rare_class():
     column = np.linspace(0, 1, 5000)
     rare = ((column > 0.970) & (column < 0.985)).astype(int)
     cuts = class_cuts(rows_of(column, rare))
@@ -149,7 +149,7 @@ def test_class_cuts_lie_where_the_classes_change_even_for_a_rare_class():
     assert class_cuts(rows_of(column, noise)).shape == (1, 0)
 
 
-def test_neighbouring_floating_point_numbers_are_told_apart():
+def test_adjacent_floating_point_numbers_are_distinguished():
     low = 1e308
     high = np.nextafter(low, np.inf)
     rows = rows_of([low] * 20 + [high] * 20, [0] * 20 + [1] * 20)
@@ -157,7 +157,7 @@ def test_neighbouring_floating_point_numbers_are_told_apart():
         assert encode_levels(rows.x, cuts)[:, 0].tolist() == [0] * 20 + [1] * 20
 
 
-def test_memory_stays_below_the_data_itself():
+def test_training_needs_less_memory_than_the_data():
     x, y = chained(20_000, 60)
     tracemalloc.start()
     TAN(4).fit(x, y).predict(x)
@@ -166,7 +166,7 @@ def test_memory_stays_below_the_data_itself():
     assert peak < x.nbytes
 
 
-def test_a_constant_feature_changes_nothing():
+def test_a_constant_feature_does_not_change_probabilities():
     x, y = chained(300, 4)
     with_constant = np.column_stack([x, np.full(300, 7.0)])
     for levels in (3, "classes", 4):
@@ -184,13 +184,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("x", "y", "line"), BAD)
-def test_what_cannot_be_learnt_from_is_refused_in_one_line(x, y, line):
+def test_unusable_training_data_are_refused_in_one_line(x, y, line):
     with pytest.raises(ValueError) as caught:
         TAN().fit(np.array(x), np.array(y))
     assert str(caught.value) == line
 
 
-def test_a_gap_is_told_by_its_features_name():
+def test_a_missing_value_is_refused_by_feature_name():
     frame = pd.DataFrame({"cpu": [1.0, 2.0], "io": [1.0, 2.0]})
     model = TAN().fit(frame, [0, 1])
     frame.loc[1, "io"] = np.nan
@@ -206,7 +206,7 @@ def test_a_gap_is_told_by_its_features_name():
         ({"smoothing": 0.0}, "TAN: smoothing=0.0 is not above 0"),
     ],
 )
-def test_a_parameter_out_of_its_range_is_refused_in_one_line(parameters, line):
+def test_a_parameter_out_of_range_is_refused(parameters, line):
     with pytest.raises(ValueError) as caught:
         TAN(**parameters).fit([[0.0], [1.0]], [0, 1])
     assert str(caught.value) == line

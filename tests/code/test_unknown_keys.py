@@ -28,11 +28,11 @@ RESULT = {"benchmark": "b", "operation": "o", "better": "lower", "configurations
     ("name", "found"),
     [("histroy", "history"), ("THREADS", "threads"), ("colour", None), ("", None), ("x" * 10**6, None)],
 )
-def test_the_nearest_name_is_alike_but_for_a_few_letters_or_their_case(name, found):
+def test_nearest_name_differs_in_few_letters_or_case(name, found):
     assert nearest_name(name, ["threads", "history"]) == found
 
 
-def test_where_no_name_is_near_all_are_named():
+def test_all_names_are_listed_if_none_is_near():
     assert unknown_message("x", {"a": 1, "b": 2}) == "is unknown; there are a, b"
 
 
@@ -51,7 +51,7 @@ def test_where_no_name_is_near_all_are_named():
         ("matrices", {1: 2}, "matrices.1 is unknown; there are ingest, validate, evaluate, decide, promote"),
     ],
 )
-def test_an_unknown_key_of_params_yaml_is_told_with_its_section(tmp_path, family, change, told):
+def test_unknown_keys_of_params_yaml_name_their_section(tmp_path, family, change, told):
     content = yaml.safe_load(SHIPPED.read_text())
     (content if family is None else content[family]).update(change)
     path = tmp_path / "params.yaml"
@@ -73,7 +73,7 @@ def test_an_unknown_key_of_params_yaml_is_told_with_its_section(tmp_path, family
         ({"configurations": [True]}, "results.0.configurations.0=True: Input should be a valid dictionary"),
     ],
 )
-def test_an_unknown_key_of_the_samples_of_a_run_is_told_before_one_that_is_missing(tmp_path, change, told):
+def test_unknown_keys_of_samples_are_reported_before_missing_ones(tmp_path, change, told):
     path = tmp_path / "run.json"
     path.write_text(json.dumps({"results": [RESULT | change]}))
     with pytest.raises(InputError) as error:
@@ -84,7 +84,7 @@ def test_an_unknown_key_of_the_samples_of_a_run_is_told_before_one_that_is_missi
 @pytest.mark.parametrize(
     "request_", [JudgeRequest, IrupRequest, StaticRequest, OnlineRequest, MatricesRequest]
 )
-def test_openapi_says_that_a_request_has_no_other_keys(request_):
+def test_openapi_forbids_additional_keys_of_a_request(request_):
     schema = request_.model_json_schema()
     objects = {schema["title"]: schema, **schema["$defs"]}
     assert [name for name, one in objects.items() if one.get("additionalProperties") is not False] == []
@@ -109,7 +109,7 @@ def test_openapi_says_that_a_request_has_no_other_keys(request_):
         (ProfileFile, set()),
     ],
 )
-def test_files_that_we_wrote_leave_no_key_out_so_that_a_misspelt_one_is_missing(written, told_anew):
+def test_schemas_of_own_files_have_only_required_keys(written, told_anew):
     schema = written.model_json_schema()
     for one in (schema, *schema["$defs"].values()):
         assert set(one["properties"]) - set(one["required"]) <= told_anew

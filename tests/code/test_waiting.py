@@ -29,7 +29,7 @@ class Answering:
         return Answered(body)
 
 
-def test_each_gets_its_own_answer_and_only_the_bad_one_is_refused():
+def test_requests_of_a_batch_are_answered_individually():
     answering = Answering()
 
     async def asked():
@@ -44,7 +44,7 @@ def test_each_gets_its_own_answer_and_only_the_bad_one_is_refused():
     assert answering.calls == [([b"a", b"bad", b"b"], MODEL)]
 
 
-def test_what_fails_as_a_whole_fails_for_each():
+def test_an_error_of_the_batch_fails_every_request():
     async def asked():
         waiting = PendingBatch(Answering().handle_batch)
         return await asyncio.gather(
@@ -54,7 +54,7 @@ def test_what_fails_as_a_whole_fails_for_each():
     assert [str(answer) for answer in asyncio.run(asked())] == ["all", "all"]
 
 
-def test_others_are_looked_after_between_calls_and_each_keeps_the_model_it_began_with():
+def test_the_event_loop_runs_between_batches_of_one_model():
     answering, turns = Answering(), []
     half, later = b"x" * (SMALL // 2), object()
 
@@ -72,7 +72,7 @@ def test_others_are_looked_after_between_calls_and_each_keeps_the_model_it_began
     assert {0, 1, 3} <= set(turns)
 
 
-def test_who_does_not_wait_any_more_keeps_nobody_from_an_answer():
+def test_a_cancelled_request_does_not_block_its_batch():
     async def asked():
         waiting = PendingBatch(Answering().handle_batch)
         gone, there = (asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in (b"a", b"b"))
@@ -86,7 +86,7 @@ def test_who_does_not_wait_any_more_keeps_nobody_from_an_answer():
 @pytest.mark.parametrize(
     ("media_type", "size", "loaded"), [(JSON, SMALL + 1, True), ("text/xml", 1, True), (JSON, 1, False)]
 )
-def test_large_bodies_other_types_and_models_that_must_be_loaded_go_to_a_thread(media_type, size, loaded):
+def test_requests_unsuited_for_batching_run_in_a_thread(media_type, size, loaded):
     answering = Answering()
     handlers = {JSON: answering.handle, "text/xml": answering.handle}
     door = SimpleNamespace(handle_batch=answering.handle_batch, handlers=handlers, champion_optional=False)

@@ -25,14 +25,13 @@ from data.fingerprints.formats.typed_csv import ValueColumn
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock
 from data.tables.problems import Problems
-from tests.code.comparisons.test_sap_hana import MARKS, rows
-from tests.code.test_frozen import trained
+from tests.code.comparisons.sap_hana_series import MARKS, rows
+from tests.code.fitted_models import trained
 from tests.data.comparisons.document import document, operation
-from tests.data.comparisons.formats.reading import SAMPLES
-from tests.data.comparisons.formats.test_any_bytes import FILES, NO_RESULTS
-from tests.data.comparisons.test_json import configuration, request
+from tests.data.comparisons.formats.reading import FILES, NO_RESULTS, SAMPLES
+from tests.data.comparisons.requests import configuration, request
 from tests.data.corun import rows as corun_rows
-from tests.data.corun.test_tables import pitot_archives
+from tests.data.corun.rows import pitot_archives
 from tests.data.fingerprints import rows as fingerprint_rows
 from tests.data.matrices import rows as matrix_rows
 from training.comparisons.stored import ReadyModel
@@ -308,7 +307,7 @@ BREAKING = {".parquet": broken_table, ".npz": broken_arrays, ".json": broken_jso
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_whatever_is_broken_is_read_or_refused_in_one_line_and_soon(kind, tmp_path):
+def test_broken_files_are_quickly_read_or_refused(kind, tmp_path):
     write, read = READERS[kind]
     write(tmp_path)
     good = {path: path.read_bytes() for path in sorted(tmp_path.iterdir()) if path.suffix != ".skops"}

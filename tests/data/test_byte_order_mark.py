@@ -17,7 +17,7 @@ from data.params import load
 from data.tables.files import content_of, read_json, yaml_content
 from serving.http.bodies import parse_json
 from tests.data.comparisons.document import document, operation
-from tests.data.comparisons.test_json import configuration, request
+from tests.data.comparisons.requests import configuration, request
 
 
 def _measured(path):
@@ -28,7 +28,7 @@ MARK = codecs.BOM_UTF8
 SHIPPED = Path(__file__).resolve().parents[2] / "params.yaml"
 
 
-def test_a_body_may_begin_with_it():
+def test_request_bodies_may_begin_with_a_byte_order_mark():
     assert parse_json(MARK + b'{"a": 1}') == {"a": 1}
 
 
@@ -45,7 +45,7 @@ def test_a_body_may_begin_with_it():
         ('"machine",value\na,1\n', _measured),
     ],
 )
-def test_a_file_may_begin_with_it(tmp_path, text, read):
+def test_input_files_may_begin_with_a_byte_order_mark(tmp_path, text, read):
     found = []
     for mark in (b"", MARK):
         (tmp_path / "file").write_bytes(mark + text.encode())
@@ -53,13 +53,13 @@ def test_a_file_may_begin_with_it(tmp_path, text, read):
     assert found[0] == found[1]
 
 
-def test_the_marks_of_sap_hana_may_begin_with_it(tmp_path):
+def test_sap_hana_marks_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "annotations.json").write_bytes(MARK + b"{}")
     with pytest.raises(InputError, match="holds no file <id>"):
         list(read_sap_hana(tmp_path, None, None))
 
 
-def test_params_may_begin_with_it_but_have_to_be_text(tmp_path):
+def test_params_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "params.yaml").write_bytes(MARK + SHIPPED.read_bytes())
     assert load(Comparisons, tmp_path / "params.yaml") == load(Comparisons, SHIPPED)
     (tmp_path / "params.yaml").write_bytes(b"seed: \xff")
@@ -68,7 +68,7 @@ def test_params_may_begin_with_it_but_have_to_be_text(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("in.json", "comparison-json"), ("in.xml", "comparison-xml")])
-def test_comparisons_may_begin_with_it(tmp_path, name, kind):
+def test_json_comparisons_may_begin_with_a_byte_order_mark(tmp_path, name, kind):
     text = json.dumps(request(configuration())) if kind == "comparison-json" else document(operation())
     (tmp_path / name).write_bytes(MARK + text.encode())
     assert (

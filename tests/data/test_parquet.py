@@ -95,7 +95,7 @@ def test_variants_of_a_type_are_read_as_the_type(tmp_path, column, given, expect
         ("at", pa.array([0, 2**62], pa.timestamp("ms", "UTC")), "row 1: at="),
     ],
 )  # fmt: skip
-def test_what_has_another_type_is_told_in_one_line(tmp_path, column, given, told):
+def test_columns_of_a_wrong_type_are_refused_in_one_line(tmp_path, column, given, told):
     with pytest.raises(InputError) as caught:
         read(written(tmp_path, **{column: given}))
     assert told in str(caught.value)
@@ -103,7 +103,7 @@ def test_what_has_another_type_is_told_in_one_line(tmp_path, column, given, told
     assert len(str(caught.value)) < 200 + len(str(tmp_path))
 
 
-def test_a_column_without_any_row_is_told_by_its_type(tmp_path):
+def test_an_empty_column_of_a_wrong_type_is_refused(tmp_path):
     pq.write_table(pa.table({"n": pa.array([], pa.date32())}), tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r't.parquet: the column "n" holds date32\[day\]; expected true or'):
         read_table(tmp_path / "t.parquet", {"n": "bool"})
@@ -126,7 +126,7 @@ def test_the_first_wrong_row_of_many_is_named(tmp_path):
     ],
     ids=range(8),
 )  # fmt: skip
-def test_what_pandas_notes_about_columns_is_not_believed(tmp_path, noted):
+def test_pandas_metadata_about_columns_is_ignored(tmp_path, noted):
     table = read(written(tmp_path, {b"pandas": noted}))
     assert table["count"].tolist() == [1, 2]
 
@@ -140,13 +140,13 @@ def test_what_pandas_notes_about_columns_is_not_believed(tmp_path, noted):
         lambda runs: runs.set_index(pd.Index(np.arange(len(runs)) * 3.0, name="number")),
     ],
 )
-def test_an_index_is_no_metric_but_may_be_a_column_that_is_asked_for(tmp_path, indexed):
+def test_a_pandas_index_is_read_only_as_a_known_column(tmp_path, indexed):
     expected = matrix_rows.small().runs
     indexed(expected).to_parquet(tmp_path / "runs.parquet")
     pd.testing.assert_frame_equal(MatrixTables.read(tmp_path / "runs.parquet").runs, expected)
 
 
-def test_a_column_that_stands_twice_is_refused(tmp_path):
+def test_a_repeated_column_of_a_table_is_refused(tmp_path):
     names = [*GOOD, "count"]
     table = pa.Table.from_arrays([*GOOD.values(), pa.array([3, 4])], names=names)
     pq.write_table(table, tmp_path / "t.parquet")
@@ -154,7 +154,7 @@ def test_a_column_that_stands_twice_is_refused(tmp_path):
         read(tmp_path / "t.parquet")
 
 
-def test_further_columns_that_hold_no_plain_values_are_left_out(tmp_path):
+def test_extra_columns_of_nested_values_are_left_out(tmp_path):
     further = {
         "plain": pa.array([1.5, 2.5]), "codes": pa.array(["x", "y"]).dictionary_encode(),
         "nested": pa.array([[1], [2]]), "bad": not_utf8(),
@@ -174,7 +174,7 @@ def test_further_columns_that_hold_no_plain_values_are_left_out(tmp_path):
         (lambda rows: pa.array([NOON] * rows), 'row 0: odd="2026-01-02'),
     ],
 )
-def test_where_further_columns_are_measurements_each_has_to_be_numbers(tmp_path, strange, told):
+def test_extra_columns_of_measurements_must_be_numeric(tmp_path, strange, told):
     corun_rows.small().write(tmp_path)
     matrix_rows.small().write(tmp_path)
     for name, reads in (("tasks", CorunTables.read), ("matrices", MatrixTables.read)):

@@ -21,9 +21,9 @@ from serving.http.api import create_app
 from serving.http.models import all_models
 from serving.models import ModelRef, Served
 from tests.asking import ask
-from tests.code.matrices.test_judging import trained_on
+from tests.code.matrices.engines import trained_on
 from tests.matrix_pairs import pairs
-from tests.model.comparisons.test_obvious import trained
+from tests.model.comparisons.measured_models import trained
 from training.comparisons.stored import ReadyModel
 from training.corun.estimators.fitting import ImpactRecipe
 from training.corun.estimators.models import CATALOGUE as IMPACTS
@@ -175,7 +175,7 @@ def test_a_server_does_not_answer_with_a_damaged_model(damaged_directory):
     assert ready.status_code == 503
 
 
-def test_a_model_that_fails_one_question_is_unavailable_for_that_question():
+def test_a_model_error_makes_one_request_unavailable():
     app = FastAPI()
     schemas.add_error_handlers(app)
 

@@ -15,7 +15,7 @@ def judged(request_file, model_directory):
     return lambda *more: perfjudge("judge", request_file, "--model", model_directory, *more)
 
 
-def test_help_imports_nothing_heavy():
+def test_printing_help_imports_no_heavy_library():
     script = "import sys; import serving.cli; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -72,7 +72,7 @@ def test_without_a_champion_the_command_which_makes_one_is_named(tmp_path):
     assert "dvc repro" in done.stderr
 
 
-def test_a_taken_port_is_named(listening, model_directory):
+def test_a_port_in_use_is_named(listening, model_directory):
     port = listening.url.rsplit(":", 1)[-1]
     done = perfjudge_process("serve", "--model", model_directory, "--port", port)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -87,7 +87,7 @@ def test_the_table_shows_every_verdict_and_counts_them(request_file, model_direc
     assert [(row[1].strip(), row[4].strip()) for row in cells] == [("pass", "same"), ("fail", "slow")]
 
 
-def test_a_regression_is_exit_1_only_when_asked_for(judged, tmp_path, model_directory):
+def test_a_regression_exits_with_1_only_on_request(judged, tmp_path, model_directory):
     fine = tmp_path / "fine.json"
     fine.write_text(json.dumps({"comparisons": [comparison("same")]}))
     assert judged("--json").returncode == 0
@@ -159,7 +159,7 @@ def test_import_of_bad_input_writes_nothing_without_keep_going(tmp_path, figure)
     assert "skipped 1" in kept.stderr
 
 
-def test_ctrl_c_ends_a_server_that_inherited_its_ignoring(model_directory):
+def test_ctrl_c_ends_a_server_started_with_interrupts_ignored(model_directory):
     command = [PROGRAM, "serve", "--model", model_directory, "--port", "0"]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -181,6 +181,6 @@ def test_ctrl_c_ends_a_server_that_inherited_its_ignoring(model_directory):
     ("floor", "verdict", "remarks"),
     [("30%", "pass", ["below the minimum effect size of 30 %"]), ("none", "fail", [])],
 )
-def test_a_floor_replaces_that_of_the_model(judged, floor, verdict, remarks):
+def test_a_minimum_effect_size_option_overrides_the_model(judged, floor, verdict, remarks):
     slow = json.loads(judged("--json", "--min-effect-size", floor).stdout)["verdicts"][1]
     assert (slow["verdict"], slow["remarks"]) == (verdict, remarks)

@@ -170,7 +170,7 @@ def test_a_suffix_of_another_form_is_refused(name, more, told, model_directory, 
 
 
 @pytest.mark.parametrize("directory", ["/proc", "/sys"])
-def test_an_unwritable_output_is_named(directory, model_directory):
+def test_an_unwritable_output_file_is_named(directory, model_directory):
     code, told = judged_into(f"{directory}/x.json", model_directory)
     assert (code, told.count("\n")) == (2, 1)
     assert told.startswith(f"perfjudge: {directory}/x.json: ")
@@ -194,7 +194,7 @@ def test_a_full_standard_output_is_named(model_directory):
     assert (done.returncode, done.stderr) == (2, "perfjudge: standard output: No space left on device\n")
 
 
-def test_an_unknown_table_is_told_the_nearest_formats(model_directory, tmp_path):
+def test_an_unknown_table_is_refused_with_the_nearest_formats(model_directory, tmp_path):
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     code, told = status_and_error("judge", tmp_path / "bad.csv", "--model", model_directory)
     assert code == 2

@@ -103,7 +103,7 @@ def wait_until(condition):
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", ["with", "without"])
 @pytest.mark.parametrize(("ending", "told"), ENDINGS.items())
-def test_nothing_is_left_of_a_bad_program(tmp_path, groups, ending, told):
+def test_no_process_of_a_bad_program_survives(tmp_path, groups, ending, told):
     if groups == "with" and no_groups():
         pytest.skip("there are no control groups")
     (tmp_path / "bad.py").write_text(BAD)
@@ -122,7 +122,7 @@ def test_nothing_is_left_of_a_bad_program(tmp_path, groups, ending, told):
 
 
 @pytest.mark.parametrize("groups", ["with", "without"])
-def test_a_killed_measurement_takes_its_program_along(tmp_path, groups):
+def test_a_killed_measurement_also_ends_its_program(tmp_path, groups):
     if groups == "with" and no_groups():
         pytest.skip("there are no control groups")
     # without control groups nobody ends what the program has started
@@ -150,7 +150,7 @@ echo 0.01
 """
 
 
-def test_a_hanging_run_is_invalid_and_measuring_goes_on(tmp_path):
+def test_a_hanging_run_is_invalid_and_measuring_continues(tmp_path):
     path, out, script = tmp_path / "suite.yaml", tmp_path / "out", tmp_path / "sometimes.sh"
     script.write_text(SOMETIMES.format(tmp_path))
     (tmp_path / "count").write_text("0")

@@ -123,7 +123,7 @@ def told(project, monkeypatch, tmp_path):
     return told
 
 
-def test_two_commits_differ_in_parameters_scores_and_flips(told):
+def test_two_commits_differ_in_parameters_scores_and_verdicts(told):
     content = told("HEAD~1", "HEAD")
     assert content["params"] == [{"name": "comparisons.tune.n_trials", "before": 3, "after": 5}]
     (family,) = content["families"]
@@ -160,7 +160,7 @@ def test_a_registered_version_is_compared_by_its_verdicts(told):
     assert flips[0]["before"]["value"] is not None
 
 
-def test_the_text_and_the_page_say_the_same(told, browser, tmp_path):
+def test_text_and_page_show_the_same_differences(told, browser, tmp_path):
     text, page = told("HEAD~1", "HEAD", "text"), told("HEAD~1", "HEAD", "html")
     assert "comparisons.tune.n_trials" in text
     assert "3 verdicts flipped: 1 became right, 2 wrong" in text
@@ -192,7 +192,7 @@ def clone_of(project, directory, monkeypatch):
     return directory
 
 
-def test_predictions_of_this_machine_do_not_hide_missing_ones(told, project, tmp_path, monkeypatch):
+def test_local_predictions_do_not_hide_missing_ones(told, project, tmp_path, monkeypatch):
     """On another kind of CPU the pipeline leaves predictions of other digests than the commit names."""
     clone = clone_of(project, tmp_path / "clone", monkeypatch)
     for out in OUTS:

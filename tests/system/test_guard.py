@@ -119,7 +119,7 @@ def with_deciles(directory):
     return directory
 
 
-def test_two_workers_count_as_one_server_and_outlive_a_kill(tmp_path):
+def test_two_workers_share_counts_and_survive_a_kill(tmp_path):
     guarded = Guarded(with_deciles(tmp_path / "model"), tmp_path / "tokens")
     try:
         verdicts = "perfjudge_verdicts_total"

@@ -13,7 +13,7 @@ MOMENTS = (0.75, 0.2, 0.5)
 
 
 @pytest.mark.slow
-def test_a_killed_repro_is_made_good_by_the_next(tmp_path):
+def test_a_repro_after_a_killed_one_succeeds(tmp_path):
     new = copy_project(tmp_path / "new")
     shutil.copytree(new, tmp_path / "whole")
     seconds, wanted = run_undisturbed(tmp_path / "whole", STAGES)

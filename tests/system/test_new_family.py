@@ -244,27 +244,27 @@ def run(root, *command):
     return done.stdout
 
 
-def test_it_has_at_most_150_lines():
+def test_a_new_family_needs_at_most_150_lines():
     assert sum(len(text.strip().splitlines()) for text in FILES.values()) <= 150
 
 
-def test_its_measurements_become_a_champion(house):
+def test_measurements_of_the_new_family_become_a_champion(house):
     metrics = json.loads((house / "reports/boots/metrics.json").read_text())
     assert metrics["splits"]["machines"]["entries"]["line"]["mape"]["mean"] < 1e-9
     told = run(house, sys.executable, "-m", "training.promote", "boots")
     assert told == "boot-seconds v1 (line) stays champion: it is the first one\n"
 
 
-def test_its_report_shows_its_figures(house):
+def test_report_of_the_new_family_shows_its_figures(house):
     assert "<h1>16 boots</h1>" in (house / "reports/boots/index.html").read_text()
 
 
-def test_its_command_answers(house):
+def test_the_command_of_the_new_family_answers(house):
     told = run(house, Path(sys.executable).with_name("perfjudge"), "boot", "8")
     assert json.loads(told)["seconds"] == pytest.approx(29)
 
 
-def test_its_door_answers_refuses_and_is_described(house, model_directory, monkeypatch):
+def test_the_endpoint_of_the_new_family_is_complete(house, model_directory, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(house))
     monkeypatch.chdir(house)
     server = Listening("--model", model_directory)

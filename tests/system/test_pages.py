@@ -24,7 +24,7 @@ def test_the_overview_fits_every_width_and_escapes_names(listening, browser):
 
 
 @pytest.mark.browser
-def test_whoever_is_lost_is_led_back_at_every_width(listening, browser):
+def test_unknown_pages_link_back_at_every_width(listening, browser):
     found = faults(browser, listening.url + "/nowhere")
     # the browser itself tells of the 404
     assert [fault for fault in found if "404" not in fault] == []
@@ -32,7 +32,7 @@ def test_whoever_is_lost_is_led_back_at_every_width(listening, browser):
 
 
 @pytest.mark.browser
-def test_a_faulty_page_is_detected(browser, tmp_path):
+def test_the_page_check_detects_a_faulty_page(browser, tmp_path):
     page = tmp_path / "page.html"
     tick = '<g id="c-{}tick_{}"><text x="{}" y="40" style="font: 9px sans-serif">{}</text></g>'
     ticks = "".join(tick.format("x", place, 10 + 25 * place, "10,000") for place in range(2))
@@ -55,7 +55,7 @@ def test_a_faulty_page_is_detected(browser, tmp_path):
 
 
 @pytest.mark.browser
-def test_the_interface_page_asks_this_server_only(listening, browser):
+def test_the_interface_page_requests_only_its_own_server(listening, browser):
     assert faults(browser, listening.url + "/docs", unreadable=()) == []
     wait = WebDriverWait(browser, 30)
 

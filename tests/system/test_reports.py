@@ -127,7 +127,7 @@ def test_a_page_is_self_contained_and_small(family, page):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_page_drawn_again_has_the_same_bytes(family, project):
+def test_drawing_a_page_twice_gives_identical_bytes(family, project):
     assert family_plugin(family).page(project) == family_plugin(family).page(project)
 
 
@@ -192,7 +192,7 @@ def test_the_page_of_matrices_counts_the_mistakes_of_the_champion(project, page)
         assert f"balanced accuracy of {metrics[name]['balanced_accuracy']['pooled']:.3f}" in text
 
 
-def test_tables_of_matrices_show_the_paper_beside_ours(project, page):
+def test_tables_of_matrices_compare_our_figures_with_the_paper(project, page):
     text, tables = page("matrices"), evaluated(project, "matrices", "tables")
     assert set(tables["table"]) == {2, 4, 5, 6, 7, 8}
     for number, rows in tables.groupby("table"):
@@ -247,7 +247,7 @@ def test_the_page_of_coruns_has_accuracy_and_repeatability(project, page):
     assert re.search(rf"tasks save -?[\d.]+ s \(-?[\d.]+{SPACE}%\) of run time against", text)
 
 
-def test_without_a_trusted_profile_the_lead_says_why(page):
+def test_without_a_trusted_profile_the_summary_gives_reasons(page):
     text = page("fingerprints")
     assert re.match(r"Not enough diversity: \d+ machines of \d+ CPU models", lead(text))
     assert "Do not use the rankings of" in points(text)[0]
@@ -294,7 +294,7 @@ def trusted(made_once):
 
 
 @pytest.mark.browser
-def test_the_page_of_fingerprints_says_which_profiles_can_be_trusted(trusted, browser):
+def test_the_page_of_fingerprints_marks_trusted_profiles(trusted, browser):
     places = FamilyPaths("fingerprints", trusted)
     text, trust = places.page.read_text(), pd.read_parquet(places.profiled / "trust.parquet")
     assert lead(text).startswith(f"{trust['enough'].sum()} of {len(trust)} profiles can be trusted")
@@ -354,7 +354,7 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("family", LEFT_OUT)
-def test_a_page_names_what_the_data_do_not_allow(family, redrawn):
+def test_a_page_names_charts_impossible_with_its_data(family, redrawn):
     change, words = LEFT_OUT[family]
     code, text, error = redrawn(family, change)
     assert (code, error) == (0, "")

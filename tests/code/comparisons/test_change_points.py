@@ -40,11 +40,11 @@ def clean(marks, spans=None, rules=RULES):
         ([(196, "7"), (196, "8"), (196, "11")], []),
     ],
 )
-def test_a_change_is_what_enough_people_mark_within_a_few_versions(marks, expected):
+def test_changes_need_enough_annotators_marking_nearby_versions(marks, expected):
     assert changes(marks) == expected
 
 
-def test_boundaries_without_marks_are_clean_every_ten_versions():
+def test_every_tenth_unmarked_boundary_is_clean():
     assert clean([]) == list(range(10, 200, 10))
 
 
@@ -59,11 +59,11 @@ def test_spans_that_overlap_give_every_boundary_once():
     assert changes([(90, "7"), (90, "8"), (91, "11")], spans) == [(90, PEOPLE)]
 
 
-def test_nothing_is_said_where_too_few_people_looked():
+def test_spans_with_too_few_annotators_have_no_boundaries():
     assert clean([], [Span(0, 200, ("7", "8"))]) == []
     assert clean([], [Span(0, 60, PEOPLE), Span(40, 200, ("9",))]) == [10, 20, 30, 40, 50]
 
 
-def test_nothing_is_said_beyond_what_people_looked_at():
+def test_no_boundaries_lie_beyond_the_annotated_spans():
     assert clean([], [Span(750, 800, PEOPLE)]) == [760, 770, 780, 790]
     assert changes([(20, "7"), (20, "8"), (20, "11")], [Span(750, 800, PEOPLE)]) == []

@@ -63,7 +63,7 @@ def test_a_number_has_four_digits_that_count_and_no_exponent(number, text):
     assert plain_number(number) == text
 
 
-def test_what_files_say_is_worded_for_a_page():
+def test_identifiers_of_files_are_worded_for_a_page():
     assert (
         reword_text("user_usec=-6.95567e+06 (seed 000)") == "user_usec=\u22126,955,670 (the scheduler thesis)"
     )
@@ -75,7 +75,7 @@ def test_a_count_agrees_with_its_noun(number, text):
     assert with_noun(number, "pass", "passes") == text
 
 
-def test_a_chart_is_the_same_bytes_twice_and_takes_its_colours_from_the_page():
+def test_charts_are_deterministic_and_use_colours_of_the_page():
     def draw():
         with styled_figure(2, 2) as figure:
             figure.subplots().plot([0, 1], [0, 1], marker="o")
@@ -96,7 +96,7 @@ def chart_of(mark, x=None, y=None):
     )
 
 
-def test_who_cannot_see_a_chart_is_told_what_it_shows_and_the_finding():
+def test_alternative_text_of_a_chart_states_subject_and_finding():
     chart = chart_of(Line("one", [1, 2], [1, 2]))
     assert chart.alt_text == "Chart of a mark. It rises."
     assert 'aria-label="Chart of a mark. It rises."' in chart.svg
@@ -106,7 +106,7 @@ def told(chart):
     return re.findall(r"<title>(.*?)</title>", chart.svg)
 
 
-def test_whoever_points_at_a_mark_is_told_its_value_and_where_it_is():
+def test_tooltips_of_chart_marks_show_value_and_position():
     shares, threads = Axis("accuracy (% right)", percent=True), Axis("threads (number)")
     assert told(chart_of(Line("forest", [1, 2], [0.5, 0.75], band=[0.1, 0.2]), threads, shares)) == [
         f"forest: threads 1, accuracy 50.0{SPACE}%, \u00b1 10.0{SPACE}%",
@@ -119,12 +119,12 @@ def test_whoever_points_at_a_mark_is_told_its_value_and_where_it_is():
     assert sorted(told(cells)) == ["x, a: impact 1", "y, a: impact 1.25", "y, b: impact 0.9"]
 
 
-def test_a_few_extremes_do_not_pale_the_others():
+def test_a_few_extremes_do_not_fade_other_colours():
     values = np.append(np.linspace(0.98, 1.02, 99), 9.0)
     assert Heat.with_robust_range(values, "impact", 1.0).reach == pytest.approx(0.019, abs=0.002)
 
 
-def test_a_chart_that_is_wider_than_a_telephone_is_also_laid_out_for_one():
+def test_wide_charts_also_have_a_layout_for_narrow_screens():
     words, line = Words("n", "It rises", "Chart"), Panel([Line("one", [1, 2], [1, 2])], Axis("x"), Axis("y"))
     wide = draw_chart(words, [line], (8.4, 3))
     assert 'id="n-narrow-' in wide.narrow
@@ -133,14 +133,14 @@ def test_a_chart_that_is_wider_than_a_telephone_is_also_laid_out_for_one():
     assert draw_chart(words, [line], (4, 3)).fits
 
 
-def test_an_axis_without_room_for_all_names_says_how_many_it_names():
+def test_a_crowded_axis_states_which_share_is_named():
     chart = chart_of(Bars(range(60)), y=Axis("stressor", [f"s{number}" for number in range(60)]))
     assert "stressor (one in 2 is named)" in chart.svg
     assert ">s58<" in chart.svg
     assert ">s59<" not in chart.svg
 
 
-def test_a_box_with_a_gap_is_not_drawn_and_the_others_keep_their_places():
+def test_a_box_with_missing_values_is_not_drawn():
     whole, gap = box_percentiles([1.0, 2.0, 3.0, 4.0, 5.0]), np.full(5, np.nan)
     assert whole.tolist() == [1, 2, 3, 4, 5]
     both, one = (chart_of(Boxes(fives)).svg.count("<path") for fives in ([whole, whole], [gap, whole]))
@@ -164,7 +164,7 @@ def test_entries_of_a_kind_are_ranked_by_their_pooled_accuracy():
     assert split.best_entry("opponent") is None
 
 
-def test_a_winner_is_named_only_where_its_lead_can_be_told():
+def test_a_winner_is_named_only_with_a_significant_lead():
     folds = pd.DataFrame({
         "a": [0.90, 0.91, 0.92, 0.90], "b": [0.89, 0.92, 0.90, 0.91], "c": [0.70, 0.72, 0.71, 0.71],
     })  # fmt: skip
@@ -175,7 +175,7 @@ def test_a_winner_is_named_only_where_its_lead_can_be_told():
     assert difference_predicate(Difference(0.1, 0.01, 0.2, 0.95)) == "is above (by +0.010 to +0.200)"
 
 
-def test_the_title_of_the_neighbours_names_the_best_k_and_where_it_levels_off():
+def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
     rows = [(1, 0.80), (3, 0.899), (5, 0.90), (7, 0.85)]
     restless = (-0.003, 0.003, 0.003, -0.003)
     curves = pd.DataFrame(
@@ -194,7 +194,7 @@ def test_the_title_of_the_neighbours_names_the_best_k_and_where_it_levels_off():
     assert trees_chart(curves, 0.7) is None
 
 
-def test_the_title_of_the_models_names_the_best_on_both_kinds_of_folds():
+def test_model_chart_title_names_the_best_of_both_splits():
     good = [(0.9, "fail"), (0.1, "pass")] * 2
     # on each of the two folds one of two is right
     bad = [(0.9, "fail"), (0.1, "pass"), (0.9, "pass"), (0.1, "fail")]
@@ -207,7 +207,7 @@ def test_the_title_of_the_models_names_the_best_on_both_kinds_of_folds():
     assert "another data set" in chart.note
 
 
-def test_verdicts_are_counted_by_label():
+def test_chart_of_verdicts_counts_them_by_label():
     confusion = Confusion.from_verdicts(
         verdicts("m", [(0.9, "fail"), (0.1, "fail"), (0.8, "pass"), (0.2, "pass"), (0.3, "pass")])
     )
@@ -217,7 +217,7 @@ def test_verdicts_are_counted_by_label():
     assert title == "m misses 1 of 2 regressions and raises 1 false alarm in 3 passes"
 
 
-def test_the_best_curve_is_compared_with_the_best_rule_at_the_same_recall():
+def test_best_curve_and_best_rule_are_compared_at_equal_recall():
     models = pd.concat([
         verdicts("good", [(0.9, "fail"), (0.8, "fail"), (0.2, "pass"), (0.1, "pass")]),
         verdicts("poor", [(0.1, "fail"), (0.8, "fail"), (0.9, "pass"), (0.1, "pass")]),
@@ -243,7 +243,7 @@ def test_the_square_root_is_undone_with_its_sign():
     assert undo_signed_root(np.array([-0.5, 0.0, 0.2])).tolist() == pytest.approx([-0.25, 0.0, 0.04])
 
 
-def test_the_vectors_title_names_the_dimension_that_parts_best():
+def test_title_of_vectors_names_the_best_separating_dimension():
     columns = ["medians_min", "mins_min", "q1s_min", "q3s_min"]
     values = [[0.1, 0.1, 0.3, 0.1], [0.2, 0.3, 0.1, 0.1], [-0.5, 0.2, 0.2, 0.1], [-0.6, 0.1, 0.3, 0.1]]
     features = pd.DataFrame(values, columns=columns).assign(
@@ -254,7 +254,7 @@ def test_the_vectors_title_names_the_dimension_that_parts_best():
     assert vectors_chart("v", features, columns[:2]) is None
 
 
-def test_of_very_many_vectors_an_even_share_of_each_kind_is_drawn():
+def test_only_a_sample_of_very_many_vectors_is_drawn():
     columns = ["medians_min", "mins_min", "q1s_min"]
     values = np.random.default_rng(0).normal(size=(2010, 3))
     features = pd.DataFrame(values, columns=columns).assign(
@@ -280,7 +280,7 @@ def test_a_tree_is_read_in_the_units_of_its_features():
     )
 
 
-def test_what_lies_below_three_questions_is_counted_not_drawn():
+def test_tree_nodes_below_depth_three_are_counted_only():
     from sklearn.pipeline import Pipeline
     from sklearn.tree import DecisionTreeClassifier
 
@@ -310,7 +310,7 @@ def tables(better="lower", stats=(None, None, None)):
     return ComparisonTables.from_rows(results, comparisons, labels)
 
 
-def test_the_surest_mistakes_come_first_and_right_verdicts_not_at_all():
+def test_mistakes_are_sorted_by_confidence_without_correct_verdicts():
     held_out = verdicts("m", [(0.4, "fail"), (0.95, "pass"), (0.9, "fail")])
     mistakes = worst_mistakes(held_out, tables())
     assert [mistake.comparison_id for mistake in mistakes] == ["c1", "c0"]

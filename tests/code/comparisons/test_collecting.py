@@ -22,22 +22,14 @@ from data.measure import machine, session
 from data.measure.machine import Disturbance, Pinned
 from data.measure.session import Journal
 from data.measure.workloads import WORKLOADS
+from tests.code.suites import COMPARISONS, SORT
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/comparisons.yaml"
-SORT = {
-    "name": "sort", "group": "cpu", "threads": [1, 2],
-    "command": "{run} language sorting {work} shape={shape}",
-    "settings": {"shape": "random"}, "changes": {"nearly": {"shape": "nearly"}}, "also": ["seed"],
-}  # fmt: skip
-SUITE = {
-    "kind": "comparisons", "name": "tiny", "seed": 3, "passes": 6, "history": 3, "same": 2, "changes": 3,
-    "injected": [0.2], "seconds": 0.01, "shared": {"seed": {"PYTHONHASHSEED": 0}}, "operations": [SORT],
-}  # fmt: skip
 
 
 @pytest.fixture
 def suite():
-    return suites.Suite.model_validate(SUITE)
+    return suites.Suite.model_validate(COMPARISONS)
 
 
 @pytest.fixture
@@ -66,7 +58,7 @@ def operation(suite, **changed):
     return suite.operations[0].model_copy(update=changed)
 
 
-def test_the_shipped_suite_covers_what_a_measurement_must_cover():
+def test_shipped_suite_meets_the_requirements_of_a_measurement():
     shipped = suites.load_suite(SHIPPED)
     assert len(shipped.operations) >= 100
     assert shipped.history >= 8
@@ -96,7 +88,7 @@ def test_programs_of_the_shipped_suite_exist():
             assert f"def {function}(" in (PROGRAMS / f"{module}.py").read_text()
 
 
-def test_a_plan_is_the_same_every_time_and_spreads_unchanged_passes_over_all_of_it(suite):
+def test_a_deterministic_plan_spreads_unchanged_passes_over_time(suite):
     tasks = plan_runs(suite)
     assert tasks == plan_runs(suite)
     assert len({task.journal_key for task in tasks}) == len(tasks)
@@ -111,7 +103,7 @@ def test_a_plan_is_the_same_every_time_and_spreads_unchanged_passes_over_all_of_
     )
 
 
-def test_different_runs_take_different_numbers_of_samples_within_what_the_suite_says(suite):
+def test_sample_counts_vary_between_runs_within_the_limits(suite):
     taken = {task.draw_sample_count(suite, 8) for task in plan_runs(suite)}
     assert len(taken) > 2
     assert {task.draw_sample_count(suite, 100) for task in plan_runs(suite)} == {15}
@@ -128,9 +120,7 @@ def test_different_runs_take_different_numbers_of_samples_within_what_the_suite_
         ({"nearly": 0.8}, "pass"),
     ],
 )
-def test_labels_follow_the_worst_configuration_and_between_the_bounds_there_is_none(
-    suite, slower, label, tmp_path
-):
+def test_labels_follow_the_worst_configuration_unless_it_is_ambiguous(suite, slower, label, tmp_path):
     made = measured(suite, slower, tmp_path)[0]
     labels = made.labels.set_index("comparison_id")["status"]
     assert labels.get("sort/nearly") == label
@@ -141,7 +131,7 @@ def test_labels_follow_the_worst_configuration_and_between_the_bounds_there_is_n
     )
 
 
-def test_every_comparison_has_the_history_that_the_suite_asks_for_and_no_changed_build_in_it(suite, tmp_path):
+def test_histories_have_the_configured_length_and_no_changed_build(suite, tmp_path):
     made = measured(suite, {}, tmp_path)[0]
     assert len(made.comparisons) == 2 + 3
     assert made.comparisons["baseline_from"].min() >= suite.history
@@ -159,7 +149,7 @@ def test_all_runs_of_a_changed_build_are_one_target(suite, tmp_path):
     assert made.comparisons.eval("target_to - target_from").max() >= 0
 
 
-def test_a_build_without_a_reference_and_an_operation_without_passes_make_no_comparison(suite, tmp_path):
+def test_builds_without_references_or_passes_give_no_comparison(suite, tmp_path):
     whole = [*entries(suite, {})]
     trials = [Trial("sort", "", 9, 5, 0.01, "")]
     some = Journal(tmp_path / "a", [one for one in whole if one.purpose == "run"], trials)
@@ -168,7 +158,7 @@ def test_a_build_without_a_reference_and_an_operation_without_passes_make_no_com
     assert tables_of_journal(suite, early)[0].comparisons.empty
 
 
-def test_a_slowdown_has_the_interval_of_the_signed_rank_test_whichever_direction_is_better():
+def test_slowdown_intervals_are_those_of_the_signed_rank_test():
     unchanged, changed = np.full(8, 2.0), 2.0 * np.array([1.08, 1.09, 1.1, 1.1, 1.1, 1.11, 1.12, 9.0])
     slow = Slowdown.from_samples(unchanged, changed, "lower")
     assert slow.share == pytest.approx(0.105, abs=0.006)
@@ -177,7 +167,7 @@ def test_a_slowdown_has_the_interval_of_the_signed_rank_test_whichever_direction
     assert Slowdown.from_samples(1 / unchanged, 1 / changed, "higher").low == pytest.approx(slow.low)
 
 
-def test_an_interval_of_no_change_covers_none_as_often_as_it_says():
+def test_confidence_intervals_of_unchanged_builds_cover_zero_as_stated():
     drawn = np.random.default_rng(1)
     covers = [
         (
@@ -203,19 +193,19 @@ def test_an_interval_of_no_change_covers_none_as_often_as_it_says():
         ("cpu", SORT["command"], 0.005, math.inf),
     ],
 )
-def test_a_sample_is_what_its_metric_says(suite, workshop, metric, command, low, high):
+def test_a_sample_is_measured_as_its_metric_defines(suite, workshop, metric, command, low, high):
     measuring = operation(suite, metric=metric, command=command)
     assert low <= workshop.measure_sample(measuring.unchanged_build, 20, 1) <= high
 
 
-def test_injected_work_is_done_and_a_rate_counts_the_nominal_work(suite, workshop, tmp_path):
+def test_rates_count_nominal_work_without_the_injected_work(suite, workshop, tmp_path):
     command = f"sh -c 'echo {{work}} >> {tmp_path}/done; echo 0.5 100'"
     extra = replace(operation(suite, command=command, metric="rate").unchanged_build, extra=0.25)
     assert workshop.measure_sample(extra, 100, 1) == 200
     assert (tmp_path / "done").read_text() == "125\n"
 
 
-def test_settings_fill_the_command_in_and_capitals_are_its_environment(suite, workshop):
+def test_settings_fill_the_command_and_capitals_its_environment(suite, workshop):
     told = operation(suite, command="sh -c 'echo $NUMBER {size}'", settings={"NUMBER": 0.25, "size": 7})
     assert workshop.measure_sample(told.unchanged_build, 1, 1) == 0.25
     assert (
@@ -224,7 +214,7 @@ def test_settings_fill_the_command_in_and_capitals_are_its_environment(suite, wo
     )
 
 
-def test_what_a_command_needs_is_built_once_for_each_build(suite, workshop, tmp_path):
+def test_requirements_of_a_command_are_built_once_per_build(suite, workshop, tmp_path):
     build = f"sh -c 'echo {{flags}} >> {tmp_path}/built; echo {{flags}} > {{out}}'"
     made = operation(suite, build=build, command="cat {out}", settings={"flags": 0.5})
     assert [workshop.measure_sample(made.unchanged_build, work, 1) for work in (1, 2)] == [0.5, 0.5]
@@ -241,20 +231,20 @@ def test_what_a_command_needs_is_built_once_for_each_build(suite, workshop, tmp_
         ("echo {level}", "'level' is not a setting"),
     ],
 )
-def test_what_cannot_be_measured_is_told_by_its_operation(suite, workshop, command, told):
+def test_measurement_errors_name_the_failing_operation(suite, workshop, command, told):
     trial = workshop.choose_work_per_sample(operation(suite, command=command))
     assert trial.problem == f'operation "sort": {told}'
     assert trial.samples == 0
 
 
-def test_a_trial_finds_the_work_for_the_seconds_that_a_sample_should_take(suite, workshop, tmp_path):
+def test_a_trial_scales_work_to_the_wanted_sample_duration(suite, workshop, tmp_path):
     told = operation(suite, command="awk 'BEGIN {{ print {work} / 4000 }}'")
     trial = workshop.choose_work_per_sample(told)
     assert trial.work == pytest.approx(40, abs=1)
     assert (trial.noise, trial.samples, trial.problem) == (0.0, 5, "")
 
 
-def test_what_runs_while_pinned_runs_on_one_processor_and_before_others_where_that_is_allowed():
+def test_pinning_restricts_a_process_to_one_prioritised_processor():
     processor, before = min(os.sched_getaffinity(0)), (os.sched_getaffinity(0), os.nice(0))
     with Pinned(processor, os.nice(0)) as pinned:
         assert os.sched_getaffinity(0) == {processor}
@@ -265,7 +255,7 @@ def test_what_runs_while_pinned_runs_on_one_processor_and_before_others_where_th
     assert (os.sched_getaffinity(0), os.nice(0)) == before
 
 
-def test_a_process_without_a_session_group_is_pinned_as_one_on_a_kernel_without_groups(tmp_path, monkeypatch):
+def test_pinning_works_without_a_session_group(tmp_path, monkeypatch):
     nothing = tmp_path / "autogroup"
     nothing.write_text("")
     monkeypatch.setattr(machine, "AUTOGROUP", nothing)
@@ -274,13 +264,13 @@ def test_a_process_without_a_session_group_is_pinned_as_one_on_a_kernel_without_
     assert nothing.read_text() == ""
 
 
-def test_others_on_a_processor_are_counted_by_its_own_line():
+def test_foreign_load_is_read_from_the_processors_own_line():
     watch = Disturbance(processor=min(os.sched_getaffinity(0)))
     sum(range(10**6))
     assert 0 <= watch.foreign_share() <= 2
 
 
-def test_a_journal_resumes_and_drops_a_line_that_was_cut_short(suite, tmp_path):
+def test_a_resumed_journal_drops_a_truncated_last_line(suite, tmp_path):
     path, key = tmp_path / "journal.jsonl", {"suite": "s"}
     journal = Journal.open_or_create(path, key, BuildRun, Trial)
     trial = Trial("sort", "", 800, 5, 0.01, "")
@@ -296,12 +286,12 @@ def test_a_journal_resumes_and_drops_a_line_that_was_cut_short(suite, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "matrix"])
-def test_a_workload_does_its_units_as_a_program_of_its_own(name):
+def test_every_workload_runs_as_a_separate_program(name):
     command = [sys.executable, "-I", "-S", session.WORKLOADS, name, "8"]
     assert subprocess.run(command, check=True, capture_output=True, timeout=10).stdout == b""
 
 
-def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
+def test_an_invalid_journal_entry_gives_a_one_line_error(suite, tmp_path):
     path, whole = tmp_path / "journal.jsonl", asdict(next(entries(suite, {})))
     trial = json.dumps(asdict(Trial("sort", "", 800, 5, 0.01, "")))
     for changed, told in (
@@ -349,7 +339,7 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
         ),
     ],
 )  # fmt: skip
-def test_a_journal_is_read_and_written_as_it_always_was(tmp_path, kind, note, lines, keys):
+def test_format_of_the_journal_has_not_changed(tmp_path, kind, note, lines, keys):
     path = tmp_path / "journal.jsonl"
     path.write_text("".join(f"{line}\n" for line in ['{"suite": {"name": "s"}}', *lines]))
     journal = Journal.open_or_create(path, {"name": "s"}, kind, note)

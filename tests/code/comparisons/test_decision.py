@@ -15,7 +15,7 @@ from serving.http.api import application
 from serving.http.settings import ServerSettings
 from serving.models import Served
 from serving.reports.verdict_lines import as_markdown, as_plain
-from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
+from tests.code.comparisons.inputs import comparison_row, rows
 from tests.families import feature_table, small_family
 from training.comparisons.decision import read_changes, write_out_of_fold
 from training.comparisons.evaluate import out_of_fold
@@ -26,7 +26,7 @@ from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sam
 from training.evaluation.thresholds import below_min_effect, zero_below_min_effect
 
 
-def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's name
+def judged(served, *configurations, floor=None):
     """Judge one comparison of ``(threads, baseline, target)``."""
     given = [
         row
@@ -36,7 +36,7 @@ def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's nam
     if floor is not None:
         card = replace(served.model.card, min_effect_size=floor)
         served = Served(replace(served.model, card=card), served.ref)
-    return judge_tables(ComparisonTables.from_rows(given, [asked("x")], []), served)
+    return judge_tables(ComparisonTables.from_rows(given, [comparison_row("x")], []), served)
 
 
 class AlwaysFails:
@@ -47,32 +47,32 @@ class AlwaysFails:
 
 
 @pytest.fixture
-def eager(served):  # noqa: F811
+def eager(served):
     return Served(replace(served.model, answering=AlwaysFails()), served.ref)
 
 
-def test_a_change_below_the_floor_passes_whatever_the_model_says(eager):
+def test_changes_below_minimum_effect_size_always_pass(eager):
     (verdict,) = judged(eager, (1, [100.0] * 3, [99.999999] * 3)).verdicts
     assert (verdict.verdict, verdict.probability, verdict.decided_by) == ("pass", 0.0, "min_effect_size")
     assert (verdict.remarks, verdict.reasons) == (("below the minimum effect size of 0.5 %",), ())
 
 
 @pytest.mark.parametrize("target", [[99.5] * 3, [30.0] * 3])
-def test_from_the_floor_on_the_model_decides(eager, target):
+def test_changes_from_minimum_effect_size_are_decided_by_the_model(eager, target):
     (verdict,) = judged(eager, (1, [100.0] * 3, target)).verdicts
     assert (verdict.verdict, verdict.decided_by, verdict.remarks) == ("fail", "model", ())
 
 
-def test_the_worst_configuration_alone_reaches_the_floor(eager):
+def test_one_configuration_beyond_minimum_effect_size_is_enough(eager):
     judgement = judged(eager, (1, [100.0] * 3, [120.0] * 3), (2, [100.0] * 3, [99.0] * 3))
     assert judgement.verdicts[0].verdict == "fail"
 
 
-def test_without_a_floor_the_model_decides_everything(eager):
+def test_without_minimum_effect_size_the_model_decides_everything(eager):
     assert judged(eager, (1, [100.0] * 3, [99.999999] * 3), floor=0.0).verdicts[0].verdict == "fail"
 
 
-def test_the_floor_itself_counts_as_reached_although_numbers_are_rounded():
+def test_minimum_effect_size_is_inclusive_despite_rounding_of_numbers():
     assert below_min_effect(np.array([(30.0 - 30.15) / 30.0, -0.0049, 0.1]), 0.005).tolist() == [
         False,
         True,
@@ -81,7 +81,7 @@ def test_the_floor_itself_counts_as_reached_although_numbers_are_rounded():
     assert zero_below_min_effect(np.array([0.9, 0.9]), np.array([-0.1, 0.1]), 0.005).tolist() == [0.9, 0.0]
 
 
-def test_held_out_verdicts_know_the_floor(tmp_path):
+def test_out_of_fold_verdicts_respect_minimum_effect_size(tmp_path):
     table = feature_table()
     family = small_family(tmp_path, table=table, models=("logistic",))
     usual = _held_out(family)
@@ -111,7 +111,7 @@ def _held_out(family):
     return verdicts[verdicts["kind"] == "model"].reset_index(drop=True)
 
 
-def test_changes_must_be_about_the_same_comparisons(tmp_path):
+def test_changes_of_other_comparisons_are_refused(tmp_path):
     family = small_family(tmp_path)
     table = FeatureTable.read(family.features_file, family.columns())
     pd.read_parquet(family.stage_file("changes")).iloc[1:].to_parquet(family.stage_file("changes"))
@@ -119,7 +119,7 @@ def test_changes_must_be_about_the_same_comparisons(tmp_path):
         read_changes(family.stage_file("changes"), table)
 
 
-def test_one_wild_sample_does_not_decide_and_the_answer_says_so(served):  # noqa: F811
+def test_a_single_outlier_is_ignored_with_a_remark(served):
     usual = [99.0, 99.5, 100.0, 100.5, 101.0, 99.2, 99.8, 100.3, 100.7, 100.1]
     wild = judged(served, (8, usual, [*usual[:9], 10.03]), floor=0.0).verdicts[0]
     without = judged(served, (8, usual, usual[:9]), floor=0.0).verdicts[0]
@@ -129,7 +129,7 @@ def test_one_wild_sample_does_not_decide_and_the_answer_says_so(served):  # noqa
     )
 
 
-def test_the_answer_names_the_configuration_that_moved_and_the_one_that_got_better(served):  # noqa: F811
+def test_answer_names_the_worst_and_the_best_configuration(served):
     judgement = judged(served, (1, [100.0] * 3, [105.0] * 3), (8, [200.0] * 3, [194.0] * 3))
     answer = json.loads(render.as_json(judgement))["verdicts"][0]
     worse = {"threads": 8, "baseline_median": 200.0, "target_median": 194.0, "change": pytest.approx(-0.03)}
@@ -144,7 +144,7 @@ def test_the_answer_names_the_configuration_that_moved_and_the_one_that_got_bett
         assert "; 1 thread: median 5.0 % better" in " ".join(text.split())
 
 
-def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
+def test_small_changes_are_reported_without_rounding_to_zero(served):
     lines = render.table_lines(
         judged(served, (1, [100.0] * 3, [99.96] * 3), (2, [100.0] * 3, [100.3] * 3)), [""]
     )
@@ -154,7 +154,7 @@ def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
     assert lines.rows[0].reason == "below the minimum effect size of 0.5 %; median unchanged"
 
 
-def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tmp_path, monkeypatch):  # noqa: F811
+def test_all_server_processes_use_the_configured_minimum_effect_size(served, tmp_path, monkeypatch):
     TrainedModel(_logistic(), served.model.card).write(tmp_path)
     own = {**os.environ, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
     monkeypatch.setattr("os.environ", own)

@@ -69,7 +69,7 @@ def mirrored(results):
     return [tuple(tuple(-value for value in reversed(five)) for five in pair) for pair in results]
 
 
-def test_the_components_stand_in_the_order_of_figure_6_5():
+def test_vector_components_have_the_order_of_figure_6_5():
     assert SEED_FEATURES[:4] == ("medians_min", "medians_med", "medians_max", "mins_min")
     assert SEED_FEATURES[-3:] == ("q3s_min", "q3s_med", "q3s_max")
     assert model_columns("seed") == SEED_FEATURES
@@ -83,13 +83,13 @@ def test_every_comparison_gives_figure_6_5_to_the_last_digit(comparisons):
     np.testing.assert_array_equal(seed_vectors(sides_of_summaries(comparisons)).to_numpy(), expected)
 
 
-def test_the_full_vector_begins_with_the_seed_s_components():
+def test_the_full_vector_begins_with_the_thesis_components():
     sides = sides_of_summaries([FIGURE_6_1, FIGURE_6_1[:1]])
     pd.testing.assert_frame_equal(vectors(sides)[list(SEED_FEATURES)], seed_vectors(sides))
 
 
 @given(configurations)
-def test_where_lower_is_better_the_features_are_those_of_the_mirrored_values(results):
+def test_lower_is_better_features_equal_those_of_mirrored_values(results):
     lower = vectors(sides_of_summaries([results], better="lower"))
     higher = vectors(sides_of_summaries([mirrored(results)], better="higher"))
     pd.testing.assert_frame_equal(lower, higher)
@@ -106,7 +106,7 @@ def test_a_worse_target_makes_shift_superiority_and_ranks_negative(better, worse
 
 
 @given(st.lists(st.tuples(side, side, side), min_size=1, max_size=4), st.sampled_from([0.125, 4.0, 1024.0]))
-def test_another_unit_changes_no_feature(results, factor):
+def test_features_do_not_depend_on_the_unit(results, factor):
     def scaled(versions):
         return [[factor * value for value in version] for version in versions]
 
@@ -126,33 +126,33 @@ def test_the_order_of_samples_and_configurations_does_not_matter(results):
 
 
 @given(st.lists(st.lists(st.tuples(side, side, side), min_size=1, max_size=3), min_size=2, max_size=4))
-def test_a_comparison_has_the_same_vector_alone_and_among_others(comparisons):
+def test_the_vector_of_a_comparison_does_not_depend_on_others(comparisons):
     together = vectors(sides_of(comparisons))
     alone = pd.concat([vectors(sides_of([comparison])) for comparison in comparisons], ignore_index=True)
     pd.testing.assert_frame_equal(together, alone, check_exact=True)
 
 
 @given(st.lists(st.lists(st.tuples(side, side, side), min_size=1, max_size=3), min_size=1, max_size=4))
-def test_features_are_never_infinite(comparisons):
+def test_all_features_are_finite_or_missing(comparisons):
     assert not np.isinf(vectors(sides_of(comparisons)).to_numpy()).any()
 
 
 @pytest.mark.parametrize("far", [1e-311, 1e-160, 1e160, 1e308])
-def test_features_of_numbers_no_measurement_has_are_bounded(far):
+def test_features_of_absurdly_large_numbers_are_bounded(far):
     past = [[far, -far], [1.0], [-far]] * 4
     sides = sides_of([[([[0.0, far, 1.0]], [[1.0, -far, 2 * -far]], past)], [([[far]], [[1546.0]])]])
     values = vectors(sides).to_numpy()
     assert np.abs(values[~np.isnan(values)]).max() <= np.finfo(np.float32).max
 
 
-def test_summaries_leave_unknown_only_what_versions_tell():
+def test_only_version_features_are_missing_for_summaries():
     vector = vectors(sides_of_summaries([FIGURE_6_1])).iloc[0]
     unknown = {name for name in vector.index if np.isnan(vector[name])}
     assert {"version_t_min", "history_step_min"} <= unknown
     assert unknown <= {f"{name}_min" for name in HISTORY} | {f"{name}_max" for name in SIBLINGS}
 
 
-def test_summaries_are_estimated_to_be_what_their_five_samples_say():
+def test_features_of_summaries_equal_those_of_five_samples():
     samples = ([96.0, 98.0, 100.0, 102.0, 104.0], [86.0, 88.0, 90.0, 92.0, 94.0])
     from_samples = vectors(sides_of([[tuple([side] for side in samples)]])).iloc[0]
     from_summaries = vectors(sides_of_summaries([[samples]])).iloc[0]
@@ -160,7 +160,7 @@ def test_summaries_are_estimated_to_be_what_their_five_samples_say():
         assert from_summaries[name] == pytest.approx(from_samples[name], abs=0.25)
 
 
-def test_without_history_only_what_needs_history_is_unknown():
+def test_without_history_only_history_features_are_missing():
     several = vectors(sides_of([[([[10.0], [11.0]], [[9.0], [8.0]])]])).iloc[0]
     assert {name for name in several.index if np.isnan(several[name])} >= {
         "history_step_min",
@@ -183,7 +183,7 @@ def test_no_comparisons_give_an_empty_table():
     assert vectors(sides_of([])).shape == (0, len(FEATURES))
 
 
-def test_a_zero_median_leaves_the_shift_unknown_instead_of_infinite():
+def test_the_shift_from_a_zero_median_is_missing():
     vector = vectors(sides_of([[([[0.0, 0.0, 0.0]], [[1.0, 2.0, 3.0]])]])).iloc[0]
     assert np.isnan(vector["medians_med"])
     assert not np.isinf(vector.to_numpy()).any()
@@ -205,7 +205,7 @@ def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
     assert table["medians_med"].tolist() == pytest.approx([-math.sqrt(1 / 1.5)] * 2)
 
 
-def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions():
+def test_training_tables_also_hold_features_without_history():
     results = [result("x", order, 1.0 + order % 3 + k) for order in range(9) for k in (0, 1)]
     comparisons = [compared("c", "x", (7, 7), (8, 8))]
     valid = pd.DataFrame({"comparison_id": ["c"], "valid": [True], "status": ["fail"]})
@@ -219,7 +219,7 @@ def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions()
     assert (found["changes"]["worst_change"].item(), bare["worst_change"]) == (0, pytest.approx(-1 / 2.5))
 
 
-def test_what_is_computed_block_by_block_is_what_is_computed_at_once():
+def test_features_computed_in_blocks_equal_those_computed_at_once():
     draw = np.random.default_rng(5)
     results = [
         result(operation, order, value, series_id=f"{benchmark} {machine} {operation}", benchmark=benchmark,
@@ -247,7 +247,7 @@ def rows(*values):
     return np.array(values, np.float64)
 
 
-def test_superiority_of_two_uniform_sides_is_the_area_above_the_diagonal():
+def test_superiority_of_two_uniform_sides_is_an_area():
     uniform = [0.0, 1.0, 2.0, 3.0, 4.0]
     shifted = [2.0, 3.0, 4.0, 5.0, 6.0]
     # P(Y > X) for X over [0, 4], Y over [2, 6]: all but the triangle of legs 2 in a square of side 4.
@@ -256,7 +256,7 @@ def test_superiority_of_two_uniform_sides_is_the_area_above_the_diagonal():
 
 @given(five, five)
 @settings(deadline=None, max_examples=50)
-def test_superiority_of_turned_sides_adds_up_to_one(baseline, target):
+def test_superiority_of_swapped_sides_adds_up_to_one(baseline, target):
     there = estimate_superiority(rows(baseline), rows(target))[0]
     back = estimate_superiority(rows(target), rows(baseline))[0]
     assert there + back == pytest.approx(1, abs=1e-6)
@@ -267,7 +267,7 @@ def test_superiority_of_turned_sides_adds_up_to_one(baseline, target):
     ("target", "expected"),
     [([4, 5, 6, 7, 8], 1.0), ([0, 1, 2, 3, 4], 0.0), ([-8, -7, -6, -5, -4], -0.5), ([2, 3, 4, 5, 6], 1 / 3)],
 )
-def test_overlap_is_how_far_the_target_reaches_up_into_the_baseline_s_range(target, expected):
+def test_overlap_measures_the_targets_reach_into_the_baseline_range(target, expected):
     assert range_overlap(rows([4, 5, 6, 7, 8]), rows(target))[0] == pytest.approx(expected)
 
 
@@ -283,7 +283,7 @@ def test_configurations_are_reduced_per_comparison_and_gaps_left_out():
     np.testing.assert_array_equal(extent.highest, [[5, np.nan, 7, np.nan], [2, np.nan, np.nan, np.nan]])
 
 
-def test_more_configurations_than_the_network_takes_are_sorted():
+def test_many_configurations_are_sorted_without_the_network():
     values = np.array([[9.0, 3.0, 7.0, 1.0, 8.0, 2.0, 6.0, 4.0, 5.0, 10.0]])
     extent = over_configurations(values, np.zeros(10, np.int64), 1)
     assert [extent.lowest[0, 0], extent.middle[0, 0], extent.highest[0, 0]] == [1, 5.5, 10]

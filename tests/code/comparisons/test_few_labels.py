@@ -7,7 +7,7 @@ import pytest
 from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
 from data.tables.specs import with_dtypes
 from serving.cli import run_command
-from tests.code.comparisons.test_judging import asked, rows
+from tests.code.comparisons.inputs import comparison_row, rows
 from tests.families import COLUMNS, feature_table, small_family
 from training.comparisons.family import Examples, FeatureTable
 from training.comparisons.label_review import (
@@ -47,7 +47,7 @@ def balanced(model, unseen):
     return (judged[unseen.y == 1].mean() + 1 - judged[unseen.y == 0].mean()) / 2
 
 
-def test_the_most_suspicious_of_other_operations_come_first_and_some_at_random():
+def test_suspicious_comparisons_come_first_with_some_random_ones():
     examples = drawn()
     first = next_to_label(pool_of(examples), 25)
     assert len(set(first)) == 25
@@ -59,7 +59,7 @@ def test_the_most_suspicious_of_other_operations_come_first_and_some_at_random()
     assert examples.y[first].mean() > 5 * examples.y.mean()
 
 
-def test_then_those_of_which_a_model_is_least_sure():
+def test_then_the_least_certain_comparisons_are_chosen():
     examples = drawn()
     pool = pool_of(examples)
     labelled = next_to_label(pool, 40)
@@ -71,7 +71,7 @@ def test_then_those_of_which_a_model_is_least_sure():
     assert sure[then].mean() < 0.6 * np.delete(sure, np.r_[labelled, then]).mean()
 
 
-def test_the_order_is_the_same_every_time_and_ends_where_nothing_is_left():
+def test_labelling_order_is_deterministic_and_finite():
     examples = drawn(30)
     pool = pool_of(examples, range(24))
     assert next_to_label(pool, 4).tolist() == next_to_label(pool, 4).tolist()
@@ -79,7 +79,7 @@ def test_the_order_is_the_same_every_time_and_ends_where_nothing_is_left():
     assert not len(next_to_label(pool_of(examples, range(30)), 5))
 
 
-def test_labels_in_this_order_find_more_and_teach_more_than_twice_as_many_at_random():
+def test_chosen_labels_beat_twice_as_many_random_labels():
     caught = {}
     for seed in range(2):
         examples, unseen = drawn(1500, seed=seed), drawn(3000, seed=seed + 50)
@@ -95,7 +95,7 @@ def test_labels_in_this_order_find_more_and_teach_more_than_twice_as_many_at_ran
     assert np.mean(caught["first"]) > np.mean(caught["random"])
 
 
-def test_the_first_labels_do_not_spoil_what_a_champion_knows():
+def test_first_own_labels_do_not_degrade_a_champion():
     """Ten passes alone teach nothing about fails: from nothing there is no model, a champion stays."""
     start = drawn(400, seed=7)
     start = replace(start, groups=np.char.add("s", start.groups))
@@ -110,7 +110,7 @@ def test_the_first_labels_do_not_spoil_what_a_champion_knows():
     assert warm.threshold == champion.threshold
 
 
-def test_some_fails_of_ones_own_make_a_champion_better_where_fails_look_otherwise():
+def test_a_few_own_fails_improve_a_foreign_champion():
     """Own fails show in a feature that those of the champion did not have."""
     own, unseen = drawn(800, fails=0.1, seed=8), drawn(3000, seed=9)
     start = replace(drawn(400, seed=7), groups=np.array([f"s{row % 40}" for row in range(400)]))
@@ -124,7 +124,7 @@ def test_some_fails_of_ones_own_make_a_champion_better_where_fails_look_otherwis
     assert balanced(warm, unseen) > balanced(champion, unseen) + 0.02
 
 
-def test_of_rows_that_nobody_labelled_those_count_as_fails_that_the_labels_make_fails():
+def test_unlabelled_rows_get_the_label_that_labelled_rows_imply():
     """A third of all fail: were all others to count as passes, the threshold would let most fails pass."""
     missed = {}
     for seed in range(3):
@@ -139,7 +139,7 @@ def test_of_rows_that_nobody_labelled_those_count_as_fails_that_the_labels_make_
     assert np.mean([miss for miss, _ in missed.values()]) < 0.08
 
 
-def test_training_starts_from_what_lies_beside_the_features(tmp_path):
+def test_training_uses_the_extra_data_beside_the_features(tmp_path):
     """With a start that says the opposite, the same search comes to another model; without, to the same."""
     family = small_family(tmp_path, models=("logistic",))
     table = FeatureTable.read(family.features_file, COLUMNS)
@@ -161,7 +161,7 @@ def test_training_starts_from_what_lies_beside_the_features(tmp_path):
     assert probability[failed].mean() < probability[~failed].mean()
 
 
-def test_unlabelled_comparisons_count_as_passes_if_that_is_wanted(tmp_path):
+def test_unlabelled_comparisons_count_as_passes_on_request(tmp_path):
     family = small_family(tmp_path, models=("logistic",))
     table = FeatureTable.read(family.features_file, COLUMNS)
     others = feature_table(50, seed=5).drop(columns="status")
@@ -178,12 +178,12 @@ def source(tmp_path, monkeypatch):
     results = []
     for name, level in (("a", 100), ("b", 100), ("c", 70), ("d", 100)):
         results += rows(name, generator.normal(100, 1, 6)) + rows(name, generator.normal(level, 1, 6), 1)
-    tables = ComparisonTables.from_rows(results, [asked(name) for name in "abcd"], [])
+    tables = ComparisonTables.from_rows(results, [comparison_row(name) for name in "abcd"], [])
     tables.write(tmp_path / "data")
     return tmp_path / "data"
 
 
-def test_the_file_to_fill_in_is_read_with_the_data(source, capsys):
+def test_a_filled_in_label_file_is_read_with_data(source, capsys):
     assert run_command(["labels", "next", str(source), "-n", "4", "-o", str(source / "labels.csv")]) == 0
     listed = pd.read_csv(source / "labels.csv")
     assert listed["comparison_id"][0] == "id-c"
@@ -223,7 +223,7 @@ def labels_of(rows):
     return with_dtypes(pd.DataFrame(rows, columns=names), LABEL_DTYPES)
 
 
-def test_a_label_is_suspected_as_far_as_models_are_surer_of_the_other_verdict_than_usual(verdicts):
+def test_suspicion_of_a_label_is_the_models_excess_doubt(verdicts):
     found = suspected_labels(verdicts, "champion", labels_of([("c02", "fail", "anna", None)]))
     assert [(one.comparison_id, one.status, one.labelled_by) for one in found] == [
         ("c02", "fail", "anna"),
@@ -238,13 +238,13 @@ def test_a_label_is_suspected_as_far_as_models_are_surer_of_the_other_verdict_th
     )
 
 
-def test_comparisons_on_which_people_differ_follow_with_who_says_what(verdicts):
+def test_disputed_comparisons_follow_with_the_label_per_annotator(verdicts):
     people = [("c00", "fail", "anna", "anna"), ("c00", "fail", "ben", "ben"), ("c00", "pass", "cleo", "cleo")]
     last = suspected_labels(verdicts, "champion", labels_of(people))[-1]
     assert (last.comparison_id, last.doubt, last.labelled_by) == ("c00", 0, "anna, ben, cleo")
     assert last.reason == ("anna, ben said fail", "cleo said pass")
 
 
-def test_a_fold_without_a_kind_of_label_gives_no_ground_for_doubt(verdicts):
+def test_folds_with_a_single_label_yield_no_doubts(verdicts):
     own = verdicts[(verdicts["entry"] == "champion") & (verdicts["status"] == "pass")]
     assert pd.isna(label_doubts(own)).all()

@@ -19,14 +19,14 @@ def features(baseline, target, history=(), better="higher"):
     return dict(zip(HISTORY, version_features(sides, with_versions(sides))[:, 0], strict=True))
 
 
-def test_the_level_of_a_version_is_the_median_of_its_samples():
+def test_level_of_a_version_is_its_sample_median():
     sides = samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]).version_medians
     assert sides.values.tolist() == [2, 4, 5.5]
     assert (sides.stops - sides.starts).tolist() == [2, 0, 1]
     assert sides.orders.tolist() == [0, 1, 0]
 
 
-def test_lists_of_different_length_stand_left_or_right_in_a_matrix():
+def test_ragged_lists_are_aligned_left_or_right_in_matrices():
     lists = samples([[[1.0, 2.0, 3.0]], [[4.0]]])
     np.testing.assert_array_equal(first_values(lists, 2), [[1, 2], [4, np.nan]])
     np.testing.assert_array_equal(last_values(lists, 2), [[2, 3], [np.nan, 4]])
@@ -47,14 +47,14 @@ def test_a_step_at_the_boundary_explains_the_windows_best():
     assert late["boundary_sharpness"] > -0.8
 
 
-def test_a_target_carried_by_a_single_version_has_a_best_version_as_good_as_the_baseline():
+def test_one_bad_version_leaves_a_good_best_version():
     single = features(CALM, [[60.0], [100.0], [101.0], [99.0], [100.0]])
     assert single["best_version"] > 0
     assert single["version_step"] == 0
     assert features(CALM, LOW)["best_version"] < -3
 
 
-def test_a_level_seen_before_is_told_from_one_that_is_new():
+def test_a_level_seen_in_history_differs_from_a_new_one():
     seen = features(CALM, LOW, CALM + LOW + CALM)
     new = features(CALM, LOW, CALM + CALM)
     assert new["history_quantile"] == new["history_seen"] == 0
@@ -66,7 +66,7 @@ def test_a_level_seen_before_is_told_from_one_that_is_new():
     assert seen["history_excess"] > new["history_excess"]
 
 
-def test_where_lower_is_better_a_rise_is_as_bad_as_a_fall_where_higher_is():
+def test_history_features_are_symmetric_in_the_better_direction():
     def mirrored(versions):
         return [[-value for value in version] for version in versions]
 
@@ -82,7 +82,7 @@ def test_a_drift_before_the_boundary_is_a_trend():
     assert abs(features(CALM, LOW, CALM)["history_trend"]) < 1
 
 
-def test_one_version_a_side_without_history_says_nothing():
+def test_one_version_per_side_without_history_gives_no_features():
     assert np.isnan(list(features([[1.0, 2.0]], [[1.0, 3.0]]).values())).all()
 
 
@@ -113,21 +113,21 @@ def told(falls, **how):
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
-def test_siblings_that_get_worse_at_the_same_version_count_by_their_share(better):
+def test_sibling_feature_grows_with_the_share_of_worse_siblings(better):
     assert told([None, *[None] * 8], better=better) == 0
     assert told([None, *[AT] * 2, *[None] * 6], better=better) == pytest.approx(np.sqrt(2 / 8))
     assert told([None, *[AT] * 8], better=better) == 1
 
 
-def test_what_the_operation_itself_does_is_no_sibling_s_step():
+def test_an_operation_is_not_its_own_sibling():
     assert told([AT, *[None] * 8]) == 0
 
 
-def test_a_step_elsewhere_counts_for_little():
+def test_sibling_steps_at_other_versions_count_little():
     assert told([None, *[AT + 3] * 8]) < told([None, *[AT] * 8]) / 2
 
 
-def test_nothing_is_looked_at_that_came_later_than_the_target():
+def test_sibling_versions_after_the_target_are_ignored():
     falls, target = [None, *[AT + 2] * 8], (AT, AT + 1)
     assert told(falls, target=target) == told([None] * 9, target=target) == 0
     wide = (AT, AT + 4)
@@ -135,7 +135,7 @@ def test_nothing_is_looked_at_that_came_later_than_the_target():
     assert told(falls, target=wide, skipped=(AT + 2, AT + 3, AT + 4)) == 0
 
 
-def test_few_siblings_and_versions_without_a_name_say_nothing():
+def test_few_siblings_or_unnamed_versions_give_no_features():
     assert np.isnan(told([None, *[AT] * 4]))
     assert np.isnan(told([None, *[AT] * 8], target=(AT, AT)))
     assert np.isnan(told([None, *[AT] * 8], names=[None] * len(VERSIONS)))
@@ -145,7 +145,7 @@ def test_few_siblings_and_versions_without_a_name_say_nothing():
 @pytest.mark.parametrize("better", ["higher", "lower"])
 @pytest.mark.parametrize("factor", [3.0, 10.0, 100.0, 0.1])
 @pytest.mark.parametrize("before", [1, 3, 5])
-def test_an_odd_version_before_hides_no_step_of_siblings(before, factor, better):
+def test_an_earlier_outlier_hides_no_step_of_siblings(before, factor, better):
     whole = tables([None, *[AT] * 6, *[None] * 6], better=better)
     odd = whole.results["value"].mask(
         (whole.results["order"] == AT - before) & (whole.results["operation"] != "o0"),

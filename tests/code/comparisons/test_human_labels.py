@@ -49,7 +49,7 @@ def points(*found):
     return Points(stretch.astype(int), position.astype(int), strength)
 
 
-def test_a_curve_has_every_threshold_and_the_best_one_is_told():
+def test_error_curve_has_every_threshold_and_the_best_one():
     curve = Curve.of(CASES.failed, SCORE)
     assert curve.cuts.tolist() == [np.inf, 9, 5, 4, 1, 0]
     assert curve.false_negative_rate * 3 == pytest.approx([3, 2, 2, 1, 1, 0])
@@ -58,7 +58,7 @@ def test_a_curve_has_every_threshold_and_the_best_one_is_told():
     assert [curve.false_negative_rate_at(share) for share in (0, 0.4, 1)] == pytest.approx([2 / 3, 1 / 3, 0])
 
 
-def test_a_threshold_from_other_folds_ignores_the_fold_it_judges():
+def test_thresholds_are_chosen_on_the_other_folds_only():
     score = np.array([9.0, 8.0, 2.0, 7.0, 1.0, 1.0])
     # fold 1 alone wants 2, which fails the 7 of fold 0; fold 0 alone wants 8, which misses the 2 of fold 1
     found = rates_from_other_folds(CASES, score)
@@ -67,12 +67,12 @@ def test_a_threshold_from_other_folds_ignores_the_fold_it_judges():
     assert average_precision(CASES, score)[0] == pytest.approx(1.0)
 
 
-def test_the_spread_is_that_of_the_folds():
+def test_the_reported_spread_is_over_the_folds():
     found = verdict_rates(CASES, np.array([1, 1, 0, 0, 0, 0], bool))
     assert (found.balanced, found.spread) == pytest.approx((5 / 6, 0.25))
 
 
-def test_only_points_near_the_boundary_at_which_it_got_worse_speak():
+def test_only_worsening_points_near_the_boundary_are_evidence():
     known = {"up": series([10] * 8 + [20] * 8), "down": series([20] * 8 + [10] * 8)}
     asked = pd.DataFrame([comparison("up", 8), comparison("down", 8), comparison("up", 4)])
     view = hindsight_view(known, asked, RULES)
@@ -82,7 +82,7 @@ def test_only_points_near_the_boundary_at_which_it_got_worse_speak():
     assert np.isnan(evidence[1:]).all()
 
 
-def test_how_near_a_point_has_to_be_is_chosen_in_the_tool_s_favour():
+def test_reach_around_a_boundary_is_chosen_in_the_tools_favour():
     evidence = np.full((6, 5), np.nan)
     evidence[:3, 1], evidence[3:, 0] = 2.0, 9.0
     reach, score = best_reach(CASES, evidence)
@@ -109,7 +109,7 @@ def test_an_engineer_is_judged_by_the_consensus_of_the_others():
     assert pool_engineers(verdicts).engineer_rates.false_negative_rate == pytest.approx(1 / 4)
 
 
-def test_an_engineer_and_a_judge_are_compared_on_what_both_have():
+def test_engineer_and_model_are_compared_on_common_cases():
     many = Engineer("7", [*"xfba"], np.array([1, 0, 1, 1], bool), np.array([1, 0, 0, 1], bool))
     here, other = many.limited_to(CASES, np.array([0, 1, 0, 0, 0, 0], bool))
     assert (here.ids, here.judged.tolist()) == (["f", "b", "a"], [False, False, True])
@@ -125,6 +125,6 @@ def test_every_tool_is_pinned_and_has_a_script():
         compile(tool.script.read_text(), tool.script, "exec")
 
 
-def test_without_the_data_set_it_says_so(tmp_path, capsys):
+def test_a_missing_data_set_skips_with_a_message(tmp_path, capsys):
     main(tmp_path)
     assert capsys.readouterr().err.startswith("skipped: ")

@@ -1,36 +1,18 @@
 import json
 
-import numpy as np
 import pytest
 from lxml import etree
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from data.comparisons.tables import ComparisonTables, version_ranges
-from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import as_xml
-from serving.models import ModelRef, Served
+from serving.models import Served
 from serving.reports.verdict_lines import VerdictLine, VerdictTable, as_junit, as_markdown, as_plain
-from tests.comparison_rows import compared, result
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
+from tests.code.comparisons.inputs import comparison_row, rows
+from training.comparisons.stored import Card, ReadyModel
 
 FIVE = ("min", "q1", "median", "q3", "max")
-
-
-def rows(operation, values, order=0, stat=None, threads=1):
-    common = {"benchmark": "b & <c>", "unit": "1/s", "better": "higher", "threads": threads}
-    return [
-        result(operation, order, value, stat=given, **common)
-        for value, given in zip(values, stat or [None] * len(values), strict=True)
-    ]
-
-
-def asked(operation):
-    return compared(f"id-{operation}", operation, benchmark="b & <c>")
 
 
 @pytest.fixture
@@ -40,26 +22,16 @@ def tables():
     results += rows("zero", [0.0, 0.0, 0.0]) + rows("zero", [1.0, 1.0, 1.0], 1)
     results += rows("slow", [98.0, 99.0, 100.0, 101.0, 102.0], 0, FIVE)
     results += rows("slow", [78.0, 79.0, 80.0, 81.0, 82.0], 1, FIVE)
-    return ComparisonTables.from_rows(results, [asked("equal"), asked("zero"), asked("slow")], [])
-
-
-@pytest.fixture(scope="module")
-def served():
-    rng = np.random.default_rng(0)
-    columns = rng.normal(0, 0.05, (200, len(SEED_FEATURES)))
-    columns[:50, :3] -= 0.4
-    steps = [("impute", SimpleImputer()), ("scale", StandardScaler()), ("classify", LogisticRegression())]
-    pipeline = Pipeline(steps)
-    pipeline.fit(columns, np.arange(200) < 50)
-    card = Card("logistic", SEED_FEATURES, 0.5, {}, dict.fromkeys(SEED_FEATURES, 0.0), "0" * 64, 0)
-    return Served(ReadyModel.from_trained(TrainedModel(pipeline, card)), ModelRef("m", "7", "models:/m/7"))
+    return ComparisonTables.from_rows(
+        results, [comparison_row("equal"), comparison_row("zero"), comparison_row("slow")], []
+    )
 
 
 def rows_of(tables, served):
     return render.table_lines(judge_tables(tables, served), version_ranges(tables))
 
 
-def test_verdicts_keep_the_order_and_what_cannot_be_judged_takes_nobodys_reasons(tables, served):
+def test_verdicts_keep_their_order_around_an_invalid_comparison(tables, served):
     equal, zero, slow = judge_tables(tables, served).verdicts
     assert [v.verdict for v in (equal, zero, slow)] == ["pass", "invalid", "fail"]
     assert (zero.probability, zero.reasons) == (None, ())
@@ -69,14 +41,14 @@ def test_verdicts_keep_the_order_and_what_cannot_be_judged_takes_nobodys_reasons
     assert len(medians) == len(slow.reasons) == 3
 
 
-def test_as_many_reasons_as_are_asked_for_the_strongest_first(tables, served):
+def test_the_requested_number_of_strongest_reasons_is_returned(tables, served):
     reasons = judge_tables(tables, served, reasons=5).verdicts[2].reasons
     sizes = [abs(reason.contribution) for reason in reasons]
     assert len(reasons) == 5
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_the_threshold_itself_is_a_fail(tables, served):
+def test_a_probability_equal_to_the_threshold_fails(tables, served):
     probability = judge_tables(tables, served).verdicts[2].probability
     card = served.model.card
     moved = Card(card.model, card.features, probability, {}, card.reference, card.data_digest, 0)
@@ -84,7 +56,7 @@ def test_the_threshold_itself_is_a_fail(tables, served):
     assert judge_tables(tables, Served(model, served.ref)).verdicts[2].verdict == "fail"
 
 
-def test_the_verdict_on_one_does_not_depend_on_the_others(tables, served):
+def test_the_verdict_of_a_comparison_does_not_depend_on_others(tables, served):
     alone = ComparisonTables(
         tables.results, tables.comparisons.iloc[[2]].reset_index(drop=True), tables.labels
     )
@@ -92,12 +64,12 @@ def test_the_verdict_on_one_does_not_depend_on_the_others(tables, served):
     assert judge_tables(alone, served).verdicts[0] == together
 
 
-def test_nothing_to_judge_is_a_judgement_too(tables, served):
+def test_an_empty_request_gives_an_empty_judgement(tables, served):
     none = judge_tables(ComparisonTables(tables.results, tables.comparisons.iloc[:0], tables.labels), served)
     assert (len(none), json.loads(render.as_json(none))["verdicts"]) == (0, [])
 
 
-def test_only_what_cannot_be_judged_is_a_judgement_too(tables, served):
+def test_a_request_with_only_invalid_comparisons_is_judged(tables, served):
     zero = ComparisonTables(
         tables.results, tables.comparisons.iloc[[1]].reset_index(drop=True), tables.labels
     )
@@ -105,7 +77,7 @@ def test_only_what_cannot_be_judged_is_a_judgement_too(tables, served):
     assert (judged.unit, judged.count_verdicts("invalid")) == ("log-odds", 1)
 
 
-def test_json_says_null_where_there_is_no_probability(tables, served):
+def test_json_has_null_for_a_missing_probability(tables, served):
     answer = json.loads(render.as_json(judge_tables(tables, served)))
     assert answer["model"] == {
         "name": "m",
@@ -127,13 +99,13 @@ def test_json_says_null_where_there_is_no_probability(tables, served):
     assert answer["verdicts"][2]["invalid_reason"] is None
 
 
-def test_markdown_escapes_names_and_puts_fail_before_invalid_before_pass(tables, served):
+def test_markdown_escapes_names_and_sorts_fail_invalid_pass(tables, served):
     lines = as_markdown(rows_of(tables, served)).splitlines()
     assert [line.split("|")[1].strip() for line in lines[4:]] == ["**fail**", "**invalid**", "pass"]
     assert "| b `& <c>` |" in lines[4]
 
 
-def test_junit_counts_and_explains(tables, served):
+def test_junit_report_counts_and_explains_verdicts(tables, served):
     root = etree.fromstring(as_junit(rows_of(tables, served)).encode())
     assert dict(root[0].attrib) == {
         "name": "b & <c>",
@@ -150,13 +122,13 @@ def test_junit_counts_and_explains(tables, served):
     assert root.find(".//testcase")[0].text == "below the minimum effect size of 0.5 %"
 
 
-def test_a_plain_table_has_no_colours_and_counts(tables, served):
+def test_a_plain_table_has_no_colours_but_counts(tables, served):
     text = as_plain(rows_of(tables, served))
     assert "\x1b" not in text
     assert "3 comparisons: 1 fail, 1 pass, 1 invalid" in text
 
 
-def test_the_layout_of_the_figure_holds_what_is_known(tables, served):
+def test_xml_answers_follow_the_layout_of_the_figure(tables, served):
     root = etree.fromstring(as_xml(judge_tables(tables, served), tables))
     assert [node.get("result_status") for node in root] == ["pass", "invalid", "fail"]
     assert [[child.tag for child in node] for node in root] == [
@@ -176,16 +148,17 @@ def thrice():
     """An operation in three versions, each compared with the one before; another one in the last two."""
     results = [row for order in range(4) for row in rows("x", [99.0, 100.0, 101.0], order)]
     results += rows("y", [1.0, 2.0], 2) + rows("y", [1.0, 2.0], 3)
-    asked_of = [
-        asked("x") | {"comparison_id": f"x-{order}", "baseline_from": order - 1, "baseline_to": order - 1,
-                      "target_from": order, "target_to": order}
+    comparisons = [
+        comparison_row("x")
+        | {"comparison_id": f"x-{order}", "baseline_from": order - 1, "baseline_to": order - 1,
+           "target_from": order, "target_to": order}
         for order in (1, 2, 3)
     ]  # fmt: skip
-    last = asked("y") | {"baseline_from": 2, "baseline_to": 2, "target_from": 3, "target_to": 3}
-    return ComparisonTables.from_rows(results, [*asked_of, last], [])
+    last = comparison_row("y") | {"baseline_from": 2, "baseline_to": 2, "target_from": 3, "target_to": 3}
+    return ComparisonTables.from_rows(results, [*comparisons, last], [])
 
 
-def test_three_versions_of_an_operation_are_told_apart_in_a_table_and_in_markdown(thrice, served):
+def test_text_tables_distinguish_several_versions_of_an_operation(thrice, served):
     told = rows_of(thrice, served)
     for text in (as_plain(told), as_markdown(told).replace("-&gt;", "->").replace("`", "")):
         for which in ("x-1 (0 -> 1)", "x-2 (1 -> 2)", "x-3 (2 -> 3)", "id-y (2 -> 3)"):
@@ -193,33 +166,33 @@ def test_three_versions_of_an_operation_are_told_apart_in_a_table_and_in_markdow
     assert as_markdown(told).splitlines()[2].count("|") == as_markdown(told).splitlines()[3].count("|")
 
 
-def test_three_versions_of_an_operation_are_three_test_cases_of_different_names(thrice, served):
+def test_several_versions_of_an_operation_get_unique_test_cases(thrice, served):
     root = etree.fromstring(as_junit(rows_of(thrice, served)).encode())
     assert [case.get("name") for case in root.iter("testcase")] == [
         "x [x-1 (0 -> 1)]", "x [x-2 (1 -> 2)]", "x [x-3 (2 -> 3)]", "y",
     ]  # fmt: skip
 
 
-def test_an_operation_on_two_machines_is_told_apart_without_versions_that_all_have(served):
+def test_common_versions_do_not_qualify_operations_of_two_machines(served):
     results = [row | {"machine": m} for m in "pq" for order in (0, 1) for row in rows("x", [1.0, 2.0], order)]
-    both = [asked("x") | {"comparison_id": f"b/x/{machine}", "machine": machine} for machine in "pq"]
+    both = [comparison_row("x") | {"comparison_id": f"b/x/{machine}", "machine": machine} for machine in "pq"]
     root = etree.fromstring(as_junit(rows_of(ComparisonTables.from_rows(results, both, []), served)).encode())
     assert [case.get("name") for case in root.iter("testcase")] == ["x [b/x/p]", "x [b/x/q]"]
 
 
-def test_operations_of_different_names_need_no_column_that_tells_them_apart(tables, served):
+def test_distinct_operation_names_need_no_extra_column(tables, served):
     assert as_markdown(rows_of(tables, served)).splitlines()[2].count("|") == 6
 
 
-def test_test_cases_have_different_names_even_where_control_characters_made_the_difference():
+def test_test_cases_differing_in_control_characters_keep_unique_names():
     told = [VerdictLine("pass", 0.1, "s", f"x{char}", "") for char in ("\x01", "\x02", "\ufffd #2")]
     root = etree.fromstring(as_junit(VerdictTable(told, ("a", "b", "c"), "")).encode())
     names = [case.get("name") for case in root.iter("testcase")]
     assert len(set(names)) == 3
 
 
-def test_a_span_of_versions_names_its_ends_and_orders_where_versions_have_no_name():
+def test_version_ranges_use_orders_for_unnamed_versions():
     results = [row for order in range(4) for row in rows("x", [1.0], order)]
     given = [row | {"version": None if row["order"] == 3 else f"v{row['order']}"} for row in results]
-    span = asked("x") | {"baseline_to": 2, "target_from": 3, "target_to": 3}
+    span = comparison_row("x") | {"baseline_to": 2, "target_from": 3, "target_to": 3}
     assert version_ranges(ComparisonTables.from_rows(given, [span], [])) == ["v0..v2 -> 3"]

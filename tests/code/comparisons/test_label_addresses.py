@@ -76,7 +76,7 @@ def refused(answer, status, *words):
     return True
 
 
-def test_two_people_label_undo_and_each_sees_the_other(labels, caplog):
+def test_two_annotators_see_and_undo_their_labels(labels, caplog):
     caplog.set_level(logging.INFO)
     first = labels.put(labelled_by="anna", key="one", saw_verdict=False)
     assert first.status_code == 200
@@ -100,7 +100,7 @@ def test_two_people_label_undo_and_each_sees_the_other(labels, caplog):
 
 
 @pytest.mark.parametrize("comparison_id", ODD)
-def test_whatever_a_comparison_is_called_it_is_labelled_under_that_name(labels, comparison_id):
+def test_comparisons_of_any_name_can_be_labelled(labels, comparison_id):
     answer = labels.put(comparison_id, labelled_by="Änne O'Neill")
     assert (answer.status_code, answer.json()["label"]["comparison_id"]) == (200, comparison_id)
     assert labels.ask("GET", "/v1/labels").json()["labels"][0]["comparison_id"] == comparison_id
@@ -109,7 +109,7 @@ def test_whatever_a_comparison_is_called_it_is_labelled_under_that_name(labels, 
 @pytest.mark.parametrize(
     "comparison_id", ["", "b", "../../etc/passwd", "/etc/passwd", "a\0", "y" * 5000, "<b>"]
 )
-def test_a_comparison_that_is_not_there_cannot_be_labelled(labels, comparison_id):
+def test_an_unknown_comparison_cannot_be_labelled_at_all(labels, comparison_id):
     assert refused(labels.put(comparison_id, labelled_by="anna"), 404, "there is no comparison")
 
 
@@ -130,12 +130,12 @@ def test_a_comparison_that_is_not_there_cannot_be_labelled(labels, comparison_id
         ({"json": {"status": "fail", "key": "k", "labelled_by": "anna", "path": "/etc"}}, 422, "path"),
     ],
 )  # fmt: skip
-def test_what_is_no_label_is_refused_and_nothing_is_kept(labels, further, status, word):
+def test_invalid_labels_are_refused_and_not_stored(labels, further, status, word):
     assert refused(labels.ask("PUT", "/v1/labels/a", **further), status, word)
     assert labels.ask("GET", "/v1/labels").json() == {"labels": []}
 
 
-def test_a_token_says_who_labels_and_whether(guarded):
+def test_a_token_determines_the_annotator_and_the_permission(guarded):
     labels, made, _ = guarded
     assert labels.put(headers=bearer(made["anna"])).json()["label"]["labelled_by"] == "anna"
     assert labels.put(headers=bearer(made["anna"]), labelled_by="anna").status_code == 200
@@ -146,7 +146,7 @@ def test_a_token_says_who_labels_and_whether(guarded):
     assert refused(labels.ask("GET", "/v1/labels/a"), 401, "token")
 
 
-def test_name_and_password_of_a_browser_label_only_with_what_the_own_page_knows(guarded):
+def test_browser_credentials_also_need_the_csrf_token(guarded):
     labels, made, known = guarded
     csrf = labels.app.state.csrf
     own = {name: csrf.page_token({"perfjudge.holder": token}) for name, token in known.items()}
@@ -173,7 +173,7 @@ def test_name_and_password_of_a_browser_label_only_with_what_the_own_page_knows(
     assert labels.put(headers={**bearer(made["anna"]), "origin": "https://evil.example"}).status_code == 200
 
 
-def test_where_nobody_needs_a_token_a_page_needs_what_the_workers_share(tmp_path, labels):
+def test_without_access_tokens_pages_still_need_csrf_tokens(tmp_path, labels):
     page = {"origin": "http://localhost:8000", "sec-fetch-site": "same-origin"}
     own = labels.app.state.csrf.page_token({})
     assert labels.put(headers={**page, "x-csrf-token": own}, labelled_by="anna").status_code == 200
@@ -186,7 +186,7 @@ def test_where_nobody_needs_a_token_a_page_needs_what_the_workers_share(tmp_path
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "[", "localhost.evil"]
 )
-def test_a_name_that_has_come_to_stand_for_this_machine_learns_and_changes_nothing(labels, host):
+def test_requests_with_a_foreign_host_name_are_refused(labels, host):
     for method in ("GET", "PUT"):
         assert refused(labels.ask(method, "/v1/labels/a", headers={"host": host}), 403, "Host")
 
@@ -194,11 +194,11 @@ def test_a_name_that_has_come_to_stand_for_this_machine_learns_and_changes_nothi
 @pytest.mark.parametrize(
     "host", ["localhost", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST.", "bench.example:80", "127.9.9.9"]
 )
-def test_the_names_of_the_own_address_are_answered(labels, host):
+def test_host_names_of_the_own_address_are_accepted(labels, host):
     assert labels.put(headers={"host": host}, labelled_by="anna").status_code == 200
 
 
-def test_who_labels_too_quickly_waits_and_others_do_not(tmp_path):
+def test_rate_limits_for_labels_apply_per_annotator(tmp_path):
     labels = Labels(tmp_path, label_rate=3)
     assert [labels.put(labelled_by="anna", key=f"a{n}").status_code for n in range(4)] == [200, 200, 200, 429]
     late = labels.put(labelled_by="anna")
@@ -211,7 +211,7 @@ def test_who_labels_too_quickly_waits_and_others_do_not(tmp_path):
     assert again.put(labelled_by="ben").status_code == 200
 
 
-def test_a_store_that_is_away_is_told_and_the_rest_is_answered(tmp_path, caplog):
+def test_an_unreachable_label_store_only_degrades_the_server(tmp_path, caplog):
     labels = Labels(tmp_path, address=f"sqlite:///{tmp_path}/later/labels.db")
     answer = labels.put(labelled_by="anna", key="one")
     assert refused(answer, 503, "again, with the same key")
@@ -226,7 +226,7 @@ def test_a_store_that_is_away_is_told_and_the_rest_is_answered(tmp_path, caplog)
     assert labels.ask("GET", "/readyz").json()["status"] == "ok"
 
 
-def test_a_password_of_the_store_stands_nowhere(tmp_path, caplog):
+def test_password_of_the_label_store_is_never_shown(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     labels = Labels(tmp_path, address="postgresql://me:geheim@127.0.0.1:1/x?password=geheim")
     answers = [
@@ -237,7 +237,7 @@ def test_a_password_of_the_store_stands_nowhere(tmp_path, caplog):
     assert "127.0.0.1:1/x" in caplog.text
 
 
-def test_a_server_without_labels_says_so(tmp_path):
+def test_a_server_without_a_label_store_reports_it(tmp_path):
     labels = Labels(tmp_path)
     labels.app.state.labels = None
     assert refused(labels.put(labelled_by="anna"), 503, "no labels are kept")
@@ -246,7 +246,7 @@ def test_a_server_without_labels_says_so(tmp_path):
     assert json.loads(labels.ask("GET", "/readyz").text)["status"] == "ok"
 
 
-def test_what_a_server_cannot_keep_labels_in_is_told_before_it_listens(tmp_path, caplog):
+def test_an_unusable_label_store_is_reported_before_listening(tmp_path, caplog):
     (tmp_path / "text.db").write_text("no database " * 100)
     for options, told in (
         ({"labels": "nowhere"}, "expected sqlite:///FILE"),

@@ -69,7 +69,7 @@ def drifting(operations=9, versions=90):
     return ComparisonTables.from_rows(rows, comparisons, None)
 
 
-def test_comparisons_stand_in_reports_by_machine_and_versions_and_addresses_tell_no_names():
+def test_reports_group_by_machine_and_versions_under_anonymous_addresses():
     offered = OfferedComparisons.from_tables(small())
     told = {
         (one.baseline, one.target): [offered.named.identifiers[row] for row in one.rows]
@@ -81,7 +81,7 @@ def test_comparisons_stand_in_reports_by_machine_and_versions_and_addresses_tell
     assert offered.labels == {"a/1": "pass"}
 
 
-def test_changes_are_negative_where_performance_got_worse_whichever_way_it_is_measured():
+def test_a_worsened_configuration_has_a_negative_change():
     offered = OfferedComparisons.from_tables(small())
     found = list(change_cells(offered.select_comparisons(np.array([1])).sides))
     assert [(one.threads, round(one.change, 6)) for one in found] == [(1, -0.1), (4, 0.05)]
@@ -90,7 +90,7 @@ def test_changes_are_negative_where_performance_got_worse_whichever_way_it_is_me
     assert ChangeCell(1, -0.0004).text == "0.0"
 
 
-def test_boxes_stand_left_of_their_baseline_where_they_are_worse_and_none_leaves_the_drawing():
+def test_worse_boxes_are_drawn_left_of_their_baseline():
     drawing = BoxDrawing.from_sides(
         OfferedComparisons.from_tables(small()).select_comparisons(np.array([1])).sides
     )
@@ -111,7 +111,7 @@ def test_boxes_stand_left_of_their_baseline_where_they_are_worse_and_none_leaves
     )
 
 
-def test_what_is_said_of_some_comparisons_is_what_is_said_of_them_among_all(forest):
+def test_verdicts_of_a_subset_equal_those_among_all(forest):
     offered = OfferedComparisons.from_tables(drifting())
     whole = judge_sides(offered.named, forest).verdicts
     assert np.ptp([one.probability for one in whole]) > 0.3
@@ -156,7 +156,7 @@ class Server:
         return self
 
 
-def test_whoever_comes_before_the_source_is_read_is_asked_to_wait(tmp_path, monkeypatch):
+def test_pages_are_unavailable_until_the_source_is_read(tmp_path, monkeypatch):
     go, read = threading.Event(), OfferedComparisons.read
     monkeypatch.setattr(OfferedComparisons, "read", lambda *given: go.wait(20) and read(*given))
     server = Server(tmp_path)
@@ -169,7 +169,7 @@ def test_whoever_comes_before_the_source_is_read_is_asked_to_wait(tmp_path, monk
     assert not server.app.state.pool.find_identifier("b/1")
 
 
-def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_path, monkeypatch):
+def test_an_unreadable_source_is_reported_on_every_page(tmp_path, monkeypatch):
     def broken(*_given):
         raise InputError("is broken", file="x.xml")
 
@@ -180,7 +180,7 @@ def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_
     assert "is broken" in server.get("/comparisons").text
 
 
-def test_a_server_that_offers_nothing_says_how_it_would():
+def test_a_server_without_a_source_explains_the_option():
     app = create_app({})
     server = Server.__new__(Server)
     server.app = app
@@ -190,7 +190,7 @@ def test_a_server_that_offers_nothing_says_how_it_would():
     assert not app.state.pool.find_identifier("a/1")
 
 
-def test_with_tokens_a_page_is_of_who_has_the_token_and_says_who_may_not_label(tmp_path):
+def test_pages_show_the_token_owner_and_missing_label_permission(tmp_path):
     file = tmp_path / "tokens"
     tokens = {
         name: add_token(file, name, scopes) for name, scopes in (("anna", "read,label"), ("guest", "read"))
@@ -209,7 +209,7 @@ def test_with_tokens_a_page_is_of_who_has_the_token_and_says_who_may_not_label(t
     assert server.get("/comparisons").status_code == 401
 
 
-def test_where_labels_cannot_be_read_pages_are_shown_and_say_so(tmp_path, monkeypatch):
+def test_pages_are_shown_although_labels_cannot_be_read(tmp_path, monkeypatch):
     server = Server(tmp_path).read()
 
     def away(*_given):
@@ -223,7 +223,7 @@ def test_where_labels_cannot_be_read_pages_are_shown_and_say_so(tmp_path, monkey
         assert (page.status_code, "The labels cannot be read now" in page.text) == (200, True)
 
 
-def test_search_finds_reports_by_what_stands_in_them_and_long_reports_have_parts(tmp_path, monkeypatch):
+def test_search_covers_report_contents_and_long_reports_are_paged(tmp_path, monkeypatch):
     server = Server(tmp_path).read()
     for show, found, other in (("all", ">v0 → v1<", ">v0..v1 → v2<"), ("", ">Report 1<", ">Report 2<")):
         page = server.get(f"/comparisons?find=SLOW&show={show}").text
@@ -249,7 +249,7 @@ class Loaded:
         return self.served
 
 
-def test_pages_are_the_same_whatever_versions_verdicts_and_labels_there_are(tmp_path):
+def test_pages_do_not_reveal_versions_verdicts_or_labels(tmp_path):
     def shown(name, version, status, fails):
         tables = small()
         tables.results["version"] = tables.results["order"].map(version)
@@ -278,7 +278,7 @@ def test_pages_are_the_same_whatever_versions_verdicts_and_labels_there_are(tmp_
     )
 
 
-def test_names_lose_the_versions_and_the_file_name_that_stand_in_them():
+def test_version_and_file_names_are_masked_in_names():
     tables = small()
     tables.results["version"] = tables.results["order"].map({0: "pass 9", 1: "work+3%", 2: "2"})
     tables.comparisons["source"] = "data/after work.xml:4 operation"
@@ -287,7 +287,7 @@ def test_names_lose_the_versions_and_the_file_name_that_stand_in_them():
     assert [offered.mask_name(name, 0) for name in names] == ["m", "… -> …", "pass 99", "sort …", "sort 2"]
 
 
-def test_a_comparison_goes_by_its_name_and_by_the_key_of_its_page(tmp_path):
+def test_comparisons_are_found_by_identifier_or_page_key(tmp_path):
     pool = Server(tmp_path).read().app.state.pool
     assert [pool.find_identifier(name) for name in ("a/1", key_of("a/1"), key_of("b/1"))] == [
         "a/1",
@@ -296,7 +296,7 @@ def test_a_comparison_goes_by_its_name_and_by_the_key_of_its_page(tmp_path):
     ]
 
 
-def test_who_labels_at_the_same_time_gets_others_first_and_all_in_the_end():
+def test_simultaneous_annotators_get_different_comparisons_first():
     now = pd.Timestamp.now("UTC")
     rows = [("x", "pass", who, now - pd.Timedelta(minutes=ago)) for who, ago in (("ben", 1), ("carl", 60))]
     given = StoredLabels.from_current(
@@ -308,7 +308,7 @@ def test_who_labels_at_the_same_time_gets_others_first_and_all_in_the_end():
     assert pages.order_by_share(names, given, "") == pages.order_by_share(names, given, "ben") == names
 
 
-def test_what_is_computed_in_the_background_is_computed_once_a_state_and_tells_its_troubles():
+def test_background_values_are_computed_once_per_state():
     asked, found = [], Background("counting")
 
     def counted(state):

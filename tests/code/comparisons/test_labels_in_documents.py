@@ -28,9 +28,9 @@ from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import ELEMENTS, as_xml, xml_schema
 from serving.models import ModelRef, Served
-from tests.code.comparisons.test_telling import comparison, drawn, trained
-from tests.code.comparisons.test_xml import comparison as element
-from tests.code.comparisons.test_xml import report
+from tests.code.comparisons.posted import comparison, drawn, trained
+from tests.code.comparisons.xml_documents import comparison as element
+from tests.code.comparisons.xml_documents import report
 from training.comparisons.stored import ReadyModel
 
 WHO = [
@@ -65,7 +65,7 @@ def asked(**more):
     return {"comparisons": [comparison([100, 101, 102], [120, 121, 122]) | more]}
 
 
-def test_labels_of_several_people_come_from_json_and_through_xml(served):
+def test_labels_of_several_annotators_survive_json_and_xml(served):
     tables = comparison_json.tables_of(asked(labels=WHO))
     assert labels_of(tables) == READ
     written = as_xml(judge_tables(tables, served), tables)
@@ -78,7 +78,7 @@ def test_labels_of_several_people_come_from_json_and_through_xml(served):
     assert as_xml(judge_tables(again, served), again) == written
 
 
-def test_where_somebody_labelled_the_status_of_xml_is_a_verdict_and_else_the_label():
+def test_xml_status_is_a_label_only_without_label_elements():
     said = '<label status="fail" annotator="anna"/>'
     tables = comparison_xml.tables_of(
         report(element("bt", said, "pass"), element("lu", "", "pass"), element("ep", said)).encode()
@@ -106,7 +106,7 @@ def test_where_somebody_labelled_the_status_of_xml_is_a_verdict_and_else_the_lab
         ),
     ],
 )
-def test_a_wrong_label_is_told_in_one_line(label, json_says, xml_says):
+def test_a_wrong_label_gives_a_one_line_error(label, json_says, xml_says):
     with pytest.raises(InputError) as caught:
         comparison_json.tables_of(asked(labels=[label]), "r.json")
     assert str(caught.value).startswith("r.json: comparisons[0].labels[0]")
@@ -117,12 +117,12 @@ def test_a_wrong_label_is_told_in_one_line(label, json_says, xml_says):
     assert str(caught.value) == f'r.xml:2 operation "bt": {xml_says}'
 
 
-def test_other_keys_of_a_label_are_told_with_those_that_there_are():
+def test_an_unknown_key_of_a_label_names_the_nearest():
     with pytest.raises(InputError, match=r"labels\[0\].anotator .*did you mean .annotator.\?"):
         comparison_json.tables_of(asked(labels=[{"status": "pass", "anotator": "anna"}]))
 
 
-def test_times_are_those_that_there_are():
+def test_only_valid_times_of_labels_are_accepted():
     days = pd.date_range("2000-01-01", "2099-12-31", freq="D").strftime("%Y-%m-%d")
     assert all(parse_moment(f"{day}T23:59:59Z") for day in days)
     known = {
@@ -172,7 +172,7 @@ def as_content(node):
 NAMES = {"reasons": "reason", "remarks": "remark", "examples": "example"}
 
 
-def test_xml_says_all_that_json_says_of_a_comparison(served):
+def test_answers_in_xml_and_json_are_equally_complete(served):
     content = {"comparisons": [*drawn(4, seed=2), comparison([1], [2], name="invalid")]}
     content["comparisons"][0]["labels"] = WHO
     tables = comparison_json.tables_of(content)
@@ -188,7 +188,7 @@ def test_xml_says_all_that_json_says_of_a_comparison(served):
         assert found == expected
 
 
-def test_an_answer_in_xml_replaces_what_an_earlier_one_said_and_nothing_else(served):
+def test_a_new_xml_answer_replaces_only_the_earlier_verdicts(served):
     tables = comparison_json.tables_of({"comparisons": [*drawn(3, seed=2)]})
     written = as_xml(judge_tables(tables, served), tables)
     plain = re.sub(rb"\s*<verdict.*?</verdict>", b"", written, flags=re.DOTALL)
@@ -207,7 +207,7 @@ def test_an_answer_in_xml_replaces_what_an_earlier_one_said_and_nothing_else(ser
     "content",
     ["", "<verdict/>", "<verdict >old<reason/></verdict >", '<verdict a=">"><comparison_result/></verdict>'],
 )
-def test_a_verdict_is_put_into_a_comparison_whatever_was_in_it(content):
+def test_verdicts_are_inserted_into_comparisons_of_any_content(content):
     text = report(element("bt", content))
     filled = with_status(text.encode(), {"r/NAS/bt": "pass"}, written={"r/NAS/bt": b"<verdict new='1'/>"})
     assert filled.decode() == report(element("bt", "<verdict new='1'/>", "pass"))
@@ -223,7 +223,7 @@ def test_a_verdict_is_put_into_a_comparison_whatever_was_in_it(content):
     )
 
 
-def test_the_schema_of_xml_names_what_is_read_and_written():
+def test_xml_schema_covers_everything_read_and_written():
     comparison = xml_schema(answered=True)["properties"]["comparison_result"]["items"]["properties"]
     result = comparison["result"]["items"]["properties"]
     assert {LABEL, VERDICT} <= set(comparison)

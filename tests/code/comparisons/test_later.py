@@ -26,7 +26,7 @@ ONLINE = len(vector_columns("extended"))
 
 @given(st.lists(sides, min_size=1, max_size=3), numbers, numbers, st.sampled_from(["lower", "higher"]))
 @settings(deadline=None, max_examples=40)
-def test_what_came_later_changes_no_feature_of_who_judges_online(known, one, other, better):
+def test_later_versions_do_not_change_online_features(known, one, other, better):
     first, second, without = (
         sides_of([[(*sides, later) for sides in known]], better) for later in (one, other, [])
     )
@@ -37,7 +37,7 @@ def test_what_came_later_changes_no_feature_of_who_judges_online(known, one, oth
     assert np.isnan(feature_vectors(without, "retrospective")[:, ONLINE:]).all()
 
 
-def test_each_set_has_all_of_the_one_before_and_is_known_by_its_features():
+def test_every_feature_set_extends_the_previous_one():
     seed, extended, retrospective = map(model_columns, ("seed", "extended", "retrospective"))
     assert set(extended) & set(seed) == {"medians_min", "medians_med", "medians_max"}
     assert retrospective == extended + LATER_FEATURES
@@ -52,7 +52,7 @@ def test_each_set_has_all_of_the_one_before_and_is_known_by_its_features():
 @pytest.mark.parametrize(
     ("features", "name"), [("seed", "mine"), ("extended", "mine"), ("retrospective", "mine-retrospective")]
 )
-def test_who_looks_past_the_target_is_registered_under_a_name_of_its_own(features, name):
+def test_retrospective_models_are_registered_under_a_separate_name(features, name):
     given = {"ingest": {"path": "x"}, "tune": {"models": ()}, "evaluate": {}, "promote": {"name": "mine"}}
     assert (
         Comparisons.model_validate(given | {"featurize": {"feature_set": features}}).registered_name == name
@@ -76,7 +76,7 @@ def asked(later):
     return {"operation": "x", "better": "lower", "configurations": [configuration]}
 
 
-def test_a_verdict_says_whether_later_versions_were_known_for_nothing_or_wanted_and_not_known(served):
+def test_verdicts_remark_on_unused_or_missing_later_versions(served):
     lists = [[], [[120.0], [121.0]], [[100.0], [101.0]]]
     content = [asked(later) | {"comparison_id": str(place)} for place, later in enumerate(lists)]
     none, stayed, returned = judge_tables(tables_of({"comparisons": content}), served).verdicts
@@ -91,7 +91,7 @@ def test_a_verdict_says_whether_later_versions_were_known_for_nothing_or_wanted_
         assert 0 <= none.probability <= 1
 
 
-def test_only_who_asks_for_it_meets_the_champion_that_looks_past_the_target(monkeypatch):
+def test_the_retrospective_champion_is_loaded_only_on_request(monkeypatch):
     monkeypatch.setattr("serving.comparisons.model.JUDGES", SimpleNamespace(load=lambda uri: uri))
     assert load_judge() is None
     assert load_judge(retrospective=True) == "models:/regression-comparison-retrospective@champion"
@@ -123,7 +123,7 @@ LADDER = (-0.2, -0.05, 0.0, 0.05, 0.1, 0.2, 0.4, 1.0)
 @pytest.mark.parametrize("better", ["lower", "higher"])
 @pytest.mark.parametrize("later", [1, 6, 40])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_worse_all_versions_from_the_target_on_the_smaller_what_has_a_direction(later, better, seed):
+def test_directed_features_fall_with_worse_later_versions(later, better, seed):
     steps = told([course(later, step, better, seed) for step in LADDER], better)
     for name, direction in LATER_DIRECTIONS.items():
         values = [one[name] for one in steps]
@@ -133,7 +133,7 @@ def test_the_worse_all_versions_from_the_target_on_the_smaller_what_has_a_direct
             assert values[-1] < values[0], name
 
 
-def test_a_step_that_stayed_is_told_from_one_that_returned_and_from_one_elsewhere():
+def test_lasting_steps_differ_from_reverted_and_earlier_steps():
     stayed, flat = course(20, 0.1), course(20)
     returned = (*stayed[:3], flat[3])
     earlier = (stayed[1] * 2, stayed[1], flat[2], stayed[3])
@@ -144,13 +144,13 @@ def test_a_step_that_stayed_is_told_from_one_that_returned_and_from_one_elsewher
     assert there["later_seen"] == back["later_seen"] == 20
 
 
-def test_versions_after_the_target_that_are_no_measurement_are_passed_over():
+def test_invalid_measurements_after_the_target_are_skipped():
     whole = course(12, 0.1)
     holed = (*whole[:3], [one for version in whole[3] for one in ([0.0], version, [-1.0])])
     assert told([holed]) == told([whole])
 
 
-def test_what_later_versions_say_does_not_depend_on_what_is_asked_beside():
+def test_later_features_do_not_depend_on_other_comparisons():
     asked_for = [course(3, 0.1), course(40, 0.2, seed=1), course(1, 0.0, seed=2)]
     asked_for.append((*course(9)[:2], [], course(9)[3]))
     alone = [told([one])[0] for one in asked_for]
@@ -159,7 +159,7 @@ def test_what_later_versions_say_does_not_depend_on_what_is_asked_beside():
     )
 
 
-def test_values_beyond_all_measure_make_no_feature_that_models_cannot_hold():
+def test_features_of_extreme_later_values_stay_finite():
     one = {"threads": 1, "baseline": [1e-200, 2e-200], "target": [1.0, 2.0]}
     later = {"later": [[1e100]] * 5}
     named = {"comparison_id": "c", "operation": "o", "better": "lower", "configurations": [one | later]}

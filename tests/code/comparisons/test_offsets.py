@@ -35,12 +35,12 @@ def beyond(given, builds, slower=0.0):
         (Circumstances(operations=30), 10),
     ],
 )
-def test_runs_of_one_build_are_seldom_beyond_what_runs_differ_by(given, builds):
+def test_runs_of_one_build_rarely_exceed_between_run_variation(given, builds):
     # of so many comparisons, three beyond are still chance
     assert beyond(given, builds) <= LEVEL + 3 / (builds * given.operations)
 
 
-def test_more_is_known_by_earlier_runs_and_by_several_a_side_than_assumed():
+def test_earlier_and_repeated_runs_tighten_the_limit():
     quiet = Circumstances(operations=3, spread=0.005)
     limits = [
         divide_shifts(pair(given, 1)).per_configuration
@@ -50,11 +50,11 @@ def test_more_is_known_by_earlier_runs_and_by_several_a_side_than_assumed():
     assert limits[1].limit.max() < limits[0].limit.min() / 2
 
 
-def test_a_change_of_five_percent_is_found_where_quiet_runs_are_known():
+def test_a_five_percent_change_is_found_among_quiet_runs():
     assert beyond(Circumstances(operations=2, spread=0.005, runs=2, history=10), 10, slower=0.05) == 1
 
 
-def test_what_all_operations_have_in_common_is_the_whole_run_s_and_not_their_own():
+def test_a_common_shift_is_attributed_to_the_whole_run():
     given = Circumstances(operations=9, spread=0.002)
     same, slower = (divide_shifts(pair(given, 3, change)) for change in (0.0, 0.06))
     assert slower.whole.value[0] - same.whole.value[0] == pytest.approx(-np.log(1.06))
@@ -63,11 +63,11 @@ def test_what_all_operations_have_in_common_is_the_whole_run_s_and_not_their_own
     assert divide_shifts(pair(given, 3, 0.3)).whole.sign_beyond_limit == [-1]
 
 
-def test_few_operations_tell_nothing_of_the_whole_run():
+def test_few_operations_give_no_estimate_of_the_whole_run():
     assert divide_shifts(pair(Circumstances(operations=4), 1)).whole is None
 
 
-def test_history_on_another_level_tells_what_runs_differ_by_but_is_no_baseline():
+def test_history_at_another_level_only_informs_between_run_variation():
     project = Projects(np.random.default_rng(2), Circumstances(operations=1, spread=0.005))
     fast, before, after = project.runs(9, -0.3), project.runs(1), project.runs(1)
     own = divide_shifts(Sides.from_tables(paired_runs(before, after, fast).tables)).per_configuration
@@ -75,7 +75,7 @@ def test_history_on_another_level_tells_what_runs_differ_by_but_is_no_baseline()
     assert abs(own.value[0]) < own.limit[0] < 0.1
 
 
-def test_variances_are_those_of_runs_and_of_operations():
+def test_variance_components_of_runs_and_operations_are_recovered():
     rng = np.random.default_rng(4)
     none = np.full((1, 400), np.nan)
     told = between_runs(none, rng.normal(0, 0.03, (4, 400)), rng.normal(5, 0.03, (4, 400)))

@@ -21,7 +21,7 @@ from data.tables.specs import with_dtypes
 from serving.cli import run_command
 from serving.comparisons.evaluated import consensus_rule
 from serving.comparisons.labels.command import LabelCandidates
-from tests.code.comparisons.test_judging import asked, rows
+from tests.code.comparisons.inputs import comparison_row, rows
 
 
 def labelled(*rows):
@@ -55,7 +55,7 @@ ANSWERS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(answers=ANSWERS, rule=st.sampled_from(["majority", "dawid-skene"]))
-def test_who_cannot_tell_counts_as_if_they_had_not_labelled(answers, rule):
+def test_cannot_tell_counts_as_no_label(answers, rule):
     def age(place):
         return answers[place][3] or "", place
 
@@ -81,7 +81,7 @@ def test_who_cannot_tell_counts_as_if_they_had_not_labelled(answers, rule):
     pd.testing.assert_frame_equal(disputed_comparisons(table, status), disputed_comparisons(others, expected))
 
 
-def test_shares_and_posterior_fit_each_other_as_by_hand():
+def test_reliability_and_posterior_match_a_manual_calculation():
     """Three people, two comparisons: given the posterior, every share is a count that a pencil can do."""
     votes = Votes.from_labels(voted({"a": "fp", "b": "fp", "c": "pp"}))
     assert votes.vote_counts.tolist() == [[1, 3], [2, 0]]
@@ -95,7 +95,7 @@ def test_shares_and_posterior_fit_each_other_as_by_hand():
     assert found.prevalence == pytest.approx(n_fail / 2, abs=1e-6)
 
 
-def test_people_are_found_to_be_as_reliable_as_they_were_made():
+def test_estimated_reliability_of_annotators_matches_the_simulation():
     generator = np.random.default_rng(3)
     truth = generator.random(4000) < 0.1
     made = {"careful": (0.95, 0.99), "blind": (0.4, 0.995), "nervous": (0.9, 0.85), "dull": (0.7, 0.95)}
@@ -116,32 +116,32 @@ def test_people_are_found_to_be_as_reliable_as_they_were_made():
     assert by_reliability < 0.9 * ((fails > 2) != truth).mean()
 
 
-def test_one_reliable_person_outweighs_two_who_always_pass():
+def test_one_reliable_annotator_outweighs_two_who_always_pass():
     rows = {"good": "fp" * 40, "also good": "fp" * 39 + "-p", "idle": "pp" * 40, "idler": "pp" * 40}
     labels = voted(rows)
     assert consensus_status(labels, "majority")["0078"] == "pass"
     assert consensus_status(labels, "dawid-skene")["0078"] == "fail"
 
 
-def test_a_label_of_nobody_in_particular_comes_before_votes():
+def test_an_anonymous_label_takes_precedence_over_votes():
     labels = labelled(("a", "fail"), ("a", "pass", "anna"), ("a", "pass", "ben"), ("b", "pass", "anna"))
     assert consensus_status(labels, "majority").to_dict() == {"a": "fail", "b": "pass"}
 
 
-def test_until_somebody_labels_it_later():
+def test_a_later_vote_overrides_an_anonymous_label():
     later = ("a", "pass", "anna", pd.Timestamp("2026-11-22T10:00Z"))
     assert consensus_status(labelled(("a", "fail"), later), "majority").to_dict() == {"a": "pass"}
     settled = ("a", "fail", None, pd.Timestamp("2026-11-23T10:00Z"))
     assert consensus_status(labelled(settled, later), "majority").to_dict() == {"a": "fail"}
 
 
-def test_who_changes_their_mind_has_one_vote():
+def test_only_the_last_label_of_an_annotator_counts():
     early, late = (pd.Timestamp(f"2026-11-2{day}", tz="UTC") for day in (1, 2))
     labels = labelled(("a", "pass", "anna", late), ("a", "fail", "anna", early), ("a", "pass", "ben", early))
     assert Votes.from_labels(labels).vote_counts.tolist() == [[2], [0]]
 
 
-def test_disagreement_is_kept_and_named():
+def test_disagreement_of_annotators_is_kept_and_named():
     labels = voted({"anna": "ffp", "ben": "fpp", "cleo": "fp-", "dora": "-f-"})
     status = consensus_status(labels, "majority")
     assert pd.isna(status["0001"])
@@ -155,7 +155,7 @@ def test_disagreement_is_kept_and_named():
     assert table["sensitivity"].between(0, 1).all()
 
 
-def test_nobody_is_rated_who_labelled_alone():
+def test_annotators_without_shared_comparisons_have_no_reliability():
     assert annotator_reliability(voted({"anna": "fp"}), pd.Series(dtype="str")).empty
     assert annotator_reliability(labelled(("a", "fail")), pd.Series(dtype="str")).empty
 
@@ -194,7 +194,9 @@ def project(tmp_path, monkeypatch):
         if knows or number < 20
         for said in ["fail" if knows and number % 2 else "pass"]
     ]
-    ComparisonTables.from_rows(results, [asked(name) for name in names], labels).write(tmp_path / "data")
+    ComparisonTables.from_rows(results, [comparison_row(name) for name in names], labels).write(
+        tmp_path / "data"
+    )
 
     def with_rule(rule):
         section = {"ingest": INGEST, "validate": {"consensus": rule}, "tune": {"models": []}}
@@ -203,7 +205,7 @@ def project(tmp_path, monkeypatch):
     return with_rule
 
 
-def test_commands_and_overview_weigh_people_as_the_project_does(project, capsys):
+def test_commands_and_overview_use_the_projects_consensus_rule(project, capsys):
     agreement = {}
     for rule in ("majority", "dawid-skene"):
         project(rule)
@@ -214,7 +216,7 @@ def test_commands_and_overview_weigh_people_as_the_project_does(project, capsys)
     assert agreement["dawid-skene"]["idle"] < agreement["dawid-skene"]["anna"] == 1
 
 
-def test_what_to_label_next_goes_by_the_same_labels(project):
+def test_labelling_order_uses_the_same_consensus_labels(project):
     tables = ComparisonTables.read(Path("data"))
     found = {
         rule: LabelCandidates.from_tables(tables, None, rule).pool.y.sum()
@@ -223,7 +225,7 @@ def test_what_to_label_next_goes_by_the_same_labels(project):
     assert found == {"majority": 10, "dawid-skene": 20}
 
 
-def test_where_there_is_no_project_most_votes_count_and_a_wrong_knob_is_told(tmp_path, monkeypatch):
+def test_without_a_project_the_consensus_is_the_majority(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert consensus_rule() == "majority"
     (tmp_path / "params.yaml").write_text(
@@ -238,6 +240,6 @@ def test_where_there_is_no_project_most_votes_count_and_a_wrong_knob_is_told(tmp
     ("statuses", "expected"),
     [(["pass"], "pass"), (["fail", "pass", "fail"], "fail"), (["pass", "fail"], None)],
 )
-def test_of_labels_without_a_name_most_count(statuses, expected):
+def test_the_majority_of_anonymous_labels_counts(statuses, expected):
     status = consensus_status(labelled(*(("a", status) for status in statuses)), "majority")["a"]
     assert status == expected if expected else pd.isna(status)

@@ -25,7 +25,7 @@ def both(lists):
 
 
 @given(pairs)
-def test_ranks_agree_with_scipy_s_test_ties_and_all(lists):
+def test_rank_test_agrees_with_scipy_including_ties(lists):
     ranks = rank_test(*both(lists), np.ones(len(lists)))
     for row, (b, t) in enumerate(lists):
         assert ranks.superiority[row] == pytest.approx(
@@ -52,7 +52,7 @@ def test_an_empty_side_leaves_ranks_and_t_unknown():
     assert np.isnan(welch_t(sample_moments(baseline), sample_moments(target), np.ones(2))).all()
 
 
-def test_welch_t_agrees_with_scipy():
+def test_welch_t_statistic_agrees_with_scipy():
     lists = [([1.0, 2.0, 4.0], [2.0, 2.5]), ([5.0, 5.5, 7.0, 1.0], [1.0, 2.0, 3.0])]
     baseline, target = both(lists)
     expected = [ttest_ind(t, b, equal_var=False).statistic for b, t in lists]
@@ -64,7 +64,7 @@ def test_welch_t_agrees_with_scipy():
     )
 
 
-def test_constant_sides_that_differ_are_infinitely_far_apart():
+def test_differing_constant_sides_have_an_infinite_t_statistic():
     baseline, target = both([([5.0, 5.0], [4.0, 4.0]), ([5.0, 5.0], [5.0, 5.0])])
     assert welch_t(sample_moments(baseline), sample_moments(target), np.ones(2)).tolist() == [-np.inf, 0]
 
@@ -84,7 +84,7 @@ def verdict(rule, *configurations, better="higher"):
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize(("better", "worse"), [("higher", 0.8), ("lower", 1.2)])
-def test_every_rule_fails_a_fifth_worse_and_passes_a_fifth_better(rule, better, worse):
+def test_every_rule_detects_a_change_of_20_percent(rule, better, worse):
     assert verdict(rule, ([STEADY], moved(worse)), better=better)
     assert not verdict(rule, ([STEADY], moved(2 - worse)), better=better)
 
@@ -96,23 +96,23 @@ def test_one_failing_configuration_fails_the_comparison(rule):
 
 
 @pytest.mark.parametrize("rule", SAMPLED.values(), ids=SAMPLED)
-def test_without_samples_every_rule_but_the_median_s_passes(rule):
+def test_without_samples_only_the_median_rule_can_fail(rule):
     far = ((10.0, 10.1, 10.2, 10.3, 10.4), (5.0, 5.1, 5.2, 5.3, 5.4))
     assert not rule(sides_of_summaries([[far]]))[0]
     assert median_worse(sides_of_summaries([[far]]))[0]
 
 
 @pytest.mark.parametrize("rule", SAMPLED.values(), ids=SAMPLED)
-def test_one_sample_a_side_is_too_little_for_a_test(rule):
+def test_one_sample_per_side_is_too_few_to_test(rule):
     assert not verdict(rule, ([[100.0]], [[50.0]]))
 
 
 @pytest.mark.parametrize(("factor", "fails"), [(0.951, False), (0.949, True)])
-def test_the_median_s_rule_has_its_edge_at_five_per_cent(factor, fails):
+def test_the_median_rule_has_a_threshold_of_five_percent(factor, fails):
     assert verdict(median_worse, ([STEADY], moved(factor))) is fails
 
 
-def test_the_tests_by_p_agree_with_scipy():
+def test_p_values_of_the_tests_agree_with_scipy():
     baseline, target = [10.0, 11.0, 12.0, 13.0, 14.0, 15.0], [8.0, 9.0, 10.0, 11.5, 12.5, 9.5]
     by_rank = mannwhitneyu(target, baseline, method="asymptotic").pvalue
     by_t = ttest_ind(target, baseline, equal_var=False).pvalue
@@ -123,23 +123,23 @@ def test_the_tests_by_p_agree_with_scipy():
     assert not verdict(lambda sides: welch_rule(sides, by_t * 0.9999), configuration)
 
 
-def test_constant_sides_that_differ_are_a_sure_difference():
+def test_differing_constant_sides_are_a_certain_difference():
     constant = ([[100.0] * 10], [[80.0] * 10])
     assert all(verdict(rule, constant) for rule in RULES.values())
 
 
-def test_asv_and_perfherder_want_a_large_shift_beside_a_sure_one():
+def test_asv_and_perfherder_rules_need_a_large_shift():
     assert verdict(lambda sides: mann_whitney(sides, 0.001), ([STEADY], moved(0.985)))
     assert not verdict(asv_rule, ([STEADY], moved(0.91)))
     assert not verdict(perfherder_rule, ([STEADY], moved(0.985)))
     assert verdict(perfherder_rule, ([STEADY], moved(0.975)))
 
 
-def test_conbench_measures_against_the_versions_where_there_are_several():
+def test_conbench_rule_uses_the_spread_of_several_versions():
     versions = [[90.0, 90.1], [110.0, 110.1], [100.0, 100.1]]
     assert not verdict(conbench_rule, (versions, [[80.0, 80.0]]))
     assert verdict(conbench_rule, ([STEADY], [[95.0, 95.0]]))
 
 
-def test_no_comparisons_get_no_verdicts():
+def test_rules_return_no_verdicts_for_no_comparisons():
     assert [rule(sides_of([])).tolist() for rule in RULES.values()] == [[]] * len(RULES)

@@ -48,7 +48,7 @@ def log_odds(model, features):
         ExtraTreesClassifier(30, random_state=0),
     ],
 )
-def test_contributions_of_trees_sum_to_the_probability_less_the_base_rate(classifier, features):
+def test_tree_contributions_sum_to_probability_minus_base_rate(classifier, features):
     model = trained(classifier)
     _, found = model.predict_and_explain(features)
     assert model.unit == "probability"
@@ -56,7 +56,7 @@ def test_contributions_of_trees_sum_to_the_probability_less_the_base_rate(classi
     np.testing.assert_allclose(total, model.predict_probability(features), atol=1e-12)
 
 
-def test_contributions_of_a_linear_model_sum_to_the_log_odds_less_those_of_the_reference(features):
+def test_linear_contributions_sum_to_log_odds_minus_reference(features):
     model = trained(LogisticRegression())
     _, found = model.predict_and_explain(features)
     at_reference = log_odds(model, model.reference_features[None])
@@ -64,7 +64,7 @@ def test_contributions_of_a_linear_model_sum_to_the_log_odds_less_those_of_the_r
     np.testing.assert_allclose(found.sum(axis=1), log_odds(model, features) - at_reference)
 
 
-def test_contributions_of_boosting_sum_to_the_log_odds_up_to_a_constant(features):
+def test_boosting_contributions_sum_to_log_odds_plus_a_constant(features):
     model = trained(XGBClassifier(n_estimators=20, max_depth=3, nthread=1))
     _, found = model.predict_and_explain(features)
     rest = log_odds(model, features) - found.sum(axis=1)
@@ -72,7 +72,7 @@ def test_contributions_of_boosting_sum_to_the_log_odds_up_to_a_constant(features
     np.testing.assert_allclose(rest, rest[0], atol=1e-4)
 
 
-def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary(features):
+def test_other_models_attribute_by_replacing_features_with_the_reference(features):
     model = trained(KNeighborsClassifier(5))
     probability, found = model.predict_and_explain(features)
     ordinary = features.copy()
@@ -94,13 +94,13 @@ def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary
     ],
     ids=lambda classifier: type(classifier).__name__,
 )
-def test_what_makes_a_comparison_fail_contributes_most_and_towards_fail(classifier):
+def test_the_causal_feature_has_the_largest_positive_contribution(classifier):
     _, found = trained(classifier).predict_and_explain(np.array([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]]))
     assert strongest_features(found, 1)[0] == [0]
     assert found[0, 0] > 0 >= found[1, 0]
 
 
-def test_the_strongest_come_first_whatever_their_sign():
+def test_reasons_are_sorted_by_absolute_contribution():
     values = np.array([[0.1, -0.5, 0.3], [0.0, 0.2, -0.1]])
     assert strongest_features(values, 2).tolist() == [[1, 2], [1, 2]]
     assert strongest_features(values, 9).tolist() == [[1, 2, 0], [1, 2, 0]]

@@ -95,7 +95,7 @@ def told(content):
 
 @given(st.lists(comparison, min_size=1, max_size=5).map(numbered))
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_verdict_has_the_same_bytes_alone_together_among_others_and_from_tables(served, comparisons):
+def test_verdict_bytes_do_not_depend_on_batching_or_source(served, comparisons):
     bodies = [body([one]) for one in comparisons]
     alone = [answer_json(one, served) for one in bodies]
     together = answer_many(bodies, served)
@@ -109,7 +109,7 @@ def test_a_verdict_has_the_same_bytes_alone_together_among_others_and_from_table
 
 @given(st.lists(comparison, min_size=1, max_size=3).map(numbered))
 @settings(deadline=None, max_examples=50)
-def test_a_right_request_is_read_at_first_sight(comparisons):
+def test_a_valid_request_is_read_by_the_fast_decoder(comparisons):
     content = body(comparisons)
     assert msgspec.to_builtins(read_request(content)) == last_word(content)
 
@@ -119,7 +119,7 @@ def test_a_right_request_is_read_at_first_sight(comparisons):
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 3)), min_size=1, max_size=2),
 )
 @settings(deadline=None, max_examples=250)
-def test_what_is_read_at_first_sight_is_what_the_last_word_reads(content, slips):
+def test_fast_and_full_decoders_read_the_same(content, slips):
     text = content.decode()
     for share, slip, dropped in slips:
         place = int(share * len(text))
@@ -145,7 +145,7 @@ def test_what_is_read_at_first_sight_is_what_the_last_word_reads(content, slips)
         body(EXAMPLE["comparisons"]) + b" {}",
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_not_read_at_first_sight(content):
+def test_the_fast_decoder_rejects_wrong_requests(content):
     assert read_request(content) is None
     with pytest.raises((InputError, RefusedError)):
         last_word(content)
@@ -153,7 +153,7 @@ def test_what_is_wrong_is_not_read_at_first_sight(content):
 
 @given(st.lists(comparison, min_size=1, max_size=3).map(numbered), st.data())
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_right_request_with_a_repeated_key_is_refused(served, comparisons, data):
+def test_any_valid_request_with_a_repeated_key_is_refused(served, comparisons, data):
     content = {"comparisons": comparisons, "max_false_negative_rate": 0.05}
     chosen = data.draw(st.sampled_from(objects_of(content)))
     key = data.draw(st.sampled_from(sorted(chosen)))
@@ -166,7 +166,7 @@ def test_any_right_request_with_a_repeated_key_is_refused(served, comparisons, d
 
 
 @pytest.mark.parametrize("key", ["max_false_negative_rate", "max_false_positive_rate", "costs"])
-def test_what_verdicts_are_to_keep_counts_however_it_is_spelled(served, key):
+def test_decision_options_count_with_escaped_keys_too(served, key):
     """The card of this model promises nothing: who wants a promise is refused; costs decide otherwise."""
     wish = {"false_negative": 1, "false_positive": 1, "review": 1} if key == "costs" else 0.05
     content = json.dumps({key: wish, **EXAMPLE}).encode()
@@ -192,7 +192,7 @@ def test_requests_of_every_family_with_a_repeated_key_are_refused(kind):
             request_of(with_repeated_key(content, chosen, key, chosen[key]).encode(), kind)
 
 
-def test_both_ways_to_read_a_name_call_the_same_letters_spaces():
+def test_both_decoders_agree_on_white_space_in_names():
     spaces = [chr(code) for code in range(0x110000) if chr(code).isspace()]
     assert len(spaces) > 20
     known = TypeAdapter(Name)
@@ -203,7 +203,7 @@ def test_both_ways_to_read_a_name_call_the_same_letters_spaces():
         assert known.validate_python(letter).strip()
 
 
-def test_one_bad_request_leaves_the_others_that_wait_with_it_alone(served):
+def test_a_bad_request_does_not_affect_its_batch(served):
     good = json.dumps(EXAMPLE).encode()
     bodies = [b"{", good, b'{"comparisons": 3}', b"\xef\xbb\xbf" + good]
     no_json, first, no_request, second = answer_many(bodies, served)
@@ -217,7 +217,7 @@ def test_one_bad_request_leaves_the_others_that_wait_with_it_alone(served):
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
-def test_a_change_that_numbers_cannot_tell_is_told_as_a_very_large_one(served, better):
+def test_an_overflowing_change_is_reported_as_a_large_number(served, better):
     configurations = [{"threads": 1, "baseline": [1e-300] * 3, "target": [1e300] * 3}]
     asked = {"comparison_id": "a", "operation": "x", "better": better, "configurations": configurations}
     (verdict,) = json.loads(answer_json(body([asked]), served).content)["verdicts"]
@@ -229,7 +229,7 @@ lists = st.lists(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_si
 
 @given(lists)
 @settings(deadline=None, max_examples=100)
-def test_five_numbers_are_numpy_s_quantiles_to_the_last_digit(given):
+def test_five_numbers_equal_the_quantiles_of_numpy(given):
     lengths = np.array([len(one) for one in given], np.int64)
     stops, values = np.cumsum(lengths), np.array([value for one in given for value in one], np.float64)
     found = five_numbers(Samples(values, np.zeros(len(values), np.int64), stops - lengths, stops))

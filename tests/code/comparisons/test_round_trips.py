@@ -238,7 +238,7 @@ def of_every_format(tables, served, directory):
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(run_tables())
-def test_results_of_a_run_are_judged_alike_in_every_format(served, tables):
+def test_run_results_get_the_same_verdict_in_every_format(served, tables):
     expected = told(judge_tables(tables, served))
     with tempfile.TemporaryDirectory() as name:
         for way, found in of_every_format(tables, served, Path(name)):
@@ -246,7 +246,7 @@ def test_results_of_a_run_are_judged_alike_in_every_format(served, tables):
 
 
 @pytest.mark.parametrize("source", ["docs/samples/labelled", "results"])
-def test_shipped_samples_are_judged_alike_in_every_format(served, source, tmp_path):
+def test_shipped_samples_get_equal_verdicts_in_every_format(served, source, tmp_path):
     if source == "results":
         files = [Path("docs/samples") / name for name in ("before.xml", "after.xml")]
         tables = formats.read_tables("result-xml", files, keep_going=True).tables
@@ -257,7 +257,7 @@ def test_shipped_samples_are_judged_alike_in_every_format(served, source, tmp_pa
         assert found == expected, way
 
 
-def test_other_operations_count_in_every_format_and_alone(tmp_path):
+def test_sibling_operations_count_in_every_format(tmp_path):
     tables = formats.read_tables("tables", [Path("data/raw/measured")]).tables
     known = siblings_worse(Sides.from_tables(tables))
     assert np.isfinite(known).sum() > 100
@@ -267,7 +267,7 @@ def test_other_operations_count_in_every_format_and_alone(tmp_path):
     np.testing.assert_array_equal(siblings_worse(Sides.from_tables(of_json(request_of(alone)))), known[:1])
 
 
-def test_orders_of_documents_are_no_names_of_versions():
+def test_document_orders_are_not_used_as_version_names():
     """Versions that are counted anew in each comparison have nothing to do with those of others."""
     one = {
         "operation": "o",

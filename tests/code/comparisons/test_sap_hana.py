@@ -8,22 +8,11 @@ from data.comparisons.sides import Sides
 from data.comparisons.stages import TABLES, import_tables
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from tests.code.comparisons.sap_hana_series import MARKS, rows
 
 RULES = LabelRules(
     versions_before=2, versions_after=2, clean_every=2, min_annotators=3, match_window=1, exclusion_window=2
 )
-MARKS = {"8": [4], "11": [4], "15": [5]}
-
-
-def rows(values, first=100):
-    """Write two repetitions a version."""
-    lines = ["index_1based,timestamp,sut_version,value"]
-    for version, value in enumerate(values):
-        lines += [
-            f"{2 * version + k + 1},2021-09-01 10:00:0{k},{first + version},{value + k / 10}"
-            for k in range(2)
-        ]
-    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture
@@ -50,7 +39,7 @@ def votes(path, **rules):
     return {(row.comparison_id, row.annotator): row.status for row in own.itertuples()}
 
 
-def test_everybody_who_looked_has_a_say_of_their_own(data_set):
+def test_every_annotator_of_a_series_gives_a_vote(data_set):
     marks = {"sap_52": {**MARKS, "7": []}}
     assert votes(data_set(rows([10] * 4 + [20] * 6), marks=marks)) == {
         **{("sap-hana/00052/4", name): "fail" for name in ("8", "11", "15")},
@@ -59,7 +48,7 @@ def test_everybody_who_looked_has_a_say_of_their_own(data_set):
     }
 
 
-def test_what_few_people_marked_is_kept_if_that_is_wanted(data_set):
+def test_ambiguous_boundaries_are_kept_on_request(data_set):
     marks = {"sap_52": {"8": [4], "11": [], "15": []}}
     path = data_set(rows([10] * 4 + [20] * 6), marks=marks)
     assert votes(path) == {("sap-hana/00052/8", name): "pass" for name in ("8", "11", "15")}
@@ -82,7 +71,7 @@ def test_what_few_people_marked_is_kept_if_that_is_wanted(data_set):
         ("queries-per-minute", 5, "fail"),
     ],
 )
-def test_a_worsening_change_is_a_fail_whatever_the_direction(data_set, unit, after, status):
+def test_a_worsening_change_fails_in_either_direction(data_set, unit, after, status):
     path = data_set(rows([10] * 4 + [after] * 6), f"00052__throughput__{unit}.csv")
     assert labels(path) == {
         "sap-hana/00052/4": (status, "consensus of 8, 11, 15"),
@@ -111,9 +100,7 @@ def test_samples_are_the_raw_values_around_the_boundary(data_set):
 
 
 @pytest.mark.parametrize(("versions", "later"), [(0, [0, 0]), (1, [2, 0]), (3, [6, 0]), (40, [8, 0])])
-def test_so_many_versions_after_the_target_are_known_as_the_series_has_and_the_rules_say(
-    data_set, versions, later
-):
+def test_later_versions_are_limited_by_series_and_rules(data_set, versions, later):
     rules = RULES.model_copy(update={"versions_later": versions})
     tables = formats.read_tables("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=rules).tables
     assert Sides.from_tables(tables).later.lengths.tolist() == later
@@ -159,7 +146,7 @@ GOOD = "1,2021-09-01 10:00:00,100,1.5\n"
         ("", ": is empty; expected CSV"),
     ],
 )
-def test_a_bad_series_is_told_in_one_line_or_skipped(data_set, content, message):
+def test_a_bad_series_is_refused_in_one_line_or_skipped(data_set, content, message):
     path = data_set(content)
     file = path / "data/00052__elapsed-time__ms.csv"
     with pytest.raises(InputError) as caught:
@@ -180,7 +167,7 @@ def test_a_bad_series_is_told_in_one_line_or_skipped(data_set, content, message)
         ({"sap_52": {"8": [10]}}, " sap_52: annotator 8: 10 is beyond the 10 versions of the series"),
     ],
 )
-def test_bad_marks_are_told_in_one_line(data_set, marks, message):
+def test_bad_marks_give_a_one_line_error(data_set, marks, message):
     path = data_set(rows([10] * 10), marks=marks)
     with pytest.raises(InputError) as caught:
         formats.read_tables("sap-hana", [path], label_rules=RULES)
@@ -195,7 +182,7 @@ def test_bad_marks_are_told_in_one_line(data_set, marks, message):
         ("actions--sec-threads-", False), ("rows_per_minute", False), ("commits", False),
     ],
 )  # fmt: skip
-def test_rates_and_amounts_of_work_are_better_higher(data_set, unit, lower):
+def test_higher_is_better_for_rates_and_work(data_set, unit, lower):
     path = data_set(rows([1]), f"00052__something__{unit}.csv", marks={"sap_9": {}})
     results = formats.read_tables("sap-hana", [path], label_rules=RULES).tables.results
     assert results["better"].unique().tolist() == ["lower" if lower else "higher"]
@@ -207,7 +194,7 @@ def test_a_directory_without_series_is_refused(tmp_path):
         formats.read_tables("sap-hana", [tmp_path])
 
 
-def test_series_that_are_imported_in_many_pieces_make_the_same_tables(data_set, monkeypatch, tmp_path):
+def test_importing_series_in_chunks_gives_the_same_tables(data_set, monkeypatch, tmp_path):
     monkeypatch.setattr("data.comparisons.stages.CHUNK_ROWS", 2)
     for number in range(5, 9):
         path = data_set(rows([10] * 4 + [20 + number] * 6, number), f"0{number}__load__ms.csv")
@@ -219,7 +206,7 @@ def test_series_that_are_imported_in_many_pieces_make_the_same_tables(data_set, 
         assert getattr(found, name).astype(object).equals(getattr(whole, name).astype(object)), name
 
 
-def test_the_public_part_gives_the_counts_that_its_readme_names(shared_data):
+def test_public_data_set_has_the_counts_of_its_readme(shared_data):
     tables = formats.read_tables("sap-hana", [shared_data / "sap-hana"], keep_going=True).tables
     assert len(tables.results) == 1_345_064
     assert len(tables.comparisons) == 11_829

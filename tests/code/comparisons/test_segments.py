@@ -24,7 +24,7 @@ def courses_of(values):
 
 @given(st.lists(st.floats(-9, 9), min_size=2 * SHORTEST, max_size=12), st.integers(0, 3), st.integers(0, 3))
 @settings(deadline=None, max_examples=40)
-def test_the_best_course_costs_what_trying_all_finds_wherever_values_are_missing(values, left, right):
+def test_optimal_segmentation_matches_exhaustive_search_with_missing_values(values, left, right):
     known = np.array(values)
     rows = np.r_[[np.nan] * left, known, [np.nan] * right][None]
     costs = {cuts: by_trying(known, cuts) for cuts in courses_of(known)}
@@ -37,18 +37,18 @@ def test_the_best_course_costs_what_trying_all_finds_wherever_values_are_missing
         assert abs(found.evidence[0]) == pytest.approx(abs(min(without) - min(with_step)), abs=1e-6)
 
 
-def test_a_step_has_its_size_its_length_and_the_others_around_it():
+def test_a_step_reports_size_length_and_other_steps():
     rows = np.repeat([[0.0, 10.0, 2.0, 5.0]], [6, 4, 5, 7], axis=1)
     step = step_near(10, Courses(rows), PENALTY)
     assert [one[0] for one in (step.size, step.lasts, step.others, step.count)] == [-8, 4, 10, 2]
     assert step.evidence[0] < -10
 
 
-def test_too_few_values_for_two_segments_have_no_step():
+def test_series_too_short_for_two_segments_have_no_step():
     step = step_near(3, Courses(np.array([[1.0, 2.0, 9.0, 9.0, np.nan]])), PENALTY)
     assert np.isnan(step.size[0])
 
 
-def test_an_excursion_of_one_value_disappears_and_a_step_stays_where_it_is():
+def test_removing_spikes_keeps_steps_in_place():
     rows = np.array([[1.0, 1.0, 9.0, 1.0, 1.0, 5.0, 5.0, 5.0, np.nan]])
     assert without_spikes(rows)[0, :8].tolist() == [1, 1, 1, 1, 1, 5, 5, 5]

@@ -36,7 +36,7 @@ def tables():
     return ComparisonTables.from_rows(results, comparisons, [])
 
 
-def test_samples_lie_within_the_orders_and_history_before_them(tables):
+def test_samples_and_history_are_selected_by_order(tables):
     sides = Sides.from_tables(tables)
     assert sides.comparison.tolist() == [0, 1, 1]
     assert sides.threads.tolist() == [4, 1, 2]
@@ -48,7 +48,7 @@ def test_samples_lie_within_the_orders_and_history_before_them(tables):
     assert sides.n_comparisons == 3
 
 
-def test_given_summaries_fill_the_five_numbers_without_inventing_samples(tables):
+def test_summaries_fill_five_numbers_without_inventing_samples(tables):
     sides = Sides.from_tables(tables)
     assert sides.baseline_five[0].tolist() == [1, 2, 3, 4, 5]
     assert sides.target_five[0].tolist() == [2, 3, 4, 5, 6]
@@ -63,7 +63,7 @@ def test_history_keeps_the_newest_forty_versions():
     assert samples(sides.history, 0) == list(range(10, 50))
 
 
-def test_later_are_the_first_forty_versions_after_the_target_that_are_said_to_be_known():
+def test_at_most_forty_known_versions_follow_the_target():
     results = [result("x", 1, order, float(order)) for order in range(60)] + [result("y", 1, 5, 1.0)]
     known = [None, 12, 14, 59]
     pairs = [comparison("x", (5, 9), (10, 12)) | {"later_to": later} for later in known]
@@ -71,6 +71,6 @@ def test_later_are_the_first_forty_versions_after_the_target_that_are_said_to_be
     assert [samples(found, row) for row in range(4)] == [[], [], [13, 14], list(range(13, 53))]
 
 
-def test_no_comparisons_give_no_configurations():
+def test_sides_of_no_comparisons_are_empty():
     sides = Sides.from_tables(ComparisonTables.from_rows([result("x", 1, 0, 1.0)], [], []))
     assert len(sides.comparison) == 0

@@ -1,21 +1,13 @@
 """What verdicts say of themselves: sentences, labelled comparisons, what would flip them, a warning."""
 
-import json
 from dataclasses import replace
 from functools import partial
 from typing import get_args
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from data.comparisons.params import FeatureSet
-from data.comparisons.posted import named_sides
-from data.comparisons.request import read_request
 from data.errors import InputError
 from features.comparisons.vectors import PreparedComparisons, feature_vectors, model_columns, vector_columns
 from serving.comparisons import render
@@ -26,55 +18,11 @@ from serving.comparisons.explain.sentences import EarlierBuilds, Facts, directio
 from serving.comparisons.judge import judge_sides
 from serving.comparisons.schemas import JudgeAnswer
 from serving.models import ModelRef, Served
-from training.comparisons.family import FeatureTable
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.comparisons.train import MOST, write_examples
+from tests.code.comparisons.posted import comparison, drawn, posted, trained
+from training.comparisons.stored import ReadyModel
+from training.comparisons.train import MOST
 
-FEATURES = vector_columns("extended")
 REF = ModelRef("m", "1", "models:/m/1")
-
-
-def comparison(baseline, target, history=(), unit="ms", better="lower", name="c"):
-    sides = {"baseline": [*map(float, baseline)], "target": [*map(float, target)]}
-    one = {"threads": 1, **sides, "history": [[*map(float, build)] for build in history]}
-    named = {"comparison_id": name, "operation": "o", "benchmark": "b", "unit": unit, "better": better}
-    return named | {"configurations": [one]}
-
-
-def posted(*comparisons):
-    return named_sides(read_request(json.dumps({"comparisons": comparisons}).encode()).comparisons)
-
-
-def drawn(rows, seed=0):
-    """Draw comparisons with 20 earlier builds, noise of 0.2 to 2 % and, every third, 3 to 30 % slower."""
-    rng = np.random.default_rng(seed)
-    for row in range(rows):
-        noise, factor = rng.uniform(0.2, 2), 1 + (row % 3 == 0) * rng.uniform(0.03, 0.3)
-        values = rng.normal(100, noise, (22, 5))
-        yield comparison(values[0], values[1] * factor, values[2:], name=f"c{row}")
-
-
-def trained(directory, rows=150):
-    """Fit on drawn comparisons, and leave examples beside the model."""
-    x, failed = feature_vectors(posted(*drawn(rows)).sides), np.arange(rows) % 3 == 0
-    steps = [
-        ("impute", SimpleImputer(keep_empty_features=True)),
-        ("scale", StandardScaler()),
-        ("classify", LogisticRegression()),
-    ]
-    ids, status = [f"c{row}" for row in range(rows)], np.where(failed, "fail", "pass")
-    keys = {"comparison_id": ids, "operation": "o", "benchmark": "b", "status": status}
-    groups = {"fold_group": [f"g{row % 10}" for row in range(rows)]}
-    frame = pd.concat([pd.DataFrame(keys | groups), pd.DataFrame(x, columns=[*FEATURES])], axis=1)
-    table = FeatureTable(frame, FEATURES, "0" * 64)
-    card = Card("logistic", FEATURES, 0.5, {}, table.reference_medians(), "0" * 64, 0)
-    model = TrainedModel(Pipeline(steps).fit(x, failed), card)
-    when = pd.Timestamp("2026-11-20T09:00:00Z")
-    people = pd.DataFrame({"comparison_id": ids, "status": status, "annotator": "anna", "labelled_at": when})
-    people.to_parquet(directory / "labels.parquet")
-    model.write(directory)
-    write_examples(model, table, table.examples, directory / "labels.parquet", directory)
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +40,7 @@ def told(served, *comparisons):
 
 
 @pytest.mark.parametrize("features", get_args(FeatureSet))
-def test_every_feature_that_a_set_computes_has_words_of_its_own(features):
+def test_every_feature_of_a_set_has_a_unique_description(features):
     names = {*vector_columns(features), *model_columns(features)}
     words = {name: said(name, 2) for name in names}
     assert [name for name in names if feature_meaning(name) is None or words[name] == name] == []
@@ -105,7 +53,7 @@ def test_any_value_of_any_feature_can_be_written(features, value):
     assert all(format_value(name, value) for name in vector_columns(features))
 
 
-def test_what_came_later_is_told_where_the_model_leans_on_it():
+def test_later_versions_are_mentioned_if_the_model_uses_them():
     one = comparison([100, 101, 102], [110, 111, 112], STEADY)
     one["configurations"][0]["later"] = [[108.0, 109.0], [0.0], [111.0]]
     asked = PreparedComparisons.from_sides(posted(one).sides)
@@ -122,7 +70,7 @@ def test_what_came_later_is_told_where_the_model_leans_on_it():
 STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
 
 
-def test_sentences_say_shift_yardstick_and_how_the_samples_lie(served):
+def test_sentences_state_shift_usual_difference_and_sample_separation(served):
     (one,) = told(served, comparison([100, 101, 102], [110, 111, 112], STEADY))
     assert one.words[:2] == (
         "median 9.9 % slower",
@@ -131,7 +79,7 @@ def test_sentences_say_shift_yardstick_and_how_the_samples_lie(served):
     assert "all 3 target samples are slower than all 3 baseline samples" in one.words
 
 
-def test_without_other_builds_the_yardstick_is_that_of_the_training_data_and_says_so(served):
+def test_without_history_sentences_cite_the_training_data(served):
     (one,) = told(served, comparison([100, 101, 102], [110, 111, 112]))
     usual, most = served.model.examples.prior
     assert one.words[1] == (
@@ -153,19 +101,19 @@ def test_without_other_builds_the_yardstick_is_that_of_the_training_data_and_say
         ("unknown", "higher", 90, "median 10.0 % worse"),
     ],
 )
-def test_worse_is_called_by_the_unit(served, unit, better, target, said):
+def test_the_unit_decides_the_word_for_worse(served, unit, better, target, said):
     (one,) = told(served, comparison([99, 100, 101], [target - 1, target, target + 1], (), unit, better))
     assert one.words[0] == said
 
 
-def test_with_several_configurations_the_one_that_moved_is_named(served):
+def test_sentences_name_the_configuration_that_moved(served):
     both = comparison([99, 100, 101], [109, 110, 111])
     both["configurations"].append(both["configurations"][0] | {"threads": 4, "target": [99.0, 100.0, 101.0]})
     (one,) = told(served, both)
     assert one.words[0] == "median 10.0 % slower at 1 thread; 1 of 2 configurations got worse"
 
 
-def test_the_facts_that_the_model_leans_on_are_told_and_those_against_the_verdict_as_that():
+def test_sentences_mark_facts_that_contradict_the_verdict():
     facts = Facts(
         threads=1, sign=-1.0, configurations=1, worse=1, change=-0.07, n_baseline=5, n_target=5, gap=-0.01,
         superior=0.0, noise_baseline=0.01, noise_target=0.03, low=-0.09, high=-0.05,
@@ -188,7 +136,7 @@ def scaled(one, change, before, after):
     return one | {"configurations": [configuration | {"target": target}]}
 
 
-def test_at_the_change_that_flips_a_verdict_it_is_the_other_one_and_just_before_it_is_not(served):
+def test_a_counterfactual_change_is_the_smallest_that_flips(served):
     asked = list(drawn(40, seed=5))
     checked = 0
     for one, verdict in zip(asked, told(served, *asked), strict=True):
@@ -207,14 +155,14 @@ def test_at_the_change_that_flips_a_verdict_it_is_the_other_one_and_just_before_
     assert checked > 30
 
 
-def test_what_flips_a_verdict_does_not_depend_on_how_many_are_asked(served):
+def test_counterfactuals_do_not_depend_on_the_batch_size(served):
     many = [*drawn(100, seed=8)]
     found = [one.counterfactual_change for one in told(served, *many)]
     assert len({*found}) > 10
     assert found[:9] == [told(served, one)[0].counterfactual_change for one in many[:9]]
 
 
-def test_what_flips_is_told_in_words_and_nothing_where_nothing_flips(served):
+def test_counterfactuals_are_worded_only_if_one_exists(served):
     slow = comparison([100, 101, 102], [120, 121, 122], STEADY)
     (fails,), (passes,) = (
         told(served, slow),
@@ -230,7 +178,7 @@ def test_what_flips_is_told_in_words_and_nothing_where_nothing_flips(served):
     assert (stays.verdict, stays.counterfactual_change, stays.counterfactual) == ("pass", None, "")
 
 
-def test_a_labelled_comparison_asked_again_is_its_own_nearest_with_who_labelled_it_and_when(served):
+def test_a_training_comparison_is_its_own_nearest_example(served):
     failed = next(drawn(1))
     (one,) = told(served, failed)
     first, second = one.examples
@@ -241,7 +189,7 @@ def test_a_labelled_comparison_asked_again_is_its_own_nearest_with_who_labelled_
     assert "other" not in first.near
 
 
-def test_the_nearest_is_that_of_a_search_through_all_of_them(served):
+def test_nearest_examples_match_an_exhaustive_search(served):
     known = served.model.examples
     asked = feature_vectors(posted(*drawn(20, seed=9)).sides)
     index, distance = known.find_nearest(asked)
@@ -259,7 +207,7 @@ def test_the_nearest_is_that_of_a_search_through_all_of_them(served):
             assert own == pytest.approx(all_of_them[chosen])
 
 
-def test_ordinary_comparisons_are_not_warned_about_and_strange_ones_name_the_feature(served):
+def test_out_of_distribution_warnings_name_the_unusual_feature(served):
     ordinary = told(served, *drawn(200, seed=3))
     assert sum(one.out_of_distribution is not None for one in ordinary) <= 8
     rng = np.random.default_rng(1)
@@ -277,7 +225,7 @@ def test_ordinary_comparisons_are_not_warned_about_and_strange_ones_name_the_fea
     assert (bare.out_of_distribution.value, bare.out_of_distribution.words) == (None, told_of_bare)
 
 
-def test_json_holds_all_of_it_and_leaves_out_what_flips_when_that_is_not_wanted(served):
+def test_json_holds_explanations_with_optional_counterfactuals(served):
     judgement = judge_sides(posted(*drawn(6, seed=2), comparison([1], [2])), served)
     answer = JudgeAnswer.model_validate_json(render.as_json(judgement))
     for one, verdict in zip(answer.verdicts, judgement.verdicts, strict=True):
@@ -300,7 +248,7 @@ def test_json_holds_all_of_it_and_leaves_out_what_flips_when_that_is_not_wanted(
     )
 
 
-def test_a_table_tells_of_a_regression_what_flips_it_and_what_is_near(served):
+def test_tables_explain_regressions_by_counterfactual_and_nearest_example(served):
     judgement = judge_sides(posted(comparison([100, 101, 102], [120, 121, 122], STEADY)), served)
     (row,) = render.table_lines(judgement, ["a -> b"]).rows
     assert row.reason.startswith("median 19.8 % slower; builds of this operation usually differ by 2.0 %")
@@ -308,14 +256,14 @@ def test_a_table_tells_of_a_regression_what_flips_it_and_what_is_near(served):
     assert "; nearest fail: c" in row.reason
 
 
-def test_a_model_without_examples_still_says_what_was_measured(directory, tmp_path):
+def test_a_model_without_examples_still_describes_measurements(directory, tmp_path):
     for name in ("model.skops", "card.json", "model.npz"):
         (tmp_path / name).write_bytes((directory / name).read_bytes())
     (one,) = told(Served(ReadyModel.read(tmp_path), REF), comparison([100, 101, 102], [110, 111, 112]))
     assert (one.words[0], one.examples, one.out_of_distribution) == ("median 9.9 % slower", (), None)
 
 
-def test_examples_of_another_model_are_not_used_and_broken_ones_name_the_array(directory, tmp_path):
+def test_examples_of_other_models_are_ignored_or_refused(directory, tmp_path):
     for path in directory.glob("*.*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with np.load(tmp_path / "examples.npz") as archive:
@@ -327,7 +275,7 @@ def test_examples_of_another_model_are_not_used_and_broken_ones_name_the_array(d
         ReadyModel.read(tmp_path)
 
 
-def test_of_many_rows_both_labels_and_those_at_the_threshold_are_kept(monkeypatch, tmp_path):
+def test_stored_examples_are_limited_and_cover_both_labels(monkeypatch, tmp_path):
     monkeypatch.setattr("training.comparisons.train.MOST", 40)
     known = ReadyModel.read(trained(tmp_path)).examples
     assert (known.statuses == "fail").sum() == (known.statuses == "pass").sum() == 20

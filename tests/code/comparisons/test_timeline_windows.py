@@ -39,7 +39,7 @@ def told(found, *, beside):
     return {one.version: one[3:] for one in found if one.beside_baseline == beside}
 
 
-def test_a_version_is_compared_with_the_last_one_that_was_measured():
+def test_each_version_is_compared_with_the_last_measured_one():
     found = told(asks(of([3, 3, 0, 3])), beside=False)
     assert found == {
         1: (VersionRange(0, 0), VersionRange(0, 1), VersionRange(1, 2)),
@@ -47,7 +47,7 @@ def test_a_version_is_compared_with_the_last_one_that_was_measured():
     }
 
 
-def test_the_level_of_the_baseline_is_its_past_without_the_version_that_is_judged():
+def test_baseline_level_excludes_the_version_under_judgement():
     found = told(asks(of([3] * 12), shifts=[Shift("drop", 8, 8, -0.1)]), beside=True)
     assert found[10] == (VersionRange(1, 8), VersionRange(0, 1), VersionRange(10, 11))
     assert found[2][0] == VersionRange(3, 8)
@@ -55,7 +55,7 @@ def test_the_level_of_the_baseline_is_its_past_without_the_version_that_is_judge
     assert 0 not in found
 
 
-def test_windows_stand_for_versions_of_few_samples_and_end_where_the_level_does():
+def test_windows_pool_versions_with_few_samples_within_a_level():
     found = asks(of([1] * 30), shifts=[Shift("drop", 20, 20, -0.1)])
     assert told(found, beside=False)[15] == (VersionRange(0, 5), VersionRange(5, 15), VersionRange(15, 20))
     assert told(found, beside=True)[17][1:] == (VersionRange(0, 10), VersionRange(17, 20))
@@ -63,7 +63,7 @@ def test_windows_stand_for_versions_of_few_samples_and_end_where_the_level_does(
     assert {1, 29}.isdisjoint(told(found, beside=False))
 
 
-def test_the_levels_around_a_lasting_loss_are_compared_where_it_began():
+def test_levels_around_a_lasting_loss_are_compared_at_its_start():
     shifts = [Shift("creep", 12, 16, -0.1), Shift("gain", 18, 18, 0.1)]
     found = [
         one for one in asks(of([3] * 20), shifts=shifts) if one.version == 12 and not one.beside_baseline
@@ -74,7 +74,7 @@ def test_the_levels_around_a_lasting_loss_are_compared_where_it_began():
     ]
 
 
-def test_sides_are_those_that_tables_of_the_same_samples_have():
+def test_sides_of_windows_equal_sides_of_equivalent_tables():
     measured = of([3, 4, 3, 5])
     found = [one for one in asks(measured) if not one.beside_baseline]
     rows = [
@@ -95,7 +95,7 @@ def test_sides_are_those_that_tables_of_the_same_samples_have():
         ]
 
 
-def test_medians_stand_for_summaries_where_windows_are_compared():
+def test_summaries_are_represented_by_medians_in_windows():
     measured = of([0] * 14)
     five = np.tile(np.arange(1.0, 15)[:, None], (2, 1, 1)) + np.arange(-0.2, 0.3, 0.1)
     summaries = MeasuredVersions(measured.operations, measured.values, measured.edges, five)
@@ -120,18 +120,18 @@ def marked(measured, fails, **changes):
     return found
 
 
-def test_one_step_that_several_windows_see_is_told_once_where_it_is_clearest():
+def test_one_step_in_several_windows_is_reported_once():
     found = marked(of([1] * 40), {18, 19, 20, 22, 35}, v20=-0.3)
     assert np.flatnonzero(found.against_before == FAIL).tolist() == [20, 35]
     assert found.words == dict.fromkeys((20, 35), ("beside the versions before: worse",))
 
 
-def test_versions_that_fail_one_after_the_other_are_told_where_it_began():
+def test_consecutive_failing_versions_are_reported_at_their_start():
     found = marked(of([3] * 20), {5, 6, 8, 15})
     assert np.flatnonzero(found.against_before == FAIL).tolist() == [5, 15]
 
 
-def test_a_version_within_noise_of_the_one_before_is_not_unsure_beside_it():
+def test_versions_within_noise_of_the_previous_are_not_unsure():
     def answering(_given, wanted):
         return [VersionVerdict(UNSURE, 0.5, -0.02, lambda: ("doubted",)) for _ in wanted]
 

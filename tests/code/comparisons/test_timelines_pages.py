@@ -33,7 +33,7 @@ SPACE = "\N{NO-BREAK SPACE}"
 MEGABYTE = 1_000_000
 
 
-def test_a_timeline_of_200_versions_500_operations_and_4_configurations_has_at_most_20_megabytes():
+def test_pages_of_large_timelines_stay_below_20_megabytes():
     assert len(timeline_page(simulated(200, 500, 4)).encode()) <= 20 * MEGABYTE
 
 
@@ -43,13 +43,13 @@ def test_numbers_in_the_page_are_as_precise_as_single_precision(values):
     np.testing.assert_allclose(read, values, rtol=1e-7)
 
 
-def test_what_was_not_measured_or_is_beyond_single_precision_is_not_a_number():
+def test_missing_and_overflowing_values_are_packed_as_nan():
     read = np.frombuffer(base64.b64decode(pack_floats([1.5, np.nan, np.inf, 1e300])), "<f4")
     np.testing.assert_array_equal(read, [1.5, np.nan, np.nan, np.nan])
 
 
 @given(st.text())
-def test_nothing_in_data_closes_its_element_and_all_of_it_comes_back(text):
+def test_embedded_json_cannot_close_its_element(text):
     written = embed_json({text: [text]})
     assert "<" not in written
     assert json.loads(written) == {escape_invisible(text): [escape_invisible(text)]}
@@ -66,7 +66,7 @@ def test_nothing_in_data_closes_its_element_and_all_of_it_comes_back(text):
         ("", ""),
     ],
 )
-def test_links_are_relative_and_quoted(source, href):
+def test_links_on_timeline_pages_are_relative_and_quoted(source, href):
     assert relative_link(source) == href
 
 
@@ -86,7 +86,7 @@ def test_values_have_four_significant_digits_and_no_exponent(value, text):
     assert format_amount(value) == text
 
 
-def test_changes_are_told_by_worse_and_better():
+def test_changes_are_described_as_worse_or_better():
     names = versions(9)
     first, last = names[3].name, names[7].name
     assert (
@@ -98,7 +98,7 @@ def test_changes_are_told_by_worse_and_better():
     assert describe_change(Change("creep", 3, 7, -0.08, 1), names, 2) == crept
 
 
-def test_the_worst_come_first_whether_told_by_a_change_or_by_a_verdict():
+def test_operations_are_sorted_by_worst_change_or_verdict():
     report = simulated(20, 6, 1, heats=0)
     passes = np.ones(20, np.uint8)
     silent = {"changes": (), "instability": 0.01, "words": {}}
@@ -123,7 +123,7 @@ def test_the_worst_come_first_whether_told_by_a_change_or_by_a_verdict():
     assert f"1 version worse than the baseline ({kernel}" in found[3].verdicts
 
 
-def test_a_loss_is_told_by_what_is_better():
+def test_a_loss_is_worded_by_the_better_direction():
     report = renamed(simulated(20, 1, 1, heats=0), better="lower", changes=())
     five, failed = report.operations[0].five.copy(), report.operations[0].against_baseline.copy()
     five[:, 7], failed[7] = five[:, 0] * 1.4, 3
@@ -132,7 +132,7 @@ def test_a_loss_is_told_by_what_is_better():
     )
 
 
-def test_the_page_lets_only_its_own_scripts_run_and_has_no_handlers():
+def test_timeline_pages_allow_only_their_own_scripts():
     text = timeline_page(simulated(5, 3, 2))
     allowed = set(re.findall(r"'sha256-([^']+)'", html.unescape(text[: text.index("<title>")])))
     run = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
@@ -143,7 +143,7 @@ def test_the_page_lets_only_its_own_scripts_run_and_has_no_handlers():
     assert "Redistributions of source code must retain" in text
 
 
-def test_a_page_without_versions_judged_or_changed_says_so():
+def test_a_page_without_judged_versions_states_it():
     report = simulated(3, 1, 1, heats=0)
     one = report.operations[0]
     nothing = np.zeros_like(one.against_before)
@@ -155,7 +155,7 @@ def test_a_page_without_versions_judged_or_changed_says_so():
     assert json.loads(operation_data(report.operations[0]))["probability"] == [None] * 3
 
 
-def test_a_heat_map_is_summed_up_in_words():
+def test_a_heat_map_has_a_summary_in_words():
     drawn = heat(3, 10)
     values = np.array([[1.0] * 10, [90.0] * 9 + [np.nan], [50.0] * 10])
     assert heat_summary(replace(drawn, values=values)) == (

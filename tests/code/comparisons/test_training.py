@@ -58,12 +58,12 @@ def test_resampling_brings_the_classes_to_the_rate(sampler, rate, passed, failed
         (ClassCounts(80, 5), "smote", 0.5),
     ],
 )
-def test_a_sampler_that_has_nothing_to_do_or_too_few_fails_is_infeasible(counts, sampler, rate):
+def test_samplers_without_effect_or_enough_fails_are_infeasible(counts, sampler, rate):
     with pytest.raises(InfeasibleError):
         counts.after_resampling(sampler, rate)
 
 
-def test_the_cost_ratio_stands_on_top_of_balanced_classes():
+def test_cost_ratio_multiplies_the_balanced_class_weights():
     for counts in (ClassCounts(50, 50), ClassCounts(990, 10)):
         weights = counts.balancing_weights(3.0)
         assert weights[1] * counts.failed == pytest.approx(3 * weights[0] * counts.passed)
@@ -71,9 +71,7 @@ def test_the_cost_ratio_stands_on_top_of_balanced_classes():
 
 @pytest.mark.parametrize("name", CATALOGUE)
 @pytest.mark.parametrize("sampler", ["none", "under", "over", "smote"])
-def test_every_model_is_stored_with_trusted_types_only_and_answers_the_same(
-    examples, tmp_path, name, sampler
-):
+def test_stored_models_use_trusted_types_and_answer_identically(examples, tmp_path, name, sampler):
     model = CATALOGUE[name]
     params = {**model.start, "sampler": sampler, "rate": 0.9}
     fitted = build_pipeline(model, params, examples.y, 3).fit(examples.x, examples.y)
@@ -87,7 +85,7 @@ def test_every_model_is_stored_with_trusted_types_only_and_answers_the_same(
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_the_first_trial_of_every_search_is_the_configuration_of_the_seed(name):
+def test_every_search_starts_with_the_thesis_configuration(name):
     model = CATALOGUE[name]
     study = optuna.create_study(direction="maximize")
     study.enqueue_trial(model.start)
@@ -98,7 +96,7 @@ def test_the_first_trial_of_every_search_is_the_configuration_of_the_seed(name):
     ("chosen", "asked"),
     [("none", {"sampler": "none", "trees": 9}), ("over", {"sampler": "over", "rate": 0.5, "trees": 9})],
 )
-def test_a_parameter_is_asked_only_where_the_one_that_it_depends_on_calls_for_it(chosen, asked):
+def test_conditional_parameters_are_suggested_only_if_needed(chosen, asked):
     rate = Real(0.1, 1.0, condition=Where("sampler", ("over",)))
     space = {"sampler": OneOf(("none", "over")), "rate": rate, "trees": 9}
     trial = optuna.trial.FixedTrial({"sampler": chosen, "rate": 0.5})
@@ -110,14 +108,14 @@ def test_no_operation_is_in_training_and_test_at_once(examples):
         assert not set(examples.groups[part.train]) & set(examples.groups[part.test])
 
 
-def test_every_comparison_is_tested_once_in_each_repeat_of_each_split(examples):
+def test_every_comparison_is_tested_once_per_repeated_split(examples):
     divided = all_parts(examples, Evaluate(n_folds=4, n_repeats=2, n_grouped_folds=3), 1)
     for split, repeats in (("grouped", 1), ("stratified", 2)):
         tested = np.concatenate([part.test for part in divided if part.split == split])
         assert np.bincount(tested).tolist() == [repeats] * len(examples.y)
 
 
-def test_fails_from_too_few_operations_are_refused_in_words(examples):
+def test_fails_of_too_few_operations_are_refused(examples):
     few = Examples(examples.x, examples.y, np.where(examples.y == 1, "b/only", examples.groups))
     with pytest.raises(
         InputError, match="grouped split: fails come from 1 operations; 3 folds need at least 3"
@@ -125,12 +123,12 @@ def test_fails_from_too_few_operations_are_refused_in_words(examples):
         grouped_parts(few, Evaluate(n_grouped_folds=3), 1)
 
 
-def test_a_sample_keeps_all_fails(examples):
+def test_sampling_the_training_rows_keeps_all_fails(examples):
     sample = examples.drop_passes(30, 5)
     assert (sample.y.sum(), len(sample.y)) == (20, 30)
 
 
-def test_a_model_learns_from_rows_that_it_is_asked_with_and_without_versions_and_a_sample_counts_those(
+def test_training_rows_include_comparisons_with_and_without_history(
     examples,
 ):
     low = np.arange(len(examples.y)) % 3 == 0
@@ -151,7 +149,7 @@ def test_the_threshold_lies_in_the_middle_between_the_classes():
     assert cut.balanced_accuracy == 1
 
 
-def test_the_threshold_goes_where_most_fails_are_caught_for_few_false_alarms():
+def test_the_threshold_maximises_the_balanced_accuracy():
     y = np.array([0] * 100 + [1] * 10)
     probability = np.concatenate([np.linspace(0.0, 0.3, 100), [0.05], np.linspace(0.6, 0.9, 9)])
     cut = best_cut(y, probability)
@@ -159,7 +157,7 @@ def test_the_threshold_goes_where_most_fails_are_caught_for_few_false_alarms():
     assert cut.balanced_accuracy == pytest.approx(0.95)
 
 
-def test_probabilities_that_are_all_alike_give_the_neutral_threshold():
+def test_equal_probabilities_give_the_neutral_threshold():
     assert best_cut(np.array([0, 1]), np.array([0.4, 0.4])).threshold == 0.5
 
 
@@ -183,7 +181,7 @@ def judged_in_folds(rows):
     return table.assign(repeat=0, kind="model", verdict=np.where(table["probability"] >= 0.5, "fail", "pass"))
 
 
-def test_average_precision_is_the_mean_over_folds_and_never_ranks_their_probabilities_together():
+def test_average_precision_is_averaged_over_folds_without_pooling():
     found = summarise_entry(judged_in_folds(TWO_SCALES))
     assert found["average_precision"] == {"mean": 1.0, "std": 0.0, "pooled": None}
     assert found["recall"] == {"mean": 0.5, "std": 0.5, "pooled": 0.5}
@@ -194,7 +192,7 @@ def test_a_fold_without_probabilities_leaves_no_average_precision():
     assert found["average_precision"] == {"mean": None, "std": None, "pooled": None}
 
 
-def test_the_area_below_the_mean_curve_is_the_mean_of_the_folds_average_precision():
+def test_area_under_the_mean_curve_equals_mean_average_precision():
     random = np.random.default_rng(3)
     rows = [
         ("fail" if random.random() < 0.4 else "pass", random.integers(8) / 8, fold) for fold in range(200)
@@ -210,14 +208,14 @@ def test_the_area_below_the_mean_curve_is_the_mean_of_the_folds_average_precisio
     assert precision_by_recall(without)[1].tolist() == precision_by_recall(one)[1].tolist()
 
 
-def test_models_that_are_equally_accurate_are_told_apart_by_the_mean_average_precision():
+def test_equally_accurate_models_are_ranked_by_average_precision():
     worse = [(status, probability, 0) for status, probability, _ in TWO_SCALES]
     both = {"a": summarise_entry(judged_in_folds(worse)), "b": summarise_entry(judged_in_folds(TWO_SCALES))}
     assert both["a"]["balanced_accuracy"]["pooled"] == both["b"]["balanced_accuracy"]["pooled"]
     assert rank_models(both)[0] == "b"
 
 
-def test_the_printed_table_says_that_average_precision_is_the_mean_over_folds():
+def test_caption_explains_average_precision_as_a_mean_over_folds():
     entry = summarise_entry(judged_in_folds(TWO_SCALES))
     split = {"scheme": "2 folds", "entries": {"m": entry}}
     data = {"path": "d", "comparisons": 4, "fails": 2}
@@ -230,7 +228,7 @@ def flags(*rows):
     return np.repeat(np.array(rows, bool), 20)
 
 
-def test_a_judge_that_misses_everywhere_is_worse_and_an_equal_one_is_not():
+def test_a_model_missing_everywhere_is_significantly_worse():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
     knobs = {"n_bootstrap": 300, "confidence": 0.95, "seed": 1}
@@ -239,7 +237,7 @@ def test_a_judge_that_misses_everywhere_is_worse_and_an_equal_one_is_not():
     assert (same.observed, same.low, same.high, same.is_worse) == (0, 0, 0, False)
 
 
-def test_one_operation_alone_does_not_show_that_a_judge_is_worse():
+def test_mistakes_in_a_single_operation_are_not_significant():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
     once = failed & (groups != "o3")
@@ -248,7 +246,7 @@ def test_one_operation_alone_does_not_show_that_a_judge_is_worse():
     assert not found.is_worse
 
 
-def test_an_interrupted_search_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
+def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch):
     family = small_family(tmp_path, trials=9)
     task = tasks_of(family, FeatureTable.read(family.features_file, family.columns()))[-1]
     whole = run_search(replace(task, log=TrialLog(tmp_path / "whole.log")))
@@ -271,13 +269,13 @@ def test_a_feature_table_without_a_feature_is_refused(tmp_path):
         FeatureTable.read(family.features_file, family.columns())
 
 
-def test_where_what_is_asked_has_but_one_label_a_model_learns_from_all_rows(examples):
+def test_training_uses_all_rows_if_one_label_is_missing(examples):
     only_passes = replace(examples, below=examples.y == 1, bare=examples)
     np.testing.assert_array_equal(only_passes.training_rows.x, examples.x)
     assert only_passes.training_rows.y.tolist() == examples.y.tolist()
 
 
-def test_trials_under_another_floor_are_not_taken_for_those_of_this_one(examples, tmp_path):
+def test_trials_with_another_minimum_effect_size_are_kept_separate(examples, tmp_path):
     task = SearchTask("all", "logistic", examples, params(models=("logistic",)).section.tune, 7)
     raised = replace(task, examples=replace(examples, below=np.arange(len(examples.y)) % 3 == 0))
     logs = [log_of(tmp_path, "digest", ("a",), one) for one in (task, replace(task), raised)]
@@ -302,17 +300,17 @@ def said(*wrong):
     return FoldPredictions(np.where(fails, 0.9, 0.1), fails)
 
 
-def test_of_models_that_cannot_be_told_apart_the_steadiest_is_taken():
+def test_among_equivalent_models_the_most_stable_is_chosen():
     models = {"nimble": said(7), "steady": said(7, 13)}
     assert tie_break(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "steady"
     assert tie_break(FAILED, models, GROUPS, ["nimble", "steady"], 0) == "nimble"
 
 
-def test_a_model_that_is_surely_worse_is_not_taken_however_steady():
+def test_a_significantly_worse_model_is_never_chosen():
     models = {"nimble": said(7), "steady": said(*range(0, 400, 15))}
     assert tie_break(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "nimble"
 
 
-def test_a_model_that_the_order_lacks_comes_last():
+def test_a_model_missing_from_the_order_comes_last():
     models = {"new": said(7), "steady": said(7)}
     assert tie_break(FAILED, models, GROUPS, ["steady"], 0) == "steady"

@@ -19,7 +19,7 @@ from serving.comparisons.model import with_policy
 from serving.comparisons.xml.report import as_xml
 from serving.models import Served
 from serving.reports.verdict_lines import as_junit, as_markdown
-from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
+from tests.code.comparisons.inputs import comparison_row, rows
 from training.comparisons.stored import Card
 from training.estimators.answering import CalibrationMap
 from training.evaluation.thresholds import DecisionPolicy, DecisionThresholds, GuaranteedRate, RiskGuarantee
@@ -34,11 +34,11 @@ PROMISE = RiskGuarantee(
 
 
 @pytest.fixture
-def promising(served):  # noqa: F811
+def promising(served):
     return with_card(served, risk_guarantee=PROMISE)
 
 
-def with_card(served, **fields):  # noqa: F811
+def with_card(served, **fields):
     return Served(replace(served.model, card=replace(served.model.card, **fields)), served.ref)
 
 
@@ -51,14 +51,14 @@ def tables():
 def of(operation, after):
     results = rows(operation, [98.0, 99.0, 100.0, 101.0, 102.0])
     results += rows(operation, (np.array([98.0, 99.0, 100.0, 101.0, 102.0]) * after / 100).tolist(), 1)
-    return ComparisonTables.from_rows(results, [asked(operation)], [])
+    return ComparisonTables.from_rows(results, [comparison_row(operation)], [])
 
 
-def verdict(tables, served):  # noqa: F811
+def verdict(tables, served):
     return judge_tables(tables, served).verdicts[0]
 
 
-def test_between_the_cuts_a_verdict_is_unsure_in_every_form(tables, promising):
+def test_a_verdict_between_thresholds_is_unsure_in_every_form(tables, promising):
     probability = verdict(tables, promising).probability
     assert 0.1 < probability < 0.99999
     unsure = with_policy(promising, 0.05, 0.01, None)
@@ -83,7 +83,7 @@ def test_between_the_cuts_a_verdict_is_unsure_in_every_form(tables, promising):
     assert b'result_status="unsure"' in as_xml(judgement, tables)
 
 
-def test_below_the_floor_nothing_is_unsure_unless_misses_are_promised(promising):
+def test_small_changes_are_unsure_only_under_a_guarantee(promising):
     wanted = with_policy(promising, 0.02, None, None)
     assert wanted.model.card.decision_thresholds.low == 0
     same = verdict(of("same", 100.0), wanted)
@@ -101,7 +101,7 @@ def test_below_the_floor_nothing_is_unsure_unless_misses_are_promised(promising)
     )
 
 
-def test_below_the_floor_nothing_fails_and_what_the_promise_lets_pass_passes(promising):
+def test_no_change_below_minimum_effect_size_fails(promising):
     eager = with_card(
         promising,
         min_effect_size=0.5,
@@ -115,7 +115,7 @@ def test_below_the_floor_nothing_fails_and_what_the_promise_lets_pass_passes(pro
     assert (passed.verdict, passed.decided_by, passed.probability) == ("pass", "min_effect_size", 0.0)
 
 
-def test_what_cannot_be_promised_is_told_with_how_many_it_takes(promising):
+def test_an_impossible_guarantee_states_the_required_fails(promising):
     told = decision_summary(with_policy(promising, 0.02, None, None).model.card)
     assert told == (
         "2 % cannot be promised with 60 of 30 operations, "
@@ -123,7 +123,7 @@ def test_what_cannot_be_promised_is_told_with_how_many_it_takes(promising):
     )
 
 
-def test_a_request_says_what_its_verdicts_are_to_keep_and_others_beside_it_do_not(promising):
+def test_decision_options_apply_to_their_own_request_only(promising):
     one = {
         "comparison_id": "a", "operation": "x", "better": "higher",
         "configurations": [{"threads": 1, "baseline": [98.0, 100.0, 102.0], "target": [90.0, 92.0, 94.0]}],
@@ -152,14 +152,14 @@ def test_a_request_says_what_its_verdicts_are_to_keep_and_others_beside_it_do_no
     assert "expected one or the other" in str(refused[1])
 
 
-def test_an_older_model_promises_nothing_and_says_so(served):  # noqa: F811
+def test_an_older_model_refuses_requests_for_risk_guarantees(served):
     with pytest.raises(
         InputError, match="max_false_negative_rate: the model was trained without risk guarantees"
     ):
         with_policy(served, 0.05, None, None)
 
 
-def test_what_is_told_is_the_calibrated_probability_and_reasons_are_the_models(tables, served):  # noqa: F811
+def test_calibration_changes_the_probability_but_not_the_reasons(tables, served):
     halved = CalibrationMap("sigmoid", (0.0, 0.999999, 1.0), (0.0, 0.5, 1.0))
     raw, told = verdict(tables, served), verdict(tables, with_card(served, calibration=halved))
     assert told.probability == pytest.approx(halved.map_probability(raw.probability))
@@ -167,7 +167,7 @@ def test_what_is_told_is_the_calibrated_probability_and_reasons_are_the_models(t
     assert told.reasons == raw.reasons
 
 
-def test_a_card_keeps_calibration_promise_and_cuts(promising, tmp_path):
+def test_a_card_stores_calibration_guarantee_and_thresholds(promising, tmp_path):
     card = with_policy(promising, 0.05, 0.01, None).model.card
     card = replace(card, calibration=CalibrationMap("beta", (0.0, 0.5, 1.0), (0.0, 0.2, 1.0)))
     write_json(tmp_path / "card.json", asdict(card))
@@ -183,7 +183,7 @@ def test_a_card_keeps_calibration_promise_and_cuts(promising, tmp_path):
         ("--costs=1:2", "three costs"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(option, told):
+def test_contradictory_or_invalid_decision_options_are_refused(option, told):
     from serving.cli import app
 
     result = CliRunner().invoke(app, ["judge", "nothing", option], env={"COLUMNS": "300"})

@@ -91,7 +91,7 @@ def test_the_five_numbers_of_a_summary_must_be_above_0():
     ]
 
 
-def test_the_values_of_the_history_must_be_above_0_and_those_of_later_versions_need_not():
+def test_history_values_must_be_positive_unlike_later_ones():
     results = samples(1, [1.0, 0.0], [1.0, 2.0], [3.0, 4.0], [-5.0])
     pairs = [comparison("a", target=2) | {"baseline_from": 1, "baseline_to": 1, "later_to": 3}]
     assert invalid_reasons(Sides.from_tables(tables(results, pairs))).tolist() == [
@@ -100,7 +100,7 @@ def test_the_values_of_the_history_must_be_above_0_and_those_of_later_versions_n
     assert invalid_reasons(Sides.from_tables(tables(results[2:], pairs))).tolist() == [""]
 
 
-def test_every_comparison_has_its_own_reason():
+def test_each_invalid_comparison_gets_a_separate_reason():
     results = GOOD + samples(1, [], [], [5.0], [0.0, 0.0])
     pairs = [comparison("a"), comparison("b", target=2), comparison("c", target=9), comparison("d", target=3)]
     assert invalid_reasons(Sides.from_tables(tables(results, pairs))).tolist() == [
@@ -114,12 +114,12 @@ def test_every_comparison_has_its_own_reason():
 @pytest.mark.parametrize(
     "pair", [[comparison("a"), comparison("a", target=2)], [comparison("a"), comparison("b")]]
 )
-def test_comparisons_that_repeat_others_cannot_be_used(pair):
+def test_repeated_comparisons_of_a_source_are_unusable(pair):
     results = GOOD + samples(1, [], [], [5.0, 6.0])
     assert unusable_reasons(tables(results, pair)).tolist() == ["", "repeats an earlier comparison"]
 
 
-def test_errors_name_the_place_that_the_comparison_came_from():
+def test_errors_name_the_source_of_the_comparison():
     pairs = [comparison("a", 'r.xml:7 operation "x"', 9), comparison("b", None, 8)]
     assert [str(error) for error in find_errors(tables(GOOD, pairs))] == [
         'r.xml:7 operation "x": the target has no measurement',

@@ -14,7 +14,7 @@ def lists(samples):
 
 @pytest.mark.parametrize("wild", [1000.0, 10.0, 120.0])
 @pytest.mark.parametrize("side", ["baseline", "target"])
-def test_one_sample_far_outside_all_others_of_its_side_is_left_out(side, wild):
+def test_single_outlier_of_a_side_is_excluded(side, wild):
     samples = [*TEN[:4], wild, *TEN[4:9]]
     pair = ([samples], [TEN]) if side == "baseline" else ([TEN], [samples])
     kept, found = without_outliers(sides_of([[([TEN], [TEN])], [pair]]))
@@ -35,20 +35,20 @@ def test_one_sample_far_outside_all_others_of_its_side_is_left_out(side, wild):
         [100.0] * 9 + [102.0],
     ],
 )
-def test_what_is_not_alone_or_not_far_out_stays(target):
+def test_moderate_or_repeated_outliers_are_kept(target):
     sides = sides_of([[([TEN], [target])]])
     kept, found = without_outliers(sides)
     assert kept is sides
     assert len(found.value) == 0
 
 
-def test_what_most_configurations_of_a_side_have_is_no_accident():
+def test_outliers_in_most_configurations_are_kept():
     wild, usual = ([TEN], [[*TEN[:9], 1000.0]]), ([TEN], [TEN])
     for comparison, left_out in (([wild, usual], 1), ([wild, wild], 0), ([wild, wild, usual, usual], 2)):
         assert len(without_outliers(sides_of([comparison]))[1].value) == left_out
 
 
-def test_versions_keep_their_samples_and_summaries_are_as_they_were():
+def test_outlier_removal_leaves_history_and_summaries_unchanged():
     sides = sides_of([[([TEN[:5], [*TEN[5:], 1000.0]], [TEN], [TEN, TEN])]])
     kept, _ = without_outliers(sides)
     assert (
@@ -60,7 +60,7 @@ def test_versions_keep_their_samples_and_summaries_are_as_they_were():
 
 
 @pytest.mark.parametrize(("better", "worst"), [("higher", 1), ("lower", 0)])
-def test_the_worst_and_the_best_change_of_medians_are_known(better, worst):
+def test_worst_and_best_median_changes_are_reported(better, worst):
     asked = PreparedComparisons.from_sides(
         sides_of([[([[100.0] * 3], [[103.0] * 3]), ([[200.0] * 3], [[190.0] * 3])]], better)
     )
@@ -68,5 +68,5 @@ def test_the_worst_and_the_best_change_of_medians_are_known(better, worst):
     assert asked.worst_change.tolist() == pytest.approx([-0.05 if better == "higher" else -0.03])
 
 
-def test_without_comparisons_nothing_is_known():
+def test_worst_changes_of_no_comparisons_are_empty():
     assert np.asarray(PreparedComparisons.from_sides(sides_of([])).worst_change).tolist() == []

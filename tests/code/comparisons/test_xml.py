@@ -8,23 +8,9 @@ from data.comparisons.sides import Sides
 from data.errors import InputError
 from data.tables.problems import Problems
 from data.tables.xml_stream import CHUNK, Document
+from tests.code.comparisons.xml_documents import BASE, FIVE, RESULT, TARGET, comparison, report
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
-FIVE = 'min="1" first_q="2" median="3" third_q="4" max="5"'
-BASE, TARGET = f"<base_result {FIVE}/>", f"<target_result {FIVE}/>"
-RESULT = f'<result threads_no="4">{BASE}{TARGET}</result>'
-
-
-def report(*comparisons, uuid="r"):
-    return f'<comparison_results report_uuid="{uuid}">\n{"".join(comparisons)}</comparison_results>\n'
-
-
-def comparison(operation="bt", content=RESULT, status="", **further):
-    attributes = "".join(f' {name}="{value}"' for name, value in further.items())
-    return (
-        f'<comparison_result benchmark_name="NAS" operation_name="{operation}" '
-        f'result_status="{status}"{attributes}>{content}</comparison_result>\n'
-    )
 
 
 def earlier(attributes):
@@ -69,13 +55,13 @@ def test_several_reports_in_one_outer_element_never_mix():
     assert len(Sides.from_tables(tables).comparison) == 2
 
 
-def test_reports_without_uuid_are_numbered():
+def test_several_reports_without_uuid_are_numbered():
     text = f"<all>{report(comparison(), uuid='...')}{report(comparison(), uuid='...')}</all>"
     ids = tables_of(text.encode(), "weekly.xml").comparisons["comparison_id"]
     assert ids.tolist() == ["weekly/NAS/bt", "weekly#2/NAS/bt"]
 
 
-def test_a_file_that_does_not_say_which_values_are_better_is_noted_once():
+def test_a_missing_better_direction_is_noted_once_per_file():
     def notes(text, better=None):
         problems = Problems()
         documents = [Document.from_bytes(text.encode(), name) for name in ("a.xml", "b.xml")]
@@ -102,7 +88,7 @@ def test_a_verdict_that_is_no_label_is_read_as_none():
     assert len(tables.comparisons) == 2
 
 
-def test_samples_are_read_in_place_of_the_five_numbers_and_versions_are_counted_anew():
+def test_samples_replace_five_numbers_and_versions_are_renumbered():
     inner = (
         f'<result threads_no="4"><base_result {FIVE}><samples order="7" values="10 11"/>'
         f'<samples order="9" values="12 13"/></base_result>'
@@ -193,7 +179,7 @@ def test_two_reports_on_one_machine_never_mix():
         ("<a>&b;</a>", "r.xml:1: is not well-formed XML (undefined entity)"),
     ],
 )
-def test_bad_input_is_told_in_one_line(text, message):
+def test_bad_xml_input_gives_a_one_line_error(text, message):
     with pytest.raises(InputError) as caught:
         tables_of(text.encode(), "r.xml")
     assert str(caught.value) == message
@@ -207,7 +193,7 @@ def test_keep_going_skips_the_broken_file_of_a_directory(tmp_path):
     assert [error.line for error in reading.skipped] == [1]
 
 
-def test_pieces_hold_whole_comparisons():
+def test_chunks_hold_whole_comparisons_of_a_document():
     operations = [f"o{number}" for number in range(9)]
     text = report(*(comparison(operation) for operation in operations))
     parts = list(read_documents([Document.from_bytes(text.encode(), "r.xml")], Problems(), chunk_rows=25))
@@ -217,7 +203,7 @@ def test_pieces_hold_whole_comparisons():
     assert all(set(part.results["operation"]) == set(part.comparisons["operation"]) for part in parts)
 
 
-def test_lines_beyond_the_sixteen_bits_of_libxml2_are_exact():
+def test_line_numbers_above_65535_are_exact():
     many = "".join(f"{comparison(f'o{number}')}\n\n" for number in range(30_000))
     text = report(many, comparison("last", RESULT.replace('"3"', '"x"', 1)))
     with pytest.raises(InputError) as caught:
@@ -239,13 +225,13 @@ def test_verdicts_are_filled_in_and_nothing_else_changes():
     assert filled == expected
 
 
-def test_a_comparison_that_stands_twice_becomes_invalid():
+def test_the_status_of_repeated_comparisons_becomes_invalid():
     filled = with_status(report(comparison(), comparison()).encode(), {"r/NAS/bt": "pass"}).decode()
     assert filled == report(comparison(status="pass"), comparison(status="invalid"))
 
 
 @pytest.mark.parametrize("shift", range(0, 400, 31))
-def test_tags_across_the_border_of_what_is_read_at_once_are_filled_in(tmp_path, shift):
+def test_tags_across_a_chunk_border_are_filled_in(tmp_path, shift):
     path = tmp_path / "r.xml"
     blank = " " * (CHUNK - 400 + shift)
     path.write_text(report(blank, *(comparison(f"o{number}") for number in range(3))))

@@ -22,7 +22,7 @@ def samples(ends, **counts):
     return pd.DataFrame({"t_seconds": ends, **counts})
 
 
-def test_samples_without_a_flaw_are_taken_as_they_are():
+def test_samples_without_flaws_are_used_unchanged():
     given = {"t_seconds": [0.2, 0.4, 0.6], "own": [1.0, 2.0, 3.0], "instructions": [9.0, 9.0, 9.0]}
     found = usable_samples(pd.DataFrame(given), "f", ["own"])
     assert found.table.to_dict("list") == found.stretch.to_dict("list") == given
@@ -38,13 +38,13 @@ def test_samples_without_a_flaw_are_taken_as_they_are():
     ],
     ids=["gap late", "gap early", "a late start is no gap"],
 )
-def test_the_longest_stretch_without_a_gap_is_looked_at(ends, left):
+def test_only_the_longest_gapless_stretch_is_used(ends, left):
     found = usable_samples(samples(ends, instructions=[1.0] * len(ends)), "f")
     assert found.stretch["t_seconds"].tolist() == pytest.approx(left)
     assert len(found.notes) == (left[-1] < 1 < ends[-1] < 5)
 
 
-def test_events_by_their_short_names_are_known():
+def test_events_are_recognised_by_their_short_names():
     found = usable_samples(samples([0.2, 0.4], cycles=[5.0, 6.0]), "f", ["cpu-cycles"])
     assert found.table["cpu-cycles"].tolist() == [5.0, 6.0]
 
@@ -62,25 +62,25 @@ def test_events_by_their_short_names_are_known():
         (samples([0.1, 0.2], faults=[1.0, 1.0]), "f: 0.2 s of samples are too few"),
     ],
 )
-def test_samples_that_cannot_be_used_say_where(given, told):
+def test_errors_of_unusable_samples_name_the_place(given, told):
     with pytest.raises(InputError, match=told):
         usable_samples(given, "f", ["faults"])
 
 
-def test_an_event_that_was_counted_now_and_then_stays_with_a_line():
+def test_a_partly_counted_event_is_kept_with_a_note():
     found = usable_samples(
         samples([0.2, 0.4, 0.6], faults=[1.0, NAN, 3.0], cycles=[1.0, 1.0, 1.0]), "f", ["faults"]
     )
     assert found.notes == ("f: did not count faults in every interval; the others are used",)
 
 
-def test_an_interval_in_which_nothing_was_counted_is_one_that_the_task_slept_in():
+def test_intervals_without_any_count_are_filled_with_zero():
     found = usable_samples(samples([0.2, 0.4, 0.6], instructions=[1.0, NAN, 3.0], cs=[1.0, NAN, 0.0]), "f")
     assert found.table["instructions"].tolist() == [1.0, 0.0, 3.0]
     assert found.notes == ()
 
 
-def test_events_that_nobody_knows_are_listed_once_with_the_nearest_known():
+def test_unknown_events_are_listed_with_the_nearest_known():
     given = samples([0.2, 0.4], instrutions=[1.0, 1.0], zzz=[1.0, 1.0], cycles=[1.0, 1.0])
     (note,) = usable_samples(given, "f").notes
     assert note == "f: unknown events instrutions (did you mean instructions?), zzz"
@@ -109,11 +109,11 @@ def card(**changes):
         ("other", 2.0, 0.0, 0.04),
     ],
 )
-def test_the_interval_widens_with_what_is_missing(machine, seconds, missing, width):
+def test_the_interval_widens_with_missing_events(machine, seconds, missing, width):
     assert card().half_width(machine, seconds, missing) == pytest.approx(width)
 
 
-def test_the_placement_by_predictions_is_added_up_as_measured():
+def test_a_predicted_placement_is_evaluated_with_measurements():
     tasks = list("abcd")
     real = pd.DataFrame(1.0, tasks, tasks)
     real.loc["a", "b"] = real.loc["c", "d"] = 2.0
@@ -126,14 +126,14 @@ def test_the_placement_by_predictions_is_added_up_as_measured():
     assert found.chosen_saving < 0 < found.best_saving
 
 
-def test_pairs_that_were_not_all_measured_are_not_placed():
+def test_incompletely_measured_pairs_are_not_placed():
     tasks = list("abcd")
     real = pd.DataFrame(1.0, tasks, tasks)
     real.loc["a", "b"] = np.nan
     assert check_placements(real, real, pd.Series(1.0, tasks), seed=1) is None
 
 
-def test_all_groups_are_run_once_a_repetition_and_no_placement_at_a_time_of_its_own():
+def test_every_repetition_interleaves_the_groups_of_all_placements():
     placements = [(name, [["a", "b"], ["c"]]) for name in ("best", "random-1", "worst")]
     planned = plan_placements(placements, 2, seed=3)
     first, second = planned[:6], planned[6:]
@@ -159,7 +159,7 @@ def run(predicted: float) -> MeasuredPlacements:
     return MeasuredPlacements(plan, totals, 4, "here")
 
 
-def test_what_was_measured_stands_beside_what_was_predicted() -> None:
+def test_measured_costs_are_reported_beside_predictions() -> None:
     checked = run(80.0).measured_saving
     assert (checked.tasks, checked.draws) == (4, 2)
     assert checked.saved_against_random.seconds == pytest.approx(3.0)
@@ -168,9 +168,9 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     assert checked.predicted.share == pytest.approx(0.2)
 
 
-def test_nothing_was_predicted_where_run_times_were_not_known() -> None:
+def test_unknown_run_times_give_no_prediction() -> None:
     assert run(float("nan")).measured_saving.predicted is None
 
 
-def test_nothing_is_said_where_nothing_was_run(tmp_path: Path) -> None:
+def test_without_runs_there_is_no_report(tmp_path: Path) -> None:
     assert measured_saving_on("here", tmp_path) is None

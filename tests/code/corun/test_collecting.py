@@ -14,13 +14,9 @@ from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure import perf_stat as perf_intervals
 from data.measure.kernel_counts import ProcessTree, with_descendants
+from tests.code.suites import CORUN, TASKS
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
-NAMES = ("sort", "json", "regex")
-SUITE = {
-    "kind": "corun", "name": "tiny", "seed": 3, "solo": 3, "repeat": 2, "events": ["task-clock"],
-    "tasks": [{"name": name, "group": "cpu", "workload": name, "work": 9} for name in NAMES],
-}  # fmt: skip
 HOST = {"machine": "m", "device": "m", "engine": "Linux", "note": "by hand"}
 PERF = """# started on Sat Nov 21 16:25:22 2026
 
@@ -33,7 +29,7 @@ PERF = """# started on Sat Nov 21 16:25:22 2026
 
 @pytest.fixture
 def suite():
-    return CorunSuite.model_validate(SUITE)
+    return CorunSuite.model_validate(CORUN)
 
 
 def run_of(name, seconds=1.0, counts=(5.0, None)):
@@ -45,7 +41,7 @@ def measured(planned, foreign=0.0):
     return MeasuredCorun(planned, "2026-11-21T00:00:00+00:00", foreign, tuple(map(run_of, planned.tasks)))
 
 
-def test_the_shipped_suite_has_28_tasks_and_the_30_events_that_make_the_seeds_406_pairs():
+def test_shipped_suite_has_28_tasks_30_events_and_406_pairs():
     shipped = corun_suite.load_suite(SHIPPED)
     assert (len(shipped.tasks), len(shipped.events), shipped.together) == (28, 30, 2)
     named = "instructions bus-cycles LLC-loads L1-dcache-loads dTLB-loads branch-instructions branch-loads"
@@ -57,14 +53,14 @@ def test_the_shipped_suite_has_28_tasks_and_the_30_events_that_make_the_seeds_40
     assert len(everything) - len(pairs) == 28 * shipped.solo >= 28 * 5
 
 
-def test_solo_runs_lie_all_over_the_measurement_and_what_is_repeated_lies_apart(suite):
+def test_solo_and_repeated_runs_are_spread_over_the_measurement(suite):
     everything = plan_coruns(suite)
     assert everything == plan_coruns(suite)
     pairs = {tuple(sorted(planned.tasks)) for planned in everything if len(planned.tasks) == 2}
-    assert pairs == {tuple(sorted(pair)) for pair in combinations_with_replacement(NAMES, 2)}
+    assert pairs == {tuple(sorted(pair)) for pair in combinations_with_replacement(TASKS, 2)}
     solo = [planned for planned in everything if len(planned.tasks) == 1]
     assert [planned.repetition for planned in solo] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert {planned.tasks for planned in solo[:3]} == {(name,) for name in NAMES}
+    assert {planned.tasks for planned in solo[:3]} == {(name,) for name in TASKS}
     assert everything.index(solo[-1]) - everything.index(solo[0]) > len(everything) / 2
     again = [planned for planned in everything if len(planned.tasks) == 2 and planned.repetition == 2]
     assert len(again) == 2
@@ -79,7 +75,7 @@ def test_solo_runs_lie_all_over_the_measurement_and_what_is_repeated_lies_apart(
         assert any(planned in solo for planned in between)
 
 
-def test_both_directions_become_rows_and_both_of_two_equal_tasks():
+def test_both_directions_of_a_pair_become_separate_rows():
     entries = [
         measured(PlannedCorun(("sort",), 1)),
         measured(PlannedCorun(("sort", "json"), 1)),
@@ -109,7 +105,7 @@ def test_both_directions_become_rows_and_both_of_two_equal_tasks():
     ]  # fmt: skip
 
 
-def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
+def test_perf_output_becomes_one_row_per_interval(tmp_path):
     (tmp_path / "perf.csv").write_text(PERF)
     found = perf_intervals.read_intervals(tmp_path / "perf.csv")
     assert found["t_seconds"].tolist() == [0.203876159, 0.404217677]
@@ -149,7 +145,7 @@ def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
         ("t\n0.2\n", ":1: 't': expected the output of perf stat"),
     ],
 )
-def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
+def test_invalid_perf_output_gives_a_one_line_error(tmp_path, text, message):
     path = tmp_path / "perf.csv"
     path.write_text(text)
     with pytest.raises(InputError) as error:
@@ -157,7 +153,7 @@ def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
     assert str(error.value).startswith(f"{path}{message}")
 
 
-def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
+def test_perf_intervals_are_matched_to_the_nearest_ends():
     looks = pd.DataFrame({"faults": [5.0, 9.0, 7.0, 12.0]}, index=[0.0, 0.2, 0.41, 0.5])
     perf = pd.DataFrame({"t_seconds": [0.21, 0.4, 0.495, 0.501], "clock": [1.0, np.nan, 3.0, 4.0]})
     found = interval_counts(looks, perf)
@@ -166,7 +162,7 @@ def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
     assert found["clock"].fillna(-1).tolist() == [1.0, -1.0, 7.0]
 
 
-def test_the_kernel_counts_a_program_with_all_it_started():
+def test_kernel_counts_include_all_descendants_of_a_program():
     tree, cpu = ProcessTree(os.getpid()), min(os.sched_getaffinity(0))
     before = run.kernel_event_counts(tree, cpu, None)
     child = os.fork()

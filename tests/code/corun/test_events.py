@@ -19,7 +19,7 @@ NAMED = "time;instructions:u;cs\n0.2;7;<not counted>\n0.4;8;\n"
 
 
 @pytest.mark.parametrize("text", [SEPARATED, LINES, NAMED], ids=["-x", "-j", "a table"])
-def test_all_forms_say_the_same(text):
+def test_all_forms_of_perf_output_read_alike(text):
     found = parse_intervals(text, "f").set_index(TIME)
     assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
     assert found["cs"].isna().all()
@@ -40,12 +40,12 @@ def test_all_forms_say_the_same(text):
         ("something-else:k", "something-else", "k"),
     ],
 )
-def test_an_event_has_one_name(written, event, privileges):
+def test_an_event_has_a_single_canonical_name(written, event, privileges):
     found = EventName.from_text(written)
     assert (found.event, found.privileges) == (event, privileges)
 
 
-def test_what_kinds_of_processor_counted_is_added_up_and_user_and_kernel_mode_too():
+def test_counts_of_core_types_and_modes_are_summed():
     table = pd.DataFrame(
         {
             TIME: [0.2, 0.4],
@@ -69,6 +69,6 @@ def test_what_kinds_of_processor_counted_is_added_up_and_user_and_kernel_mode_to
     assert found.privileges == {"branch-instructions": "u"}
 
 
-def test_an_event_that_nobody_knows_comes_with_the_nearest():
+def test_an_unknown_event_is_reported_with_the_nearest():
     found = unknown_events(["instrucions", "LLC-loads", "own-event", "zzz"], ["own-event"])
     assert found == {"instrucions": "instructions", "zzz": None}

@@ -49,14 +49,14 @@ def test_the_order_of_corunners_does_not_matter(solo: Solo) -> None:
     np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), equal_nan=True)
 
 
-def test_repetitions_are_one_instance_with_the_median_impact() -> None:
+def test_repetitions_become_one_row_with_the_median_impact() -> None:
     measured = tables([("a", "b", 3.0), ("a", "b", 2.4), ("a", "b", 2.6), ("b", "a", 4.4)])
     found = training_instances(measured, Solo.from_tables(measured))
     assert found[["task", "repetitions", "impact"]].to_numpy().tolist() == [["a", 3, 1.3], ["b", 1, 1.1]]
     assert found["families"].tolist() == ["a+b", "a+b"]
 
 
-def test_a_task_that_never_ran_there_has_no_rates(solo: Solo) -> None:
+def test_a_task_without_solo_run_has_no_rates(solo: Solo) -> None:
     assert rate_vectors(solo, Placed(["new"], [("b",)], ["m"]))["own_instructions"].isna().all()
 
 

@@ -30,14 +30,14 @@ def test_tasks_that_hurt_each_other_are_separated() -> None:
     assert not {(0, 1), (2, 3)} & set(found.groups)
 
 
-def test_the_worst_placement_puts_them_together() -> None:
+def test_the_worst_placement_joins_mutually_harmful_tasks() -> None:
     found = worst_placement(4, Room(machines=2, slots=2), pairwise_cost(TWO_FEUDS))
     assert found.groups == ((0, 1), (2, 3))
     assert found.total == 5 + 3 + 4 + 4
 
 
 @pytest.mark.parametrize(("tasks", "slots"), [(6, 2), (6, 3), (8, 4)])
-def test_best_and_worst_are_those_of_all_placements(tasks: int, slots: int) -> None:
+def test_best_and_worst_placements_match_an_exhaustive_search(tasks: int, slots: int) -> None:
     slowdown = np.random.default_rng(tasks).random((tasks, tasks))
     room, cost = Room(tasks // slots, slots), pairwise_cost(slowdown)
     totals = every_total(slowdown, slots)
@@ -45,14 +45,14 @@ def test_best_and_worst_are_those_of_all_placements(tasks: int, slots: int) -> N
     assert worst_placement(tasks, room, cost).total == pytest.approx(max(totals))
 
 
-def test_an_odd_task_stays_alone_where_that_is_best() -> None:
+def test_an_aggressive_task_is_placed_alone_if_best() -> None:
     slowdown = np.array([[0, 1, 9], [1, 0, 9], [9, 9, 0]], np.float64)
     found = best_placement(3, Room(machines=2, slots=2), pairwise_cost(slowdown))
     assert found.groups == ((0, 1), (2,))
     assert found.total == 2
 
 
-def test_tasks_that_gain_from_each_other_share_although_there_is_room() -> None:
+def test_tasks_with_mutual_gain_share_a_machine() -> None:
     slowdown = -np.ones((4, 4))
     assert best_placement(4, Room(machines=3, slots=2), pairwise_cost(slowdown)).total == -4
 

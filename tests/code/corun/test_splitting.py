@@ -66,7 +66,7 @@ def by_hand(trees: ImpactArrays, way: CorunContrast) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("row", [7, 42, 95])
-def test_shares_of_trees_are_the_means_over_all_orders(
+def test_tree_attributions_are_means_over_all_orders(
     made: Made, model: ContentionRegressor, row: int
 ) -> None:
     trees, way = ImpactArrays.from_model(model), made.way(row)
@@ -75,7 +75,7 @@ def test_shares_of_trees_are_the_means_over_all_orders(
 
 @pytest.mark.parametrize("pair", ["t1\nt2", "new\nt2", "t1\nnew", "t1\nt2+t3"])
 @pytest.mark.parametrize("row", [7, 42])
-def test_shares_add_up_to_what_the_model_says(
+def test_attributions_add_up_to_the_models_prediction(
     made: Made, model: ContentionRegressor, row: int, pair: str
 ) -> None:
     way = made.way(row, Named(np.array([pair]), np.array(["m"])))
@@ -88,13 +88,13 @@ def test_shares_add_up_to_what_the_model_says(
     assert np.exp(found.usual) + points == pytest.approx(np.exp(found.impact), rel=1e-9)
 
 
-def test_what_does_not_differ_has_no_share(made: Made, model: ContentionRegressor) -> None:
+def test_features_that_do_not_differ_have_no_attribution(made: Made, model: ContentionRegressor) -> None:
     way = made.way(7)
     same = CorunContrast(np.where(OWNERS == 2, way.usual, way.row), way.usual, OWNERS, 4, way.named)
     assert split_log_impact(FittedImpact(model, COLUMNS), same).shares[2] == 0
 
 
-def test_shares_of_a_model_that_is_not_ours_add_up(made: Made) -> None:
+def test_attributions_of_a_foreign_model_add_up(made: Made) -> None:
     class Plain:
         """Log impact with an interaction."""
 
@@ -108,7 +108,7 @@ def test_shares_of_a_model_that_is_not_ours_add_up(made: Made) -> None:
     assert found.shares[1] == pytest.approx(0.1 * (way.row[1] - way.usual[1]))
 
 
-def test_a_smooth_function_knows_tasks_between_those_that_it_saw(made: Made) -> None:
+def test_a_smooth_function_interpolates_between_training_tasks(made: Made) -> None:
     last = np.char.endswith(made.named.pairs, "t9") | np.char.startswith(made.named.pairs, "t9")
     train, test = np.flatnonzero(~last), np.flatnonzero(last)
     logs = np.log(made.impact)

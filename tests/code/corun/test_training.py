@@ -56,18 +56,18 @@ def members(table: pd.DataFrame, rows: np.ndarray) -> set[str]:
 
 
 @pytest.mark.parametrize(("design", "column"), [("pairs", "families"), ("machines", "device")])
-def test_what_a_design_holds_out_is_on_one_side_only(table: pd.DataFrame, design: str, column: str) -> None:
+def test_held_out_groups_are_on_one_side_only(table: pd.DataFrame, design: str, column: str) -> None:
     for train, test in DESIGNS[design].divide(table, 3, 7):
         assert not set(table[column].iloc[train]) & set(table[column].iloc[test])
 
 
-def test_unseen_tasks_occur_in_no_training_row(table: pd.DataFrame) -> None:
+def test_held_out_tasks_occur_in_no_training_row(table: pd.DataFrame) -> None:
     divided = DESIGNS["tasks"].divide(table, 3, 7)
     assert all(not members(table, train) & members(table, test) for train, test in divided)
     assert set().union(*(members(table, test) for _, test in divided)) == set(TASKS)
 
 
-def test_designs_that_one_machine_does_not_allow_are_left_out(table: pd.DataFrame) -> None:
+def test_designs_that_need_several_machines_are_left_out(table: pd.DataFrame) -> None:
     one = table[table["machine"] == "m1"].reset_index(drop=True)
     assert set(possible_splits(one, tuple(DESIGNS), 3, 7)) == {"random", "pairs", "tasks"}
 
@@ -83,7 +83,7 @@ def test_every_model_does_better_than_a_constant(table: pd.DataFrame, name: str)
     assert error < 0.8 * np.abs(one["impact"].iloc[train].median() / measured - 1).mean()
 
 
-def test_what_a_pair_did_on_another_machine_is_used() -> None:
+def test_measurements_of_a_pair_on_other_machines_are_used() -> None:
     generator = np.random.default_rng(0)
     pairs = np.array([f"p{n:03d}" for n in range(150)] * 2)
     impact = np.tile(1 + generator.random(150), 2)
@@ -108,7 +108,7 @@ def pressed(pair: str) -> float:
     return SENSITIVITY[task] * sum(PRESSURE[name] for name in beside.split("+"))
 
 
-def test_sensitivities_and_pressures_are_found_though_some_pairs_have_an_impact_of_their_own() -> None:
+def test_sensitivities_and_pressures_are_robust_to_exceptional_pairs() -> None:
     pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
     logs = np.array([pressed(pair) for pair in pairs])
     odd = np.random.default_rng(0).random(len(pairs)) < 0.1
@@ -123,7 +123,7 @@ def test_pressures_of_several_corunners_add_up() -> None:
     np.testing.assert_allclose(model.predict(on("m", unseen)), [pressed(pair) for pair in unseen], atol=0.01)
 
 
-def test_a_task_that_suffers_more_on_one_machine_is_told_so_there_only() -> None:
+def test_machine_specific_sensitivity_affects_only_that_machine() -> None:
     pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
     logs = np.array([pressed(pair) for pair in pairs])
     hurt = np.char.startswith(pairs, "t03")
@@ -136,7 +136,7 @@ def test_a_task_that_suffers_more_on_one_machine_is_told_so_there_only() -> None
     assert np.abs(more[~hurt]).max() < 0.02
 
 
-def test_pressures_say_nothing_of_the_unseen_and_then_the_trees_answer_alone() -> None:
+def test_trees_predict_alone_for_tasks_without_pressure() -> None:
     pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
     impact = np.exp([pressed(pair) for pair in pairs])
     x = np.random.default_rng(0).random((len(pairs), 2))
@@ -148,7 +148,7 @@ def test_pressures_say_nothing_of_the_unseen_and_then_the_trees_answer_alone() -
 
 
 @pytest.mark.parametrize("product_of_both", [True, False])
-def test_pressures_have_a_share_only_where_impact_is_such_a_product(product_of_both: bool) -> None:
+def test_pressures_get_weight_only_for_multiplicative_impact(product_of_both: bool) -> None:
     generator = np.random.default_rng(0)
     pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
     x = generator.choice([0.1, 0.4], (len(pairs), 2))
@@ -157,21 +157,21 @@ def test_pressures_have_a_share_only_where_impact_is_such_a_product(product_of_b
     assert model.shares_new_.tolist() == ([0, 1, 0, 0] if product_of_both else [1, 0, 0, 0])
 
 
-def test_a_range_is_as_wide_as_its_share_of_the_mean_impact_of_the_task() -> None:
+def test_width_of_ranges_is_relative_to_mean_impact() -> None:
     tasks = np.array(["a", "a", "b"])
     ranges = Ranges.from_impacts(tasks, np.array([1.0, 3.0, 4.0]), 0.1)
     np.testing.assert_allclose(ranges.range_widths(np.array(["a", "b", "new"])), [0.2, 0.4, 0.8 / 3])
     assert ranges.range_numbers(tasks, np.array([1.05, 1.25, 4.1])).tolist() == [5, 6, 10]
 
 
-def test_intervals_of_a_fold_don_t_depend_on_its_own_residuals() -> None:
+def test_intervals_of_a_fold_exclude_its_own_residuals() -> None:
     rows = pd.DataFrame({"fold": [0] * 9 + [1], "measured": [1.1] * 9 + [9.0], "predicted": 1.0})
     assert log_width(rows[rows["fold"] == 0], 0.9) == pytest.approx(np.log(1.1))
     found = with_intervals(rows, 0.9)
     assert found.loc[found["fold"] == 1, "high"].tolist() == pytest.approx([1.1])
 
 
-def test_one_repetition_is_judged_by_the_others() -> None:
+def test_a_repetition_is_predicted_by_the_other_repetitions() -> None:
     pairs = pd.DataFrame(
         {"task": "a", "corunner_1": ["b", "b", "c"], "machine": "m", "corun_seconds": [1.0, 1.25, 9.0]}
     )
@@ -184,9 +184,7 @@ def test_one_repetition_is_judged_by_the_others() -> None:
     assert (found["same_range"], repeatability_scores(pairs, alone, 0.1)["same_range"]) == (1.0, 0.0)
 
 
-def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
-    table: pd.DataFrame, tmp_path: Path
-) -> None:
+def test_stored_model_widens_intervals_for_an_unknown_machine(table: pd.DataFrame, tmp_path: Path) -> None:
     columns = ("own_rate", "others_rate")
     params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
     model = ImpactRecipe("contention", params, columns, 0.03, 1).fit(table).model
@@ -200,7 +198,7 @@ def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
     np.testing.assert_allclose(np.log(found["high"] / found["impact"]), [0.02, 0.05, 0.2])
 
 
-def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
+def test_the_online_model_infers_impact_from_lower_rates() -> None:
     impacts = np.repeat(np.linspace(1, 2, 21), 2)
     runs, samples = [], []
     for number, impact in enumerate(impacts):
@@ -219,7 +217,7 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
     np.testing.assert_allclose(predicted, unseen["impact"], rtol=1e-3)
 
 
-def test_a_stored_model_answers_from_arrays_as_by_itself(tmp_path: Path) -> None:
+def test_a_stored_model_and_its_arrays_answer_alike(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     names = [f"t{n}" for n in range(12)]
     pairs = np.array([f"{one}{PAIR_SEPARATOR}{other}" for one in names for other in names])
@@ -239,7 +237,7 @@ def test_a_stored_model_answers_from_arrays_as_by_itself(tmp_path: Path) -> None
     np.testing.assert_allclose(quick.predict(x, asked), model.predict(x, asked), rtol=1e-5)
 
 
-def test_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
+def test_compiled_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(60, 2))
     pairs = on("m", np.array([f"p{n}" for n in range(60)]))
     card = ImpactCard("contention", ("a", "b"), {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
@@ -251,7 +249,7 @@ def test_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
     assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
 
 
-def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(table: pd.DataFrame) -> None:
+def test_removed_events_are_dropped_on_both_sides(table: pd.DataFrame) -> None:
     sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
     rows = table.rename(columns=sides).assign(own_seconds=np.arange(len(table)) % 7.0)
     columns = (*sides.values(), "own_seconds")
@@ -267,7 +265,7 @@ def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(table:
     assert found.index[found["measured"]].tolist() == ["", "context-switches"]
 
 
-def test_of_hundreds_of_events_the_rates_are_left_out_at_first() -> None:
+def test_with_hundreds_of_events_the_search_starts_without_rates() -> None:
     ours = CATALOGUE["contention"]
     assert [ours.first_params(rates)["rates"] for rates in (200, 201)] == [True, False]
     assert CATALOGUE["linear"].first_params(500) == CATALOGUE["linear"].start

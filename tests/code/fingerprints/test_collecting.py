@@ -22,19 +22,10 @@ from data.fingerprints.constraints import Constraint, confined
 from data.fingerprints.tables import CATEGORIES
 from data.measure.child import Finished
 from data.measure.session import Journal, Session
+from tests.code.suites import CONSTRAINED, FINGERPRINT
 from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/fingerprint.yaml"
-SUITE = {
-    "kind": "fingerprint", "name": "tiny", "seed": 3, "seconds": 1, "repetitions": 3,
-    "threads": ["one", "all"], "stressors": ["cpu", "nop", "gone"],
-}  # fmt: skip
-CONSTRAINED = {
-    "kind": "fingerprint", "name": "tiny", "seed": 3, "seconds": 1, "repetitions": 2, "threads": ["one"],
-    "stressors": ["cpu", "nop", "gone"],
-    "programs": [{"name": "sort", "command": "{run} library heap 1"}],
-    "constraints": [{"name": f"{kind} {number}", "kind": kind} for kind in "ab" for number in (1, 2)],
-}  # fmt: skip
 MACHINE = {
     "hostname": "h", "processor": "Xeon", "processors": "4", "stress-ng": "0.15.06", "memory": "8 GB",
     "kernel": "6", "distribution": "D", "nice": "0",
@@ -44,7 +35,7 @@ HAS = frozenset({"cpu", "nop"})
 
 @pytest.fixture
 def suite():
-    return FingerprintSuite.model_validate(SUITE)
+    return FingerprintSuite.model_validate(FINGERPRINT)
 
 
 @pytest.fixture
@@ -58,14 +49,14 @@ def rate(stressor, threads, repetition, value=5.0, problem=""):
     )
 
 
-def test_the_shipped_suite_has_the_stressors_of_table_1_on_one_and_all_threads():
+def test_shipped_suite_has_all_stressors_of_table_1():
     shipped = load_suite(SHIPPED)
     assert shipped.stressors == tuple(CATEGORIES)
     assert shipped.threads == ("one", "all")
     assert shipped.repetitions >= 3
 
 
-def test_each_repetition_runs_everything_that_there_is_in_an_order_of_its_own(suite):
+def test_every_repetition_runs_all_stressors_in_random_order(suite):
     tasks = plan_runs(suite, HAS)
     assert tasks == plan_runs(suite, HAS)
     rounds = [tasks[begin : begin + 4] for begin in (0, 4, 8)]
@@ -88,7 +79,7 @@ def test_each_repetition_runs_everything_that_there_is_in_an_order_of_its_own(su
         (None, None),
     ],
 )
-def test_the_rate_is_what_stress_ng_reports_and_none_where_it_reports_none(tmp_path, text, expected):
+def test_rates_are_read_from_the_stress_ng_report(tmp_path, text, expected):
     if text is not None:
         (tmp_path / "report.yaml").write_text(text)
     assert collect.reported(tmp_path / "report.yaml") == expected
@@ -103,7 +94,7 @@ def test_the_rate_is_what_stress_ng_reports_and_none_where_it_reports_none(tmp_p
         ("vm", -9, "ended with exit code -9 (No stress workers invoked)"),
     ],
 )
-def test_why_a_stressor_has_no_rate_is_told(stressor, code, reason):
+def test_a_missing_rate_has_a_stated_reason(stressor, code, reason):
     output = """stress-ng: info:  [12] dispatching hogs: 1 oom-pipe, 1 cpu
 stress-ng: info:  [12] disabled 'oom-pipe' as it may hang
 stress-ng: error: [12] No stress workers invoked
@@ -111,7 +102,7 @@ stress-ng: error: [12] No stress workers invoked
     assert collect.why_no_rate(stressor, Finished(code, output, (1, 1, 1))) == reason
 
 
-def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_path, monkeypatch):
+def test_only_rates_missing_in_the_journal_are_measured(suite, tmp_path, monkeypatch):
     ran = []
 
     def executed(command, *_):
@@ -123,11 +114,11 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
     monkeypatch.setattr(collect, "execute", executed)
     monkeypatch.setattr(collect, "reported", lambda _: 5.0)
     path, seen = tmp_path / "journal.jsonl", Seen()
-    with Session(Journal.open_or_create(path, SUITE, MeasuredRun), seen, "rates") as session:
+    with Session(Journal.open_or_create(path, FINGERPRINT, MeasuredRun), seen, "rates") as session:
         measure_runs(session, suite, HAS)
     assert not session.finished
     assert seen.notes == ["kept 3 rates; start again to resume"]
-    again = Journal.open_or_create(path, SUITE, MeasuredRun)
+    again = Journal.open_or_create(path, FINGERPRINT, MeasuredRun)
     assert [entry.journal_key for entry in again.entries] == [
         task.journal_key for task in plan_runs(suite, HAS)[:3]
     ]
@@ -136,20 +127,20 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
     with Session(again, seen, "rates") as session:
         measure_runs(session, suite, HAS)
     assert session.finished
-    kept = [entry.journal_key for entry in Journal.open_or_create(path, SUITE, MeasuredRun).entries]
+    kept = [entry.journal_key for entry in Journal.open_or_create(path, FINGERPRINT, MeasuredRun).entries]
     assert kept == [task.journal_key for task in plan_runs(suite, HAS)]
     assert seen.lines[-1] == (12, 12, "done")
 
 
-def test_a_fingerprint_that_was_begun_with_another_stress_ng_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
-    (tmp_path / "journal.jsonl").write_text(json.dumps({"suite": SUITE | {"stress-ng": "0.1"}}) + "\n")
+def test_resuming_with_another_stress_ng_version_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(FINGERPRINT))
+    (tmp_path / "journal.jsonl").write_text(json.dumps({"suite": FINGERPRINT | {"stress-ng": "0.1"}}) + "\n")
     monkeypatch.setattr(collect, "available", lambda: HAS)
     with pytest.raises(InputError, match="was begun with another suite"):
         collect.collect(tmp_path / "suite.yaml", tmp_path, Seen())
 
 
-def test_the_tables_hold_what_is_measured_and_a_gap_where_a_stressor_did_nothing(suite):
+def test_idle_stressors_are_gaps_in_the_tables(suite):
     idle = rate("af-alg", 1, 1, None, "did nothing (x)")
     rates = [rate("cpu", 0, 1, 7.5), idle, rate("af-alg", 0, 1, None, "did nothing (y)")]
     found = build_tables(suite, rates, MACHINE)
@@ -163,12 +154,12 @@ def test_the_tables_hold_what_is_measured_and_a_gap_where_a_stressor_did_nothing
     assert failure_lines(rates) == ["af-alg: it did nothing (x)"]
 
 
-def test_all_threads_are_stress_ng_s_own_zero():
+def test_all_threads_are_passed_to_stress_ng_as_zero():
     command = collect.stressor_command(PlannedRun("", "stressor", "cpu", 0, 1), 2, Path("r.yaml"))
     assert command[:5] == ["stress-ng", "--cpu", "0", "--timeout", "2"]
 
 
-def test_each_constraint_is_put_on_once_a_repetition_for_all_that_runs_under_it(constrained):
+def test_each_constraint_is_applied_once_per_repetition(constrained):
     tasks = plan_runs(constrained, HAS)
     assert tasks == plan_runs(constrained, HAS)
     batches = [tasks[begin : begin + 3] for begin in range(0, len(tasks), 3)]
@@ -179,7 +170,7 @@ def test_each_constraint_is_put_on_once_a_repetition_for_all_that_runs_under_it(
     assert [batch[0].repetition for batch in batches] == [1] * 4 + [2] * 4
 
 
-def test_what_runs_under_a_constraint_is_kept_before_the_next_one(constrained, tmp_path, monkeypatch):
+def test_results_under_a_constraint_are_saved_before_the_next(constrained, tmp_path, monkeypatch):
     on, ran = [], []
 
     def execute(command, *_):
@@ -215,7 +206,7 @@ def test_what_runs_under_a_constraint_is_kept_before_the_next_one(constrained, t
     assert found.hosts["source"].unique().tolist() == ["suite tiny: Xeon under constraints"]
 
 
-def test_a_constraint_is_taken_off_again(tmp_path, monkeypatch):
+def test_a_constraint_is_removed_after_its_runs(tmp_path, monkeypatch):
     pages = tmp_path / "enabled"
     pages.write_text("always [madvise] never")
     monkeypatch.setattr(constraints, "HUGE_PAGES", pages)
@@ -228,7 +219,7 @@ def test_a_constraint_is_taken_off_again(tmp_path, monkeypatch):
     assert pages.read_text() == "madvise"
 
 
-def test_a_machine_that_does_not_let_itself_be_constrained_says_so(tmp_path, monkeypatch):
+def test_an_unsupported_constraint_is_refused_by_name(tmp_path, monkeypatch):
     monkeypatch.setattr(constraints, "HUGE_PAGES", tmp_path / "missing")
     with (
         pytest.raises(InputError, match='constraint "c": cannot be put on here'),
@@ -237,7 +228,7 @@ def test_a_machine_that_does_not_let_itself_be_constrained_says_so(tmp_path, mon
         pass
 
 
-def test_commands_of_programs_have_their_places_filled():
+def test_placeholders_in_commands_of_programs_are_filled():
     found = program_command(
         TimedProgram(name="p", command="{run} system writing 3 where={scratch}"), Path("/s")
     )

@@ -26,14 +26,14 @@ def table(machines, applications):
     return FingerprintTable(runs, targets)
 
 
-def test_halves_of_the_same_machines_rarely_seem_to_differ():
+def test_halves_of_the_same_machines_rarely_differ_significantly():
     names = [f"app-{number}" for number in range(12)]
     found = count_false_positives(table(24, names), names, QUICK, seed=1)
     assert (found.applications, found.pairs) == (12, 12 * HALVINGS)
     assert found.share == found.alarms / found.pairs <= 0.1
 
 
-def test_of_many_applications_only_some_are_halved():
+def test_only_a_sample_of_many_applications_is_halved():
     names = [f"app-{number:02}" for number in range(APPLICATIONS + 7)]
     assert count_false_positives(table(16, names), names, QUICK, seed=1).applications == APPLICATIONS
 

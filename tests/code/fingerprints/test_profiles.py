@@ -35,7 +35,7 @@ def naive_scores(x, speed):
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
-def test_scores_are_those_of_the_definition_and_a_row_counts_as_often_as_its_weight(better):
+def test_scores_match_the_definition_with_row_weights(better):
     measured = application(machines(20), {"cache": 1, "vm": 0.5}, better=better)
     again = np.random.default_rng(1).integers(0, 4, (3, 20)).astype(float)
     for scores, counts in zip(car_scores(measured, again), again, strict=True):
@@ -47,7 +47,7 @@ def test_scores_are_those_of_the_definition_and_a_row_counts_as_often_as_its_wei
     assert car_operator(np.log(measured.x)) @ speed == pytest.approx(alone, abs=1e-9)
 
 
-def test_twins_share_equally_and_the_seed_s_method_gives_all_to_one_of_them():
+def test_correlated_stressors_share_importance_unlike_in_the_thesis():
     rates, names, models = machines(30, alike=0)
     twins = rates.copy()
     twins[:, 1] = 7 * rates[:, 0]
@@ -59,7 +59,7 @@ def test_twins_share_equally_and_the_seed_s_method_gives_all_to_one_of_them():
     assert boosted[1] == 0
 
 
-def test_a_constant_stressor_explains_nothing_and_alike_performances_have_no_profile():
+def test_constant_rates_or_performances_explain_nothing():
     rates, names, models = machines(12)
     rates[:, 2] = 5.0
     assert car_scores(application((rates, names, models), {"cache": 1}))[0][2] == pytest.approx(0)
@@ -68,7 +68,7 @@ def test_a_constant_stressor_explains_nothing_and_alike_performances_have_no_pro
         infer_profile(flat, QUICK, 0)
 
 
-def test_a_machine_counts_alike_in_resample_i_of_every_application():
+def test_a_machine_has_equal_bootstrap_weights_in_all_applications():
     names = np.array(["a", "a", "b", "c", "d", "e", "f", "g"])
     counts = resample_weights(names, 500, 3)
     assert (counts[:, 0] == counts[:, 1]).all()
@@ -79,7 +79,7 @@ def test_a_machine_counts_alike_in_resample_i_of_every_application():
     assert ((few[:, 1:] > 0).sum(axis=1) >= ENOUGH).all()
 
 
-def test_the_seed_s_profile_is_a_plain_fit_of_its_regression_on_z_scores():
+def test_thesis_profile_is_a_regression_on_z_scores():
     from sklearn.ensemble import GradientBoostingRegressor
     from sklearn.preprocessing import StandardScaler
 
@@ -89,7 +89,7 @@ def test_the_seed_s_profile_is_a_plain_fit_of_its_regression_on_z_scores():
     assert seed_shares(measured, 9) == pytest.approx(plain.feature_importances_, abs=1e-12)
 
 
-def test_the_machines_of_a_cpu_model_are_held_out_together_in_every_prediction():
+def test_machines_of_one_cpu_model_are_held_out_together():
     measured = application(machines(30, cpus=7), {"cache": 1})
     for train, test in cpu_model_folds(measured.cpus):
         assert not set(measured.cpus[train]) & set(measured.cpus[test])
@@ -98,7 +98,7 @@ def test_the_machines_of_a_cpu_model_are_held_out_together_in_every_prediction()
     assert set(table.groupby("entry")["machine"].nunique()) == {30}
 
 
-def test_a_held_out_cpu_model_cannot_change_what_it_is_predicted_from():
+def test_held_out_performances_do_not_influence_their_prediction():
     measured = application(machines(20, cpus=5), {"cache": 1})
     changed = measured.y.copy()
     changed[measured.cpus == "cpu2"] *= 100
@@ -123,7 +123,7 @@ def said(given):
 ENOUGH_MACHINES = application(machines(20, cpus=5), {"cache": 1})
 
 
-def test_a_profile_is_trusted_at_the_limits_and_a_ranking_apart_from_its_predictions():
+def test_ranking_and_predictions_are_trusted_separately():
     assert said(evidence(ENOUGH_MACHINES)) == ([], [])
     ranking, predictions = said(evidence(ENOUGH_MACHINES, r2=0.4))
     assert not ranking
@@ -139,12 +139,12 @@ def test_a_profile_is_trusted_at_the_limits_and_a_ranking_apart_from_its_predict
         (15, 3, "3 CPU models, fewer than 5: 2 more are needed at least"),
     ],
 )
-def test_too_few_machines_are_told_with_how_many_are_lacking(count, cpus, told):
+def test_too_few_machines_are_reported_with_the_missing_number(count, cpus, told):
     few = application(machines(count, cpus=cpus), {"cache": 1})
     assert said(evidence(few)) == ([told], [told])
 
 
-def test_each_reason_says_what_fell_short_and_which_machines_would_help():
+def test_reasons_state_the_shortfall_and_helpful_machines():
     measured = ENOUGH_MACHINES
     alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
     rivals = (
@@ -183,18 +183,18 @@ def often(*rows):
         (often((CACHE, 5), (ZERO, 5)), often((CACHE, 6), (ZERO, 4)), "correlation", None),
     ],
 )
-def test_leaders_are_the_smallest_group_that_is_ahead_of_all_others_often(shares, related, by, leading):
+def test_leaders_are_the_smallest_group_reliably_ahead(shares, related, by, leading):
     found = choose_lead(shares, related, 0.9)
     assert (found.by, found.settled) == (by, leading is not None)
     assert found.columns == (leading or (0,))
 
 
-def test_overlap_is_the_mean_of_all_pairs():
+def test_overlap_is_the_mean_over_all_pairs():
     tops = [frozenset({1, 2}), frozenset({1, 2}), frozenset({2, 3})]
     assert mean_overlap(tops) == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
 
 
-def test_the_margin_is_the_error_that_the_next_of_so_many_exceeds_as_rarely_as_asked():
+def test_half_width_is_the_conformal_quantile_of_errors():
     misses = np.array([-9.0, 1, 2, 3, -4, 5, 6, 7, 8])
     assert [half_width(misses, share) for share in (0.5, 0.8, 0.9, 0.99)] == [5, 8, 9, 9]
 
@@ -205,7 +205,7 @@ def made_claims(measured, other):
     return check_claims(found, shares, QUICK, 0).set_index("claim")["verdict"].to_dict()
 
 
-def test_a_claim_is_supported_refuted_or_left_open_by_what_the_machines_show():
+def test_claims_are_supported_refuted_or_left_undecided():
     many, few = machines(40), machines(10)
     loads = {"hpccg": {"stackmmap": 1, "cache": 1}, "redis-set": {"msync": 1, "nop": 1}}
     assert made_claims(*(application(many, leans, name=name) for name, leans in loads.items())) == {
@@ -232,7 +232,7 @@ def targets(values):
     return FingerprintTable(pd.DataFrame(), pd.DataFrame(rows))
 
 
-def test_applications_are_chosen_kind_by_kind_those_with_most_machines_first_and_no_copies():
+def test_covering_applications_are_chosen_per_kind_without_duplicates():
     table = targets(
         {
             "web:a": [1, 2, 3, 5, 4, 6], "web:b": [2, 4, 6, 10, 8, 12], "web:c": [6, 1, 5, 2, 4, 3],
@@ -280,11 +280,11 @@ def project(tmp_path, monkeypatch):
     return run
 
 
-def test_a_rerun_writes_the_same_bytes_with_any_number_of_processes(project):
+def test_output_does_not_depend_on_the_number_of_processes(project):
     assert project(1) == project(2)
 
 
-def test_what_stands_first_by_the_seed_s_settings_is_what_the_paper_s_data_put_first(shared_data):
+def test_thesis_settings_reproduce_leading_stressors_of_the_paper(shared_data):
     from data.fingerprints.formats import SOURCES
     from data.fingerprints.params import Fingerprints
     from data.fingerprints.validity import decide_validity
@@ -307,7 +307,7 @@ def test_what_stands_first_by_the_seed_s_settings_is_what_the_paper_s_data_put_f
     assert found == expected
 
 
-def test_both_ways_to_boost_put_the_same_stressor_first_where_it_is_clear():
+def test_both_boosting_methods_agree_on_a_clear_cause():
     measured = application(machines(40), {"vm": 1})
     for boosting in ("gradient-boosting", "xgboost"):
         shares = seed_shares(measured, 0, boosting=boosting)

@@ -20,7 +20,7 @@ def rows():
     })  # fmt: skip
 
 
-def test_a_way_to_forecast_is_logged_with_its_folds_and_a_picture(rows):
+def test_forecast_methods_are_logged_with_folds_and_a_chart(rows):
     metrics = {"tolerance": 0.2, "splits": {"grouped": {"entries": summarise_entries(rows, 0.2)}}}
     run = run_of("forest", metrics, rows, KNOBS)
     assert (run.metrics["mape"], run.metrics["within_tolerance"]) == (0.1, 0.75)

@@ -22,7 +22,7 @@ def drawn(macro, *pieces):
     return str(getattr(template_environment().get_template("irup.html").module, macro)(*pieces))
 
 
-def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
+def test_a_trusted_profile_names_the_leading_stressors():
     shown = ProfileBars("p", profile(SIX))
     assert shown.title == "app depends on cache"
     both = profile(SIX, leaders=("cache", "zero"))
@@ -33,18 +33,18 @@ def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
     assert shown.top[0].interval == "50 to 100"
 
 
-def test_a_profile_that_is_not_trusted_names_nothing_in_its_title():
+def test_an_untrusted_profile_names_no_stressor_in_its_title():
     shown = ProfileBars("p", profile(SIX, reasons=[REASON]))
     assert shown.title == "app: these machines do not show which resources it depends on"
 
 
-def test_stressors_that_share_importance_are_told():
+def test_stressors_that_share_importance_are_mentioned():
     assert ProfileBars("p", profile(SIX, cluster=[0, 1, 0, 2, 3, 4])).clusters == [
         "cache, hsearch (together 100)"
     ]
 
 
-def test_a_ranking_that_is_not_trusted_has_its_banner_before_it_and_no_colours():
+def test_an_untrusted_ranking_has_a_banner_and_no_colours():
     text = drawn("profile", ProfileBars("p", profile(SIX, reasons=[REASON])))
     assert (
         text.index("Not enough diversity")
@@ -56,7 +56,7 @@ def test_a_ranking_that_is_not_trusted_has_its_banner_before_it_and_no_colours()
     assert "c-Cache" not in text
 
 
-def test_a_trusted_ranking_has_the_colours_of_its_categories_and_no_banner():
+def test_a_trusted_ranking_has_category_colours_and_no_banner():
     text = drawn("profile", ProfileBars("p", profile(SIX)))
     assert "Not enough diversity" not in text
     assert '<s class="c-CPU"></s><s class="c-Cache"></s><s class="c-Mem"></s>' in text
@@ -70,7 +70,7 @@ def test_a_trusted_ranking_has_the_colours_of_its_categories_and_no_banner():
         ((True, True), (REASON,), "before against after: these machines do not show what changed"),
     ],
 )
-def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
+def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title):
     rows = [("cache", 100, 3, 0.01, moved[0]), ("zero", 10, 100, 0.02, moved[1])]
     found = difference(rows, reasons=reasons, stops_at="cache")
     assert DifferenceBars("d", found).title == title
@@ -80,7 +80,7 @@ def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
     assert "stops at cache with a tolerance of 10: not equivalent" in text
 
 
-def test_the_boxes_name_the_stressor_with_the_longest_tail_and_leave_out_the_shortest():
+def test_box_chart_names_the_stressor_with_the_longest_tail():
     scores = pd.DataFrame({f"s{number:02}": [-number / 10, 0.0, number / 10] for number in range(50)})
     chart = boxes_chart("b", scores, "stressor")
     assert chart.title.startswith("s49 has the largest extreme: 4.9 standard deviations")
@@ -98,14 +98,14 @@ def test_correlated_stressors_are_counted_and_constant_ones_left_out():
     assert correlation_chart("c", rates[["a", "still"]], "all machines") is None
 
 
-def test_the_components_that_explain_most_are_counted():
+def test_chart_title_counts_components_that_explain_most():
     rng = np.random.default_rng(0)
     two = rng.normal(size=(40, 2))
     chart = components_chart("p", np.column_stack([two, two, two]), "stressor")
     assert chart.title == f"2 components of 6 stressors explain 95{SPACE}% of the variance"
 
 
-def test_a_series_is_found_by_the_number_at_the_end():
+def test_series_of_applications_are_found_by_trailing_numbers():
     names = [f"stream-nadds-add-{number}" for number in (30, 1, 2, 10)] + ["x-1", "x-2", "hpccg"]
     assert list(series_of(names)) == ["stream-nadds-add"]
     assert list(series_of(names)["stream-nadds-add"]) == [1, 2, 10, 30]

@@ -28,17 +28,10 @@ from data.matrices.validity import decide_validity
 from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
 from data.measure import kernel_counts
 from data.measure.session import Journal, Session
+from tests.code.suites import CASES, MATRIX
 from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/matrices.yaml"
-CASES = [
-    {"name": name, "group": group, "workload": name, "transactions": 50}
-    for name, group in (("sort", "sorting"), ("heap", "sorting"), ("touch", "vm"), ("json", "cpu"))
-]
-SUITE = {
-    "kind": "matrix", "name": "tiny", "seed": 3, "versions": 5, "abnormal": 0.2, "sizes": [0.2, 0.4],
-    "events": ["task-clock"], "cases": CASES,
-}  # fmt: skip
 PACED = {
     "name": "paced", "group": "cpu", "workload": "json", "second": "heap", "share": 0.25, "transactions": 50,
     "pace": "polling", "load": 0.5, "length": 2.0,
@@ -50,7 +43,7 @@ COSTS = dict.fromkeys([*WORKLOADS, *DEFECTS], 1e-3)
 
 @pytest.fixture
 def suite():
-    return MatrixSuite.model_validate(SUITE)
+    return MatrixSuite.model_validate(MATRIX)
 
 
 def made(order):
@@ -74,7 +67,7 @@ def everything_measured(suite, path):
     return journal
 
 
-def test_the_shipped_suite_measures_more_than_8000_runs_of_416_test_cases_in_26_groups():
+def test_shipped_suite_plans_8000_runs_in_26_groups():
     shipped = matrix_suite.load_suite(SHIPPED)
     cases = shipped.test_cases
     assert set(Counter(case.group for case in cases.values()).values()) == {16}
@@ -98,7 +91,7 @@ def test_the_shipped_suite_measures_more_than_8000_runs_of_416_test_cases_in_26_
     assert not any(planned.cause == QUOTA and cases[planned.case].pace != "closed" for planned in everything)
 
 
-def test_the_sides_of_a_pair_are_measured_half_of_the_sessions_apart():
+def test_sides_of_a_pair_are_half_the_sessions_apart():
     shipped = matrix_suite.load_suite(SHIPPED)
     everything = plan_runs(shipped, shipped.causes, shipped.invalid_kinds)
     order = [planned.session for planned in everything]
@@ -109,7 +102,7 @@ def test_the_sides_of_a_pair_are_measured_half_of_the_sessions_apart():
     assert apart == {-3, 3}
 
 
-def test_runs_of_a_pair_come_together_and_in_random_order_where_there_is_one_session(suite):
+def test_one_session_runs_each_pair_together_in_random_order(suite):
     everything = plan_runs(suite, CAUSES, INVALID_KINDS)
     assert everything == plan_runs(suite, CAUSES, INVALID_KINDS)
     assert len({planned.run_id for planned in everything}) == len(everything)
@@ -120,11 +113,11 @@ def test_runs_of_a_pair_come_together_and_in_random_order_where_there_is_one_ses
     assert 0.3 < np.mean([first != second for first, second in pairwise(sides)]) < 0.8
     assert len({planned.pair_id for planned in everything if planned.cause}) == 4
     assert not any(planned.invalid for planned in plan_runs(suite, CAUSES, ()))
-    paced = MatrixSuite.model_validate(SUITE | {"cases": [PACED]})
+    paced = MatrixSuite.model_validate(MATRIX | {"cases": [PACED]})
     assert not any(planned.cause for planned in plan_runs(paced, [QUOTA], ()))
 
 
-def test_a_defect_costs_its_share_of_the_time_and_invalid_runs_their_count(suite):
+def test_defects_cost_the_planned_share_of_time(suite):
     def ordered(*planned, **more):
         return build_order(suite, PlannedRun("sort", 1, *planned, **more), COSTS)
 
@@ -155,8 +148,8 @@ def test_a_defect_costs_its_share_of_the_time_and_invalid_runs_their_count(suite
         assert 0.1 < killed.moment / suite.seconds < 0.75
 
 
-def test_what_comes_at_a_pace_has_idle_time_in_which_a_defect_hides():
-    suite = MatrixSuite.model_validate(SUITE | {"cases": [PACED]})
+def test_paced_workloads_leave_idle_time_for_a_defect():
+    suite = MatrixSuite.model_validate(MATRIX | {"cases": [PACED]})
     plain = build_order(suite, PlannedRun("paced", 1, "baseline", 1), COSTS).work
     assert plain.polling
     assert plain.period * plain.transactions == pytest.approx(2 * suite.seconds)
@@ -167,7 +160,7 @@ def test_what_comes_at_a_pace_has_idle_time_in_which_a_defect_hides():
     assert leak.period == plain.period
 
 
-def test_trial_runs_correct_what_units_cost_while_somebody_counts(suite):
+def test_trial_runs_correct_unit_costs_for_counting_overhead(suite):
     def seconds(order):
         # everything takes twice as long as it told, but the host
         work = order.work
@@ -179,7 +172,7 @@ def test_trial_runs_correct_what_units_cost_while_somebody_counts(suite):
     assert not set(DEFECTS) & set(STANDING)
 
 
-def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_path):
+def test_only_runs_missing_in_the_journal_are_measured(suite, tmp_path):
     path, ran, calibrated = tmp_path / "journal.jsonl", [], []
     planned = plan_runs(suite, SOME, INVALID_KINDS)
 
@@ -209,7 +202,7 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
         opened(path, begun | {"seed": 4})
 
 
-def test_a_measurement_is_resumed_by_who_can_make_and_count_the_same(suite, tmp_path):
+def test_resuming_requires_the_same_causes_and_events(suite, tmp_path):
     path, begun = tmp_path / "journal.jsonl", suite.model_dump(mode="json")
     able = {"causes": ["leak", "quota"], "events": ["task-clock"]}
     opened(path, begun, able)
@@ -229,7 +222,7 @@ def test_a_measurement_is_resumed_by_who_can_make_and_count_the_same(suite, tmp_
     assert opened(old, begun, able).entries == []
 
 
-def test_causes_stand_beside_the_tables_and_metrics_that_never_vary_are_left_out(suite, tmp_path):
+def test_tables_separate_causes_and_drop_constant_metrics(suite, tmp_path):
     found = build_tables(suite, everything_measured(suite, tmp_path / "journal.jsonl").entries, "m")
     runs = found.runs.set_index("run_id")
     assert found.raw_metrics == ["faults", "rare"]
@@ -249,7 +242,7 @@ def test_causes_stand_beside_the_tables_and_metrics_that_never_vary_are_left_out
     assert decided["kept"].sum() == len(decided) - len(wrong)
 
 
-def test_rates_are_per_second_per_transaction_and_as_read():
+def test_rates_are_per_second_per_transaction_or_absolute():
     first, middle, last = (
         Snapshot(
             at,
@@ -281,7 +274,7 @@ def test_rates_are_per_second_per_transaction_and_as_read():
 
 
 @pytest.mark.parametrize(("end", "count", "peak"), [(11.01, 160.0, 120 / 1.01), (11.6, 126.0, 60.0)])
-def test_a_last_interval_that_is_much_shorter_makes_no_peak(end, count, peak):
+def test_a_much_shorter_last_interval_makes_no_peak(end, count, peak):
     looks = [
         Snapshot(at, {"stat.ctxt": switches}, {"user": 0.0, "system": 0.0}, {}, {}, {})
         for at, switches in ((9.0, 0.0), (10.0, 40.0), (11.0, 90.0), (end, count))
@@ -302,11 +295,11 @@ def test_a_last_interval_that_is_much_shorter_makes_no_peak(end, count, peak):
         ("perf.task-clock", "ms/txn", False), ("perf.page-faults", "1/txn", False),
     ],
 )  # fmt: skip
-def test_every_metric_has_its_unit(name, unit, signed):
+def test_every_collected_metric_has_a_unit(name, unit, signed):
     assert (matrix_rates.metric_unit(name), matrix_rates.may_be_negative(name)) == (unit, signed)
 
 
-def test_what_the_kernel_counts_grows_and_has_names_that_last():
+def test_kernel_counters_are_monotonic_with_stable_names():
     before = kernel_counts.machine_counts(0)
     Path("/proc/self/stat").read_bytes()
     after = kernel_counts.machine_counts(0)
@@ -327,7 +320,7 @@ def test_what_the_kernel_counts_grows_and_has_names_that_last():
     assert "vmstat.nr_free_pages" not in before
 
 
-def test_summary_metrics_are_what_their_formulas_say():
+def test_all_summary_metrics_match_their_formulas():
     kinds = {kind: 1.0 + number for number, kind in enumerate(validity.PROCESSOR_TIMES)}
     raw = {f"{place}.{kind}": float(value) for place in ("cpu", "stat") for kind, value in kinds.items()}
     raw |= {"process.busy": 6.0, "process.read_calls": 2.0, "process.write_calls": 3.0, "disk.reads": 1.0}

@@ -29,7 +29,7 @@ def moved_back(fitted, tables, metrics):
 @pytest.mark.parametrize(
     ("scheme", "model"), [(FULL, "logistic"), (FULL, "knn"), (ROWS, "logistic"), (BESIDE, "logistic")]
 )
-def test_contributions_are_what_the_engine_says_of_tables_without_the_differences(scheme, model):
+def test_contributions_equal_the_change_without_the_differences(scheme, model):
     fitted, asked = Engine(scheme, model, 3, SEED).fit(pairs()), pairs(cases=2, versions=3, seed=2)
     before = dict(zip(asked.pair_sides.names, fitted.log_odds(asked), strict=True))
     for told in fitted.explain_pairs(asked, 3):
@@ -40,7 +40,7 @@ def test_contributions_are_what_the_engine_says_of_tables_without_the_difference
 
 
 @pytest.mark.parametrize("model", ["knn", "random-forest", "logistic"])
-def test_a_verdict_falls_further_without_its_drivers_than_without_other_metrics(model):
+def test_removing_attributed_metrics_lowers_a_verdict_most(model):
     fitted, asked = Engine(FULL, model, 3, SEED).fit(pairs()), pairs(cases=3, versions=4, seed=2)
     draw = np.random.default_rng(SEED)
     for told in fitted.explain_pairs(asked, 3):
@@ -58,7 +58,7 @@ def test_a_verdict_falls_further_without_its_drivers_than_without_other_metrics(
             assert falls[0] < told.threshold
 
 
-def test_a_pair_gets_the_same_answer_alone_as_among_others():
+def test_a_pair_gets_the_same_answer_in_any_batch():
     recipe = EngineRecipe(Cell("knn", FULL), 3, SEED, validity=True, missing=0.5, digest="d")
     trained, asked = recipe.train(pairs(invalid=0.1)), pairs(cases=2, versions=3, invalid=0.2, seed=3)
     together = {one.pair_id: one for one in judge_tables(trained, asked).verdicts}

@@ -39,7 +39,7 @@ def versions(tables, numbers):
 
 
 @pytest.mark.parametrize("model", CATALOGUE)
-def test_every_model_tells_abnormal_pairs_that_it_has_not_seen(model, tables):
+def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
     learned, unseen, scheme = tables, pairs(seed=2), FULL
     if (
         model == "similarity-logistic"
@@ -70,7 +70,7 @@ def test_every_form_answers_for_pairs_and_for_vectors(form, tables):
         (replace(NAIVE, form="concatenated"), "logistic"),
     ],
 )
-def test_engines_of_one_shape_answer_about_shared_cases_as_about_the_tables(scheme, model, tables):
+def test_shared_prepared_cases_give_the_same_answers(scheme, model, tables):
     engine, unseen = Engine(scheme, model, 2, SEED), pairs(seed=2)
     shaped = engine.row_settings.make_rows(tables)
     prepared = engine.prepare_cases(shaped)
@@ -81,7 +81,7 @@ def test_engines_of_one_shape_answer_about_shared_cases_as_about_the_tables(sche
     assert vectors.equals(fitted.judge_vectors(unseen))
 
 
-def test_the_answer_repeats_itself_and_does_not_depend_on_what_else_is_asked(tables, fitted):
+def test_answers_are_deterministic_and_independent_of_the_batch(tables, fitted):
     judged = fitted.judge_pairs(tables)
     again = Engine(FULL, "extra-trees", 3, SEED).fit(tables).judge_pairs(tables)
     assert judged.equals(again)
@@ -91,7 +91,7 @@ def test_the_answer_repeats_itself_and_does_not_depend_on_what_else_is_asked(tab
     assert alone["probability"][0] == judged["probability"][4]
 
 
-def test_drivers_are_the_metrics_that_moved_with_their_own_values(tables, fitted):
+def test_attributions_are_the_changed_metrics_with_their_values(tables, fitted):
     judged = fitted.judge_pairs(tables)
     worst = judged["pair_id"][judged["probability"].argmax()]
     (drivers,) = (one.attributions for one in fitted.explain_pairs(tables, 3) if one.pair_id == worst)
@@ -103,7 +103,7 @@ def test_drivers_are_the_metrics_that_moved_with_their_own_values(tables, fitted
         assert (driver.baseline, driver.target) == pytest.approx((middles["baseline"], middles["target"]))
 
 
-def test_a_group_with_few_abnormal_cases_or_unknown_is_judged_by_all_groups_together(tables):
+def test_small_or_unknown_groups_use_the_model_of_all_groups(tables):
     runs = tables.runs
     quiet = runs.assign(abnormal=runs["abnormal"].mask(runs["group"] == "g1", False))
     scheme = Scheme("raw", "flattened", prune=True, grouping="given", components=None, balance=False)
@@ -116,7 +116,7 @@ def test_a_group_with_few_abnormal_cases_or_unknown_is_judged_by_all_groups_toge
     assert used.to_dict() == {"g0": ["g0"], "g1": ["fallback"], "new": ["fallback"]}
 
 
-def test_automatic_groups_are_those_of_alike_test_cases_whose_noise_is_alike_and_one_where_all_is():
+def test_automatic_groups_join_test_cases_with_similar_noise():
     alike = pairs(groups=2, cases=9, versions=6)
     one = Grouping.from_tables("automatic", alike, alike.raw_metrics, SEED).assign_groups(alike).runs["group"]
     assert one.nunique() == 1
@@ -132,7 +132,7 @@ def test_automatic_groups_are_those_of_alike_test_cases_whose_noise_is_alike_and
     assert not together["g0"] & together["g1"]
 
 
-def test_pruned_training_is_not_misled_by_invalid_runs():
+def test_pruning_protects_training_from_invalid_runs():
     polluted, unseen = pairs(cases=8, invalid=0.15), pairs(cases=8, seed=2)
     clean = polluted.select_runs(polluted.runs["valid"].to_numpy(bool))
     scheme = Scheme("raw", "subtracted", prune=False, grouping="none", components=None, balance=False)
@@ -144,14 +144,14 @@ def test_pruned_training_is_not_misled_by_invalid_runs():
     assert accuracy(keeping.judge_pairs(unseen), unseen) < accuracy(pruning.judge_pairs(unseen), unseen) - 0.1
 
 
-def test_the_naive_engine_looks_at_summary_metrics_and_has_no_groups(tables):
+def test_the_naive_engine_uses_summary_metrics_without_groups(tables):
     fitted = Engine(NAIVE, "decision-tree", 5, SEED).fit(tables)
     assert fitted.metrics == tuple(tables.summary_metrics)
     assert fitted.threshold == 0.5
     assert set(fitted.judge_pairs(tables)["group_used"]) == {"all"}
 
 
-def test_what_cannot_be_learned_is_refused_in_one_line(tables):
+def test_tables_without_enough_to_learn_are_refused(tables):
     normal = tables.select_runs((~tables.runs["abnormal"].astype(bool)).to_numpy())
     with pytest.raises(InputError, match="all training rows are normal; expected normal and abnormal ones"):
         Engine(FULL, "knn", 1, SEED).fit(normal)
@@ -173,7 +173,7 @@ def test_thirds_keep_test_cases_whole_and_share_abnormal_ones():
     assert len(set(found)) == PARTS
 
 
-def test_resampling_reaches_its_rate_and_no_more():
+def test_resampling_reaches_exactly_the_requested_rate():
     y = np.array([1] * 10 + [0] * 90)
     for sampler, counts in (("none", (90, 10)), ("under", (20, 10)), ("over", (90, 45))):
         rows = resample_rows(y, sampler, 0.5, SEED)

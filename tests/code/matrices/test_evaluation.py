@@ -61,7 +61,7 @@ def cases(abnormal, group=lambda number: "g"):
     )
 
 
-def test_dealing_keeps_a_group_in_training_and_gives_every_fold_both_kinds():
+def test_every_fold_has_both_labels_and_leaves_groups_in_training():
     three_each = cases([True] * 39, lambda number: f"g{number // 3}")
     fold_of = deal_to_folds(three_each, 10, SEED)
     group = three_each.drop_duplicates("workload").set_index("workload")["group"]
@@ -77,7 +77,7 @@ def test_whole_pairs_are_dealt_with_equal_shares_of_abnormal_ones():
     assert abnormal.groupby(fold_of).agg(["sum", "size"]).to_numpy().tolist() == [[1, 2]] * 7
 
 
-def test_engines_that_learn_from_the_same_cases_say_what_they_say_alone():
+def test_engines_fitted_together_answer_as_if_fitted_alone():
     found = examples(pairs(cases=4))
     part = fold_parts(found, deal_to_folds(found.pairs, 4, SEED))[0]
     fits = [EngineFit(Cell(model, FULL), part, 2, SEED) for model in ("logistic", "decision-tree")]
@@ -89,7 +89,7 @@ def test_engines_that_learn_from_the_same_cases_say_what_they_say_alone():
         assert one.vectors.cases == len(alone.judge_vectors(part.test))
 
 
-def test_where_few_test_cases_have_abnormal_pairs_there_are_as_many_folds():
+def test_folds_are_limited_by_test_cases_with_abnormal_pairs():
     few = cases([True, False, False, True, False, True, False])
     assert deal_to_folds(few, 10, SEED).nunique() == 3
     with pytest.raises(InputError, match="1 of 3 have abnormal pairs; two folds need"):
@@ -106,7 +106,7 @@ def two_sides(**metrics):
     return MatrixTables.from_rows(rows)
 
 
-def test_a_z_score_is_the_difference_of_means_in_deviations_of_the_baseline():
+def test_z_scores_are_mean_differences_in_baseline_deviations():
     same, lost = [0.1 + 0.2] * 3 + [0.3] * 2, [1, 2, 3, None, None]
     tables = two_sides(a=[1, 2, 3, 8, 8], same=same, jumps=[5, 5, 5, 6, 6], lost=lost)
     scores = raw_zscores(tables, pooled=False).loc["p"]
@@ -115,7 +115,7 @@ def test_a_z_score_is_the_difference_of_means_in_deviations_of_the_baseline():
     assert np.isnan(scores["lost"])
 
 
-def test_an_opponent_gets_the_threshold_that_suits_it_best():
+def test_a_reference_method_gets_its_best_threshold():
     assert best_threshold(np.array([False, True, False, True]), np.array([1.0, 3.0, 2.0, np.inf])) == 3
     tables = pairs()
     found = reference_methods(tables, examples(tables).pairs.set_index("pair_id")["abnormal"])
@@ -130,7 +130,7 @@ def test_an_opponent_gets_the_threshold_that_suits_it_best():
         assert (judged[truth].mean() + (~judged[~truth]).mean()) / 2 == max(accuracies)
 
 
-def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
+def test_pooled_counts_are_shown_beside_those_of_the_thesis():
     abnormal = pd.Series({"a": True, "b": False, "c": True, "d": False})
     told = pd.DataFrame({"pair_id": ["a", "b"], "judged": [True, True]})
     more = pd.DataFrame({"pair_id": ["c", "d"], "judged": [True, False]})
@@ -149,7 +149,7 @@ def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
     }  # fmt: skip
 
 
-def test_every_row_of_the_seeds_tables_has_a_scheme():
+def test_every_row_of_the_thesis_tables_has_a_scheme():
     assert {(one.table, one.row) for one in table_rows(FULL)} == {
         (table, name) for table, rows in TABLES.items() for name in rows
     }
@@ -162,7 +162,7 @@ def changes(one, other):
     return {name for name, value in dataclasses.asdict(one).items() if value != getattr(other, name)}
 
 
-def test_the_ablation_takes_one_remedy_at_a_time():
+def test_every_ablation_step_changes_exactly_one_remedy():
     steps = list(add_remedies("decision-tree", FULL))
     assert (steps[0].cell.scheme, steps[-1].cell.scheme) == (NAIVE, FULL)
     schemes = [step.cell.scheme for step in steps]
@@ -174,7 +174,7 @@ def test_the_ablation_takes_one_remedy_at_a_time():
     assert [len(found) for found in without[1:]] == [1] * 7
 
 
-def test_the_ablation_of_single_runs_has_the_seeds_remedies_and_a_vector_a_run():
+def test_single_run_ablation_has_all_remedies_of_the_thesis():
     first, *steps = single_run_steps(["tan"], FULL)
     assert first.cell.scheme == NAIVE
     whole = next(step.cell.scheme for step in steps if step.step == 0)
@@ -183,7 +183,7 @@ def test_the_ablation_of_single_runs_has_the_seeds_remedies_and_a_vector_a_run()
     assert [len(changes(scheme, whole)) for scheme in without] == [0, *[1] * 6]
 
 
-def test_who_is_asked_gets_valid_runs_without_flags_and_who_learns_gets_all():
+def test_test_runs_are_valid_and_carry_no_flags():
     tables = pairs(cases=3, invalid=0.1)
     odd = tables.runs["run_id"] == "g0 c0 v1 target 0"
     runs = tables.runs.assign(m5=tables.runs["m5"].mask(odd, np.inf))
@@ -201,7 +201,7 @@ def test_who_is_asked_gets_valid_runs_without_flags_and_who_learns_gets_all():
     assert not examples(MatrixTables(nobody, tables.causes, tables.metrics)).has_invalid_flags
 
 
-def test_verdicts_do_not_depend_on_the_labels_of_who_is_asked():
+def test_verdicts_do_not_depend_on_labels_under_test():
     tables = pairs(cases=4)
     first = fold_parts(examples(tables), deal_to_folds(examples(tables).pairs, 4, SEED))[0]
     lied = tables.runs["workload"].isin(first.test.runs["workload"])
@@ -219,7 +219,7 @@ def test_verdicts_do_not_depend_on_the_labels_of_who_is_asked():
     assert told.vectors.abnormal != again.vectors.abnormal
 
 
-def test_who_is_best_on_the_other_folds_judges_each():
+def test_each_fold_is_judged_by_the_best_of_the_others():
     rows = [
         {"entry": entry, "kind": "model", "repeat": 0, "fold": fold, "status": status, "probability": 0.5,
          "verdict": status if fold in right else "pass"}
@@ -279,7 +279,7 @@ def reported(project, name):
 
 
 @pytest.mark.slow
-def test_two_runs_write_the_same_whatever_the_number_of_processes(project, tmp_path, monkeypatch):
+def test_evaluation_does_not_depend_on_the_number_of_processes(project, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     again = evaluated(tmp_path, jobs=1)
     drawn = ("precision_recall.csv", "reliability.csv", "confusion.csv")
@@ -288,7 +288,7 @@ def test_two_runs_write_the_same_whatever_the_number_of_processes(project, tmp_p
         assert (again / name).read_bytes() == (project / "reports/matrices" / name).read_bytes(), name
 
 
-def test_metrics_name_a_champion_that_beats_what_does_not_learn(project):
+def test_the_champion_in_the_metrics_beats_reference_methods(project):
     metrics = json.loads((project / "reports/matrices/metrics.json").read_text())
     entries = metrics["splits"]["test-cases"]["entries"]
     accuracy = {name: entry["balanced_accuracy"]["pooled"] for name, entry in entries.items()}
@@ -326,7 +326,7 @@ def test_reports_hold_every_table_figure_and_step(project):
 
 
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")
-def test_the_champion_is_trained_and_registered_and_only_a_worse_one_is_challenger(
+def test_trained_champion_is_registered_and_worse_ones_become_challengers(
     project, tmp_path, monkeypatch, capsys
 ):
     # others read the project

@@ -22,27 +22,27 @@ def pair_of(baseline, target, **further):
     return MatrixTables.from_rows(rows)
 
 
-def test_flattened_rows_are_all_runs_with_gaps_filled_and_normal_baselines():
+def test_flattened_rows_are_runs_with_filled_gaps():
     tables = pair_of([1.0, np.nan, 3.0], [9.0], abnormal=None)
     rows = flatten_runs(tables, training_statistics(tables, ["faults"]))
     assert rows.x[:, 0].tolist() == [1.0, 3.0, 3.0, 9.0]
     assert rows.y.tolist() == [0, 0, 0, 1]
 
 
-def test_a_target_run_stands_beside_the_baseline_run_of_its_number_from_the_first_again():
+def test_target_runs_are_joined_cyclically_with_baseline_runs():
     tables = pair_of([1.0, 2.0], [7.0, 8.0, 9.0])
     rows = concatenate_runs(tables, training_statistics(tables, ["faults"]))
     assert rows.x.tolist() == [[1, 7], [2, 8], [1, 9]]
     assert (rows.columns, rows.blocks) == (("baseline faults", "target faults"), 2)
 
 
-def test_subtracted_is_in_per_cent_and_defined_for_zero_baselines_and_gaps():
+def test_subtraction_gives_percentages_even_for_zeros_and_gaps():
     tables = pair_of([2.0, 0.0, 4.0, 0.0], [3.0, 0.0, np.nan, 1e300])
     rows = subtract_baselines(tables, training_statistics(tables, ["faults"]))
     assert rows.x[:, 0].tolist() == [50, 0, 0, MOST_PER_CENT]
 
 
-def test_contrasts_are_large_where_a_metric_moved_beyond_its_noise_and_small_elsewhere():
+def test_contrasts_are_large_only_for_moved_metrics():
     tables = pairs()
     rows = contrast_pairs(tables, training_statistics(tables, tables.raw_metrics))
     moved = np.abs(rows.x[rows.y == 1][:, : len(MOVED)])
@@ -52,7 +52,7 @@ def test_contrasts_are_large_where_a_metric_moved_beyond_its_noise_and_small_els
     assert len(rows.y) == tables.runs["pair_id"].nunique()
 
 
-def test_contrasts_do_not_depend_on_the_unit_of_a_metric_or_on_other_pairs():
+def test_contrasts_do_not_depend_on_units_or_other_pairs():
     tables = pairs()
     learned = training_statistics(tables, tables.raw_metrics)
     rows = contrast_pairs(tables, learned)
@@ -68,7 +68,7 @@ def test_contrasts_do_not_depend_on_the_unit_of_a_metric_or_on_other_pairs():
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_finite_where_values_are_missing_infinite_or_constant(form):
+def test_every_form_is_finite_for_degenerate_values(form):
     tables = pairs(cases=3)
     runs = tables.runs
     runs.loc[::3, "m0"], runs.loc[::5, "m1"] = np.nan, np.inf
@@ -80,7 +80,7 @@ def test_every_form_is_finite_where_values_are_missing_infinite_or_constant(form
     assert np.isfinite(projection.project_rows(rows)).all()
 
 
-def test_one_event_where_there_never_was_one_is_no_huge_difference():
+def test_a_first_rare_event_is_no_huge_difference():
     tables = pairs(cases=3)
     runs = tables.runs
     runs["m4"] = 0.0

@@ -6,23 +6,11 @@ import pytest
 
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
-from data.matrices.validity import decide_validity
+from tests.code.matrices.engines import SEED, trained_on
 from tests.matrix_pairs import MOVED, pairs
-from training.matrices.engine.engine import LARGE
 from training.matrices.engine.models import CATALOGUE
-from training.matrices.engine.stored import EngineRecipe, TrainedEngine
-from training.matrices.fitting import MatrixExamples
+from training.matrices.engine.stored import TrainedEngine
 from training.matrices.judging import NO_ANSWER, judge_tables
-from training.matrices.schemes import Cell
-
-SEED = 1
-
-
-def trained_on(tables, model="extra-trees"):
-    examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
-    return EngineRecipe(Cell(model, LARGE), 2, SEED, examples.has_invalid_flags, 0.5, "digest").train(
-        examples.tables
-    )
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +37,7 @@ def without(tables, *runs):
     return tables.select_runs(~tables.runs["run_id"].isin(runs).to_numpy(bool))
 
 
-def test_an_abnormal_pair_fails_and_names_the_metrics_that_moved(trained, unseen):
+def test_an_abnormal_pair_fails_and_names_changed_metrics(trained, unseen):
     verdicts = {one.pair_id: one for one in judge_tables(trained, unseen, n_attributions=3).verdicts}
     assert {name: one.verdict for name, one in verdicts.items()} == {
         "g0 c0 v0": "fail", "g0 c0 v1": "pass", "g1 c0 v0": "fail", "g1 c0 v1": "pass",
@@ -65,13 +53,13 @@ def test_an_abnormal_pair_fails_and_names_the_metrics_that_moved(trained, unseen
         assert driver.unit == ("1/s" if driver.metric == "m0" else "")
 
 
-def test_flags_and_the_order_of_columns_change_nothing(trained, unseen):
+def test_flags_and_column_order_do_not_affect_verdicts(trained, unseen):
     turned = MatrixTables.from_rows(unseen.runs[unseen.runs.columns[::-1]], None, unseen.metrics)
     lied = with_runs(turned, valid=False, abnormal=~turned.runs["abnormal"])
     assert judge_tables(trained, lied) == judge_tables(trained, unseen)
 
 
-def test_a_run_that_breaks_a_rule_is_named_and_the_rest_of_its_pair_judged(trained, unseen):
+def test_a_run_that_violates_a_rule_is_named_and_excluded(trained, unseen):
     broken = changed(unseen, "g0 c0 v0 target 1", m5=-1.0)
     verdict = judge_tables(trained, broken).verdicts[0]
     assert (verdict.verdict, verdict.target_runs) == ("fail", 2)
@@ -80,7 +68,7 @@ def test_a_run_that_breaks_a_rule_is_named_and_the_rest_of_its_pair_judged(train
     assert run.reason == "m5=-1 must be 0 or more"
 
 
-def test_a_run_that_only_the_tree_knows_to_be_invalid_is_named_with_the_path(trained, unseen):
+def test_a_run_excluded_by_the_tree_has_its_path(trained, unseen):
     draw = np.random.default_rng(SEED)
     there = unseen.runs["run_id"] == "g1 c0 v1 baseline 2"
     wild = {
@@ -94,7 +82,7 @@ def test_a_run_that_only_the_tree_knows_to_be_invalid_is_named_with_the_path(tra
     assert (verdict.verdict, verdict.baseline_runs) == ("pass", 2)
 
 
-def test_a_pair_that_cannot_be_judged_is_invalid_and_says_why_and_the_others_are_judged(trained, unseen):
+def test_a_pair_with_too_few_runs_is_invalid(trained, unseen):
     short = without(unseen, "g0 c0 v0 baseline 0", "g0 c0 v0 baseline 1")
     first, *others = judge_tables(trained, short).verdicts
     assert (first.verdict, first.probability, first.attributions) == ("invalid", None, ())
@@ -104,7 +92,7 @@ def test_a_pair_that_cannot_be_judged_is_invalid_and_says_why_and_the_others_are
     assert judge_tables(trained, alone).verdicts == (first,)
 
 
-def test_runs_without_elapsed_time_and_transactions_are_judged_alike(trained, unseen):
+def test_runs_without_summary_metrics_are_judged_alike(trained, unseen):
     usual = judge_tables(trained, unseen)
     bare = MatrixTables.from_rows(
         unseen.runs[[*unseen.runs.columns[:9], *unseen.raw_metrics]], None, unseen.metrics
@@ -117,13 +105,13 @@ def test_runs_without_elapsed_time_and_transactions_are_judged_alike(trained, un
         assert not any(one.invalid_runs for one in found.verdicts)
 
 
-def test_training_does_not_choke_on_a_number_too_large_to_be_one():
+def test_training_tolerates_an_absurdly_large_number():
     tables = changed(pairs(cases=3, invalid=0.1), "g0 c0 v1 target 1", m5=1e308)
     trained = trained_on(tables, "logistic")
     assert "invalid" not in {one.verdict for one in judge_tables(trained, pairs(cases=1, seed=5)).verdicts}
 
 
-def test_a_pair_that_cannot_be_compared_is_invalid_and_the_others_are_judged(trained, unseen):
+def test_an_incomparable_pair_is_invalid_without_affecting_others(trained, unseen):
     first = unseen.runs["pair_id"] == "g0 c0 v0"
     target = unseen.runs["side"] == "target"
     alone = unseen.select_runs(~(first & target).to_numpy(bool))
@@ -143,7 +131,7 @@ def test_a_pair_that_cannot_be_compared_is_invalid_and_the_others_are_judged(tra
         assert tuple(others) == usual
 
 
-def test_an_engine_that_finds_nothing_to_compare_leaves_a_reason(trained, unseen):
+def test_a_pair_without_comparable_metrics_has_a_reason(trained, unseen):
     card = replace(trained.card, missing=1.0)
     there = (unseen.runs["pair_id"] == "g0 c0 v0") & (unseen.runs["side"] == "target")
     empty = with_runs(unseen, **{name: unseen.runs[name].mask(there) for name in unseen.all_metrics})
@@ -151,7 +139,7 @@ def test_an_engine_that_finds_nothing_to_compare_leaves_a_reason(trained, unseen
     assert (verdict.verdict, verdict.reason) == ("invalid", NO_ANSWER)
 
 
-def test_an_answer_is_about_the_target_where_the_sides_are_of_two_groups(trained, unseen):
+def test_the_group_of_the_target_decides_for_mixed_pairs(trained, unseen):
     pair = unseen.select_runs((unseen.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
     baseline = pair.runs["side"] == "baseline"
     moved = with_runs(pair, group=pair.runs["group"].mask(baseline, "g1"), version="v")
@@ -166,7 +154,7 @@ def test_a_metric_in_another_unit_is_noted(trained, unseen):
     assert verdict.notes == ("m9 is 1000 times its baseline; is it in another unit?",)
 
 
-def test_no_runs_are_refused(trained, unseen):
+def test_tables_without_any_run_are_refused(trained, unseen):
     with pytest.raises(InputError, match="runs: none; expected at least one pair"):
         judge_tables(trained, unseen.select_runs(np.zeros(len(unseen.runs), bool)))
 

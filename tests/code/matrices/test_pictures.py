@@ -30,7 +30,7 @@ def curves(figure, lines, grouping="none"):
     return pd.DataFrame(rows, columns=names)
 
 
-def test_the_title_of_the_costs_names_who_gains_most_and_where():
+def test_cost_chart_title_names_the_model_with_most_gain():
     chart = cost_chart(
         curves(4, {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}), 5
     )
@@ -40,7 +40,7 @@ def test_the_title_of_the_costs_names_who_gains_most_and_where():
     assert cost_chart(curves(5, {"logistic": {1: 0.5}}), 5) is None
 
 
-def test_costs_that_do_not_help_are_said_not_to():
+def test_title_states_that_cost_ratios_do_not_help():
     chart = cost_chart(curves(4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}}), 5)
     assert chart.title == "No line rises by more than 0.01 above its value where both cost the same"
 
@@ -55,7 +55,7 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
     )
 
 
-def test_dimensions_say_how_few_are_enough():
+def test_dimension_chart_states_how_few_are_enough():
     chart = dimensions_chart(
         curves(6, {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}}), 5
     )
@@ -64,7 +64,7 @@ def test_dimensions_say_how_few_are_enough():
     )
 
 
-def test_times_name_the_slowest_model():
+def test_time_chart_title_names_the_slowest_model():
     times = pd.DataFrame({
         "model": ["tree", "tree", "tan", "tan"], "dimensions": [5, 200] * 2, "seconds": [0.1, 2.0, 0.2, 0.5],
     })  # fmt: skip
@@ -96,7 +96,7 @@ def test_the_ablation_names_the_largest_step_and_the_largest_loss():
     assert ablation_chart("added", [], alone=False) is None
 
 
-def test_what_a_remedy_is_worth_is_told_only_beyond_two_of_its_standard_errors():
+def test_ablation_effects_need_two_standard_errors_to_be_stated():
     rows = [row("none", 0.6, spread=0.06), row("raw", 0.75, spread=0.08), row("groups", 0.71, spread=0.08)]
     added = ablation_rows(rows, "added")
     assert added[0].worth is None
@@ -108,7 +108,7 @@ def test_what_a_remedy_is_worth_is_told_only_beyond_two_of_its_standard_errors()
     assert [step.worth.effect for step in ablation_rows(rows, "grouping")[1:]] == ["helps", "helps"]
 
 
-def test_an_ablation_in_which_nothing_can_be_told_says_so():
+def test_an_ablation_without_significant_effects_states_it():
     unsure = [row("none", 0.7, spread=0.2), row("raw", 0.74, spread=0.2), row("groups", 0.66, spread=0.2)]
     assert ablation_chart("added", [unsure], alone=False).title == (
         "tree has 0.70 without any remedy and 0.66 with all, which is no significant difference; "
@@ -128,7 +128,7 @@ VALIDITY = pd.DataFrame(
 ).assign(fold=0)  # fmt: skip
 
 
-def test_rules_and_tree_stand_side_by_side_with_what_they_wrongly_reject():
+def test_validity_rules_and_tree_are_compared_with_their_errors():
     assert validity_sentence(VALIDITY).replace(SPACE, "") == (
         "Of the invalid runs, the rules alone find 80.0%, the tree alone 50.0%, both together 90.0%; "
         "of the valid ones they wrongly reject 0.0%, 10.0% and 10.0%."
@@ -144,12 +144,12 @@ def test_rules_and_tree_stand_side_by_side_with_what_they_wrongly_reject():
 
 
 @pytest.mark.parametrize("rows", [VALIDITY.iloc[:0], VALIDITY[VALIDITY["kind"] == ""]])
-def test_without_flags_there_is_no_tree(rows):
+def test_without_flagged_runs_there_is_no_validity_chart(rows):
     assert validity_sentence(rows).startswith("No run is flagged")
     assert validity_chart(rows) is None
 
 
-def test_causes_name_the_one_that_is_found_least():
+def test_cause_chart_names_the_least_detected_cause():
     verdicts = pd.DataFrame(
         [
             ("leak", "fail", "fail"),
@@ -169,7 +169,7 @@ def test_causes_name_the_one_that_is_found_least():
     assert causes_chart(verdicts.assign(cause="")) is None
 
 
-def test_groups_that_agree_say_so():
+def test_group_chart_states_that_groups_agree():
     groups = pd.DataFrame(
         {"workload": list("abcd"), "group": ["x", "x", "y", "y"], "automatic": list("1122")}
     )

@@ -42,7 +42,7 @@ def tables():
     return of_kinds(pairs(groups=2, cases=12, size=0.1))
 
 
-def test_what_is_asked_has_no_cause_and_no_test_case_that_was_learned_from():
+def test_test_pairs_share_no_cause_or_test_case_with_training():
     draw = np.random.default_rng(SEED)
     workload = draw.integers(0, 30, 600).astype(str).astype(object)
     abnormal = draw.random(600) < 0.4
@@ -57,7 +57,7 @@ def test_what_is_asked_has_no_cause_and_no_test_case_that_was_learned_from():
     assert sum(one.test[~abnormal] for one in found).tolist() == [1] * (~abnormal).sum()
 
 
-def test_a_test_case_of_one_cause_goes_where_its_cause_goes(tables):
+def test_test_cases_of_a_single_cause_follow_that_cause(tables):
     examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
     parts, cause = parts_of_causes(examples, KINDS, SEED), pd.Series(pair_causes(tables))
     asked = [set(part.test.runs["pair_id"]) for part in parts]
@@ -74,7 +74,7 @@ def test_a_test_case_of_one_cause_goes_where_its_cause_goes(tables):
     )
 
 
-def test_thresholds_come_from_causes_held_out_too_and_find_one_that_was_never_seen(tables):
+def test_thresholds_from_held_out_causes_find_unknown_causes(tables):
     learned, unseen = of_workloads(tables, range(KINDS - 1)), of_workloads(tables, [KINDS - 1])
     knowing, other = (
         Engine(FULL, "xgboost", 1, SEED).fit(known) for known in (learned, without_causes(learned))
@@ -87,7 +87,7 @@ def test_thresholds_come_from_causes_held_out_too_and_find_one_that_was_never_se
     assert told[~abnormal].mean() < 0.1
 
 
-def test_a_share_of_false_alarms_is_kept_on_test_cases_that_nobody_has_seen():
+def test_the_false_positive_rate_holds_on_unknown_test_cases():
     # defects that can hardly be told: the best threshold alone calls many normal pairs abnormal
     learned, unseen = (pairs(groups=2, cases=12, size=0.02, seed=seed) for seed in (1, 2))
     engines = [
@@ -103,7 +103,7 @@ def test_a_share_of_false_alarms_is_kept_on_test_cases_that_nobody_has_seen():
     assert kept <= 0.1 < free
 
 
-def test_who_ranks_best_in_all_designs_is_best():
+def test_the_best_model_has_the_best_rank_over_designs():
     def entry(precision, accuracy, kind="model"):
         return {
             "kind": kind,

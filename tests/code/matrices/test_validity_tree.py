@@ -5,7 +5,7 @@ from training.matrices.engine import validity_tree
 from training.matrices.engine.validity_tree import ValidityTree, run_deviations
 
 
-def test_invalid_runs_of_unseen_test_cases_are_told_with_the_way_through_the_tree():
+def test_invalid_runs_of_unknown_test_cases_have_a_tree_path():
     tree = ValidityTree.fit(pairs(cases=8, invalid=0.1), 1)
     asked = pairs(cases=8, invalid=0.1, seed=2)
     judged = tree.judge_runs(asked)
@@ -21,14 +21,14 @@ def test_a_target_that_differs_as_a_whole_is_valid():
     assert not tree.judge_runs(pairs(size=3.0))["invalid"].any()
 
 
-def test_without_invalid_runs_to_learn_from_all_are_valid():
+def test_a_tree_without_invalid_training_runs_accepts_all():
     tables = pairs(cases=2)
     judged = ValidityTree.fit(tables, 1).judge_runs(of_groups(tables, "g0"))
     assert not judged["invalid"].any()
     assert (judged["path"] == "").all()
 
 
-def test_a_run_is_compared_with_the_other_runs_of_its_side_or_the_other_side():
+def test_deviations_are_from_other_runs_of_the_side():
     runs = pairs(groups=1, cases=1, versions=1).runs
     scaled = np.array([[1.0], [1.0], [5.0], [9.0], [9.0], [np.nan]])
     deviation, usual = run_deviations(runs, scaled)
@@ -56,14 +56,14 @@ def compared_with_all(runs, scaled):
     return np.nan_to_num(deviation)
 
 
-def test_small_matrices_are_compared_whole():
+def test_every_run_of_small_matrices_is_compared():
     runs = pairs(groups=1, cases=3, versions=2, runs=5).runs
     scaled = np.random.default_rng(1).normal(size=(len(runs), 4))
     scaled[::7, 1] = np.nan
     assert (run_deviations(runs, scaled)[0] == compared_with_all(runs, scaled)).all()
 
 
-def test_of_large_matrices_some_runs_stand_for_all(monkeypatch):
+def test_large_matrices_are_represented_by_some_runs(monkeypatch):
     runs = pairs(groups=1, cases=1, versions=1, runs=1000).runs
     scaled = np.random.default_rng(1).normal(0, 0.1, (len(runs), 200))
     scaled[700] += 5

@@ -51,7 +51,7 @@ def indices(vectors):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_draws_from_what_was_trained_on_have_no_drift(seed):
+def test_samples_of_the_training_distribution_have_no_drift(seed):
     assert max(indices(draws(3000, seed)).values()) < 0.02
 
 
@@ -67,7 +67,7 @@ def test_draws_from_what_was_trained_on_have_no_drift(seed):
         ("few values", lambda column: np.where(column == 0, 1.0, column)),
     ],
 )
-def test_a_feature_that_shifts_has_a_drift_above_a_quarter_and_no_other_has(feature, shift):
+def test_only_a_shifted_feature_has_drift(feature, shift):
     vectors = draws(3000, 4)
     place = NAMES.index(feature)
     vectors[:, place] = shift(vectors[:, place])
@@ -77,7 +77,7 @@ def test_a_feature_that_shifts_has_a_drift_above_a_quarter_and_no_other_has(feat
     assert max(found.values()) < 0.02
 
 
-def test_the_index_is_that_of_its_formula_worked_by_hand():
+def test_the_stability_index_matches_a_manual_calculation():
     usual = {"x": Deciles((0.0,), (0.5, 0.4, 0.1))}
     served = SimpleNamespace(ref=REF, card=SimpleNamespace(features=("x",), usual=usual))
     drift = Drift({})
@@ -88,7 +88,7 @@ def test_the_index_is_that_of_its_formula_worked_by_hand():
     assert drift.by_model()["key"].features[0].index == pytest.approx(expected)
 
 
-def test_few_rows_say_nothing_and_a_card_of_before_there_were_deciles_neither():
+def test_few_rows_or_cards_without_deciles_give_no_drift():
     drift = Drift({})
     ask(drift, draws(FEWEST - 1, 1), model())
     assert (drift.by_model()["key"].rows, drift.by_model()["key"].features) == (FEWEST - 1, ())
@@ -99,7 +99,7 @@ def test_few_rows_say_nothing_and_a_card_of_before_there_were_deciles_neither():
     assert old.by_model() == {}
 
 
-def test_a_new_version_is_counted_anew_and_answers_of_the_old_one_no_more():
+def test_drift_counts_restart_with_a_new_version():
     lazy = SimpleNamespace(ref=REF)
     drift = Drift({"key": lazy})
     ask(drift, draws(300, 1), model())
@@ -111,7 +111,7 @@ def test_a_new_version_is_counted_anew_and_answers_of_the_old_one_no_more():
     assert (drift.by_model()["key"].ref, drift.by_model()["key"].rows) == (second, 10)
 
 
-def test_workers_add_up_what_they_were_asked(tmp_path, monkeypatch):
+def test_drift_counts_are_summed_over_workers(tmp_path, monkeypatch):
     drift = Drift({}, str(tmp_path))
     for worker in (11, 12):
         monkeypatch.setattr("serving.http.drift.os.getpid", lambda worker=worker: worker)
@@ -126,7 +126,7 @@ def test_workers_add_up_what_they_were_asked(tmp_path, monkeypatch):
     assert gauges["perfjudge_drift_max"][0].value == max(one.value for one in gauges["perfjudge_drift"])
 
 
-def test_a_card_keeps_its_deciles_and_one_without_is_read(tmp_path):
+def test_cards_are_read_with_and_without_deciles(tmp_path):
     usual = deciles_of_features(("a",), draws(100, 0)[:, :1])
     card = Card("m", ("a",), 0.5, {}, {"a": 0.0}, "ab", 0, 0.01, usual)
     content = asdict(card)
@@ -135,7 +135,7 @@ def test_a_card_keeps_its_deciles_and_one_without_is_read(tmp_path):
         assert Card.read(tmp_path).usual == expected
 
 
-def test_questions_unlike_the_training_data_are_counted_by_their_door_and_model():
+def test_out_of_distribution_requests_are_counted_by_endpoint_and_model():
     counters = ServerCounters(None, Drift({}))
     for unlike in (2, 0, 1):
         exchange = RequestContext("POST", "id", has_body=True, status=200, served=model())

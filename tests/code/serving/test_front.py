@@ -97,7 +97,7 @@ def basic(token):
     return {"authorization": "Basic " + base64.b64encode(f"me:{token}".encode()).decode()}
 
 
-def test_tokens_open_what_their_scope_allows_and_nothing_is_told_of_them(keys, caplog):
+def test_tokens_grant_their_scope_and_are_never_logged(keys, caplog):
     caplog.set_level(logging.DEBUG)
     cases = [
         ("GET", "/page", {}, 401),
@@ -136,7 +136,7 @@ def described(app, settings):
     return document
 
 
-def test_only_where_there_are_tokens_the_description_asks_for_them(keys):
+def test_openapi_requires_tokens_only_if_configured(keys):
     without = described(application(), ServerSettings())
     assert "securitySchemes" not in without["components"]
     assert "401" not in without["paths"]["/page"]["get"]["responses"]
@@ -150,7 +150,7 @@ def test_only_where_there_are_tokens_the_description_asks_for_them(keys):
 
 
 @pytest.mark.parametrize("how", ["gzip", "zstd", "GZip "])
-def test_a_packed_body_is_unpacked_up_to_the_limit(how):
+def test_a_compressed_body_is_decompressed_up_to_the_limit(how):
     name = how.strip().lower()
     whole = bytes(range(250)) * (LIMIT // 250)
     for parts in (1, 2):
@@ -172,18 +172,18 @@ def test_a_packed_body_is_unpacked_up_to_the_limit(how):
     ],
     ids=["without its end", "half of it", "with more", "not packed"],
 )
-def test_a_packed_body_that_is_not_whole_is_refused(how, spoil):
+def test_a_truncated_compressed_body_is_refused(how, spoil):
     answer = post(spoil(packed(how, bytes(range(256)) * 4)), {"content-encoding": how})
     assert (answer.status_code, "Content-Encoding" in answer.json()["detail"]) == (400, True)
 
 
 @pytest.mark.parametrize("how", ["gzip", "zstd"])
-def test_a_body_of_very_many_parts_is_refused(how):
+def test_a_compressed_body_of_very_many_members_is_refused(how):
     answer = post(packed(how, b"") * (PARTS + 2), {"content-encoding": how})
     assert (answer.status_code, "parts" in answer.json()["detail"]) == (400, True)
 
 
-def test_a_body_that_is_packed_in_another_way_is_told_which_ways_there_are():
+def test_unsupported_content_encodings_are_answered_with_the_supported():
     answer = post(b"x", {"content-encoding": "br"})
     assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip, zstd")
     assert post(b"x", {"content-encoding": "identity"}).content == b"x"
@@ -196,7 +196,7 @@ def bomb(how, size):
 
 
 @pytest.mark.parametrize("how", ["gzip", "zstd"])
-def test_a_bomb_is_refused_at_the_limit_and_never_held(how):
+def test_a_decompression_bomb_is_refused_at_the_limit(how):
     content = bomb(how, 100 * 2**20)
     assert len(content) < LIMIT
     tracemalloc.start()
@@ -209,7 +209,7 @@ def test_a_bomb_is_refused_at_the_limit_and_never_held(how):
     assert most < 20 * LIMIT
 
 
-def test_a_zstd_body_that_wants_a_huge_window_is_refused():
+def test_a_zstd_body_with_a_huge_window_is_refused():
     parameters = zstandard.ZstdCompressionParameters(window_log=27)
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     content = packer.compress(b"x" * 100) + packer.flush()
@@ -222,7 +222,7 @@ async def trickling():
         await asyncio.sleep(0.05)
 
 
-def test_a_body_that_trickles_in_is_refused_and_the_connection_closed():
+def test_a_body_sent_too_slowly_is_refused():
     began = time.monotonic()
     answer = post(trickling(), app=application(ServerSettings(body_timeout=0.2)))
     assert (answer.status_code, answer.headers["connection"]) == (408, "close")
@@ -230,12 +230,12 @@ def test_a_body_that_trickles_in_is_refused_and_the_connection_closed():
     assert "0.2 s" in answer.json()["detail"]
 
 
-def test_what_takes_too_long_is_answered_with_a_problem():
+def test_a_timeout_is_answered_with_problem_details():
     (answer,) = ask(application(ServerSettings(timeout=0.1)), ("GET", "/slow"))
     assert (answer.status_code, "0.1 s" in answer.json()["detail"]) == (504, True)
 
 
-def test_work_that_nobody_waits_for_keeps_its_place_and_what_waits_for_it_never_begins():
+def test_abandoned_work_keeps_its_slot_and_queued_work_never_starts():
     done = []
 
     def work(name):
@@ -256,7 +256,7 @@ def test_work_that_nobody_waits_for_keeps_its_place_and_what_waits_for_it_never_
     assert done == ["begun", "after"]
 
 
-def test_a_request_is_called_as_its_client_says_if_that_is_harmless():
+def test_harmless_request_ids_of_clients_are_kept():
     names = ["report-7.2:a_b", "two words", "a" * 101, "<script>", ""]
     given = [("GET", "/page", {"headers": {"x-request-id": name}}) for name in names]
     called = [answer.headers["x-request-id"] for answer in ask(application(), *given, *given[1:2])]
@@ -265,7 +265,7 @@ def test_a_request_is_called_as_its_client_says_if_that_is_harmless():
     assert len(set(called)) == len(called)
 
 
-def test_every_answer_has_headers_that_keep_browsers_safe_and_a_page_its_own_policy():
+def test_every_answer_has_headers_for_browser_security():
     page, problem = ask(application(), ("GET", "/page"), ("GET", "/nowhere"))
     assert page.headers["content-security-policy"] == "default-src 'self'"
     for answer in (page, problem):
@@ -295,7 +295,7 @@ def lines(monkeypatch):
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = True
 
 
-def test_a_line_per_request_says_what_was_answered_but_no_body_and_no_path(lines):
+def test_access_log_lines_contain_no_body_or_path(lines):
     body = {"content": b"the body", "headers": {"x-request-id": "mine"}}
     ask(application(), ("POST", "/judge?key=hidden", body), ("GET", "/secret/hidden"), ("GET", "/hidden"))
     judged, error, failed, unknown = lines()
@@ -321,7 +321,7 @@ def samples(app):
     }
 
 
-def test_requests_are_counted_by_route_status_and_model_and_unknown_paths_as_one():
+def test_requests_are_counted_by_route_status_and_model():
     app = application()
     ask(app, ("POST", "/judge", {"content": b"x"}), *[("GET", f"/nowhere/{number}") for number in range(20)])
     found = samples(app)
@@ -335,7 +335,7 @@ def test_requests_are_counted_by_route_status_and_model_and_unknown_paths_as_one
     assert len([key for key in found if key[0] == "perfjudge_request_seconds_count"]) == 2
 
 
-def test_the_version_that_answers_its_trouble_and_its_swaps_are_counted():
+def test_metrics_report_version_load_failure_and_swaps():
     app = application()
     model = type("Model", (), {"ref": ModelRef("some", "1", ""), "trouble": None, "swaps": 0})()
     app.state.metrics.update_gauges({"key": model})

@@ -19,7 +19,7 @@ def path(tmp_path):
     return tmp_path / "tokens"
 
 
-def test_a_token_that_was_made_is_known_by_its_name_and_only_its_digest_is_kept(path):
+def test_only_the_digest_of_a_token_is_stored(path):
     token, other = add_token(path, "reports", "read"), add_token(path, "anna", "read,label")
     found = [Tokens(path).find_token(one.encode()) for one in (token, other)]
     assert [(one.name, one.scopes) for one in found] == [("reports", {"read"}), ("anna", {"read", "label"})]
@@ -29,7 +29,7 @@ def test_a_token_that_was_made_is_known_by_its_name_and_only_its_digest_is_kept(
 
 
 @pytest.mark.parametrize("presented", [b"", b"secre", b"secret ", DIGEST.encode(), b"\xff"])
-def test_what_is_no_token_is_not_known(path, presented):
+def test_strings_that_are_no_token_are_rejected(path, presented):
     path.write_text(f"# who may ask\n\nreports read {DIGEST}\n")
     path.chmod(0o600)
     assert Tokens(path).find_token(presented) is None
@@ -37,7 +37,7 @@ def test_what_is_no_token_is_not_known(path, presented):
 
 
 @pytest.mark.parametrize("last", [0, 1])
-def test_every_digest_is_compared_in_constant_time_whichever_is_right(path, monkeypatch, last):
+def test_all_token_digests_are_compared_in_constant_time(path, monkeypatch, last):
     held = [sha256(word).hexdigest() for word in (b"one", b"two")]
     path.write_text("".join(f"n{number} read {digest}\n" for number, digest in enumerate(held)))
     compared = []
@@ -59,7 +59,7 @@ def test_every_digest_is_compared_in_constant_time_whichever_is_right(path, monk
         (f"a read {DIGEST}\na label {DIGEST}\n", '"a" occurs twice'),
     ],
 )
-def test_a_bad_line_is_refused_without_telling_what_might_be_a_token(path, text, told):
+def test_errors_of_bad_lines_do_not_reveal_tokens(path, text, told):
     path.write_text(text)
     with pytest.raises(InputError, match=told) as refused:
         read_tokens(path)
@@ -67,14 +67,14 @@ def test_a_bad_line_is_refused_without_telling_what_might_be_a_token(path, text,
     assert DIGEST not in str(refused.value)
 
 
-def test_a_file_that_others_may_write_is_refused(path):
+def test_a_token_file_writable_by_others_is_refused(path):
     add_token(path, "reports", "read")
     path.chmod(0o620)
     with pytest.raises(InputError, match="chmod go-w"):
         read_tokens(path)
 
 
-def test_a_name_is_taken_once_and_an_impossible_one_is_refused(path):
+def test_repeated_and_invalid_token_names_are_refused(path):
     add_token(path, "reports", "read")
     with pytest.raises(InputError, match="has a token named"):
         add_token(path, "reports", "label")
@@ -158,7 +158,7 @@ edits = st.one_of(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(edits, min_size=1, max_size=8))
-def test_no_edit_leaves_access_to_a_token_that_is_not_in_the_file(path, changes):
+def test_tokens_removed_from_the_file_lose_access(path, changes):
     now = 0.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(authentication, "monotonic", lambda: now)
@@ -176,7 +176,7 @@ def test_no_edit_leaves_access_to_a_token_that_is_not_in_the_file(path, changes)
                 assert accepted == set()
 
 
-def test_the_log_tells_once_that_nobody_has_access_and_once_that_it_is_back(path, monkeypatch, caplog):
+def test_loss_and_return_of_access_are_logged_once(path, monkeypatch, caplog):
     monkeypatch.setattr(authentication, "EVERY", -1)
     token = add_token(path, "reports", "read").encode()
     known, content = Tokens(path), path.read_text()
@@ -193,12 +193,12 @@ def test_the_log_tells_once_that_nobody_has_access_and_once_that_it_is_back(path
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_this_machines_own_address_needs_no_tokens(host):
+def test_a_loopback_address_needs_no_access_tokens(host):
     assert resolve_address(host, 8000, None)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "fe80::1", "elsewhere.example"])
-def test_an_address_that_others_reach_needs_tokens(host, monkeypatch):
+def test_an_externally_reachable_address_needs_access_tokens(host, monkeypatch):
     real = socket.getaddrinfo
 
     def resolved(name, *arguments, **keywords):

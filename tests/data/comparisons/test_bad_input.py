@@ -99,7 +99,7 @@ def refused(path, kind="comparison-xml"):
 
 
 @pytest.mark.parametrize(("content", "message"), WHOLE.values(), ids=WHOLE)
-def test_a_document_of_no_use_is_refused(written, content, message):
+def test_a_document_without_usable_content_is_refused(written, content, message):
     path = written(content)
     assert refused(path) == message
     reading = formats.read_tables("comparison-xml", [path], keep_going=True)
@@ -108,7 +108,7 @@ def test_a_document_of_no_use_is_refused(written, content, message):
 
 
 @pytest.mark.parametrize(("bad", "message"), ONE.values(), ids=ONE)
-def test_an_operation_of_no_use_is_refused_or_skipped(written, bad, message):
+def test_an_unusable_operation_is_refused_or_skipped(written, bad, message):
     path = written(document(bad, operation("ft")))
     assert refused(path) == message
     reading = formats.read_tables("comparison-xml", [path], keep_going=True)
@@ -126,14 +126,14 @@ def test_an_operation_that_cannot_be_judged_is_refused_or_counted(written, bad, 
     assert reading.tables.comparisons["operation"].tolist() == ["bt", "ft"]
 
 
-def test_what_stands_before_the_malformed_place_is_kept_when_told_to_keep_going(written):
+def test_keep_going_keeps_content_before_a_syntax_error(written):
     path = written(document(operation()).replace("</comparison_results>", "</x>"))
     reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert reading.tables.comparisons["operation"].tolist() == ["bt"]
     assert "in.xml:2: is not well-formed XML" in str(reading.skipped[0])
 
 
-def test_an_operation_that_stands_twice_is_refused_or_kept_once(written):
+def test_a_repeated_operation_is_refused_or_kept_once(written):
     path = written(document(operation(), operation()))
     message = f'{PLACE}: <comparison_result> appears twice in the report "r"'
     assert refused(path) == message
@@ -142,7 +142,7 @@ def test_an_operation_that_stands_twice_is_refused_or_kept_once(written):
     assert len(reading.tables.comparisons) == 1
 
 
-def test_one_repetition_only_is_refused(tmp_path):
+def test_a_result_with_one_repetition_is_refused(tmp_path):
     for name in ("a", "b"):
         inner = '<threads number="2"><result mops="1"/></threads>'
         content = (
@@ -155,7 +155,7 @@ def test_one_repetition_only_is_refused(tmp_path):
     assert told(caught.value, tmp_path / "b.xml") == message
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_input_file_is_named(tmp_path):
     assert refused(tmp_path / "in.xml") == "in.xml: no such file or directory"
 
 
@@ -164,7 +164,7 @@ def test_a_directory_without_xml_is_named(tmp_path):
     assert refused(tmp_path / "d") == "d: holds no .xml file"
 
 
-def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path):
+def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):
     told = (
         'format "yaml" is unknown; there are tables, result-xml, comparison-xml, comparison-json, sap-hana, '
     )
@@ -190,11 +190,11 @@ TEXT = "in.xml:1: has a text of more than 10000000 characters"
         ("<!DOCTYPE {}><a/>", TAG),
     ],
 )
-def test_a_text_beyond_ten_megabytes_and_a_tag_beyond_one_are_refused(written, large, message):
+def test_too_large_xml_texts_and_tags_are_refused(written, large, message):
     assert refused(written(large.format("y" * 11_000_000))) == message
 
 
-def test_an_element_has_100_attributes_at_most(written):
+def test_elements_with_over_100_attributes_are_refused(written):
     def figure(many):
         further = " ".join(f'a{number}="{number}"' for number in range(many))
         return f"<comparison_results {further}>{operation()}</comparison_results>"
@@ -209,7 +209,7 @@ def test_an_element_has_100_attributes_at_most(written):
     assert refused(written(f"<comparison_results {declared}/>")) == told
 
 
-def test_a_document_has_10000_different_names_at_most(written):
+def test_documents_with_over_10000_distinct_names_are_refused(written):
     names = "".join(f"<n{number}/>" for number in range(MAX_NAMES + 20_000))
     message = refused(written(f"<a>{names}</a>"))
     assert message.endswith(f"has more than {MAX_NAMES} different names of elements and attributes")
@@ -234,13 +234,13 @@ def test_other_encodings_comments_and_instructions_are_read(written, encoding):
         (b"\x7fELF\xff", "in.json: is not JSON (byte 4 is not utf-8)"),
     ],
 )
-def test_what_is_no_json_is_refused(tmp_path, content, message):
+def test_malformed_json_is_refused_with_its_place(tmp_path, content, message):
     path = tmp_path / "in.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert refused(path, "comparison-json") == message
 
 
-def test_json_too_large_to_hold_is_refused_before_it_is_read(tmp_path):
+def test_too_large_json_is_refused_before_reading(tmp_path):
     path = tmp_path / "in.json"
     with path.open("wb") as file:
         file.truncate(1 << 30)
@@ -258,7 +258,7 @@ def test_json_too_large_to_hold_is_refused_before_it_is_read(tmp_path):
         ("results.parquet", "", "tables"),
     ],
 )
-def test_the_format_is_told_from_the_content(tmp_path, name, content, kind):
+def test_the_format_is_recognised_by_the_content(tmp_path, name, content, kind):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert (
@@ -290,7 +290,7 @@ def test_content_in_no_known_format_is_refused(tmp_path, content, message):
     assert told(caught.value, path) == message
 
 
-def test_a_directory_is_known_by_its_first_file_and_an_empty_one_is_refused(tmp_path):
+def test_a_directory_is_recognised_by_its_first_file(tmp_path):
     with pytest.raises(InputError, match="holds no data in a known format"):
         formats.recognise_format(tmp_path)
     (tmp_path / "b.xml").write_text("<beaker_run_result/>")
@@ -299,7 +299,7 @@ def test_a_directory_is_known_by_its_first_file_and_an_empty_one_is_refused(tmp_
     assert formats.recognise_format(tmp_path) == "comparison-xml"
 
 
-def test_tables_that_are_empty_or_cannot_be_read_are_refused_or_skipped(tmp_path):
+def test_empty_or_unreadable_tables_are_refused_or_skipped(tmp_path):
     ComparisonTables.from_rows([], [], []).write(tmp_path)
     assert refused(tmp_path, "tables").endswith(f"{tmp_path.name}: holds no comparison")
     (tmp_path / "results.parquet").write_bytes(b"no parquet")

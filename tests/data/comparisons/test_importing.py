@@ -39,7 +39,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr("data.comparisons.stages.CHUNK_ROWS", 10)
 
 
-def test_many_pieces_make_the_same_tables_as_one(source, small_pieces, tmp_path):
+def test_many_chunks_make_the_same_tables_as_one(source, small_pieces, tmp_path):
     imported = import_tables("comparison-xml", [source], tmp_path / "out")
     assert (imported.results, imported.comparisons, imported.labels) == (50, 5, 5)
     whole = formats.read_tables("comparison-xml", [source]).tables
@@ -49,7 +49,7 @@ def test_many_pieces_make_the_same_tables_as_one(source, small_pieces, tmp_path)
         assert read[0].astype(object).equals(read[1].astype(object)), name
 
 
-def test_nothing_is_written_if_the_last_piece_is_bad(source, small_pieces, tmp_path):
+def test_nothing_is_written_if_the_last_chunk_fails(source, small_pieces, tmp_path):
     text = source.read_text()
     source.write_text(
         text.replace("</comparison_results>", operation("bad", "maybe") + "</comparison_results>")
@@ -59,7 +59,7 @@ def test_nothing_is_written_if_the_last_piece_is_bad(source, small_pieces, tmp_p
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_tables_that_are_there_stay_if_the_import_fails(source, small_pieces, tmp_path):
+def test_existing_tables_survive_a_failing_import(source, small_pieces, tmp_path):
     import_tables("comparison-xml", [source], tmp_path / "out")
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     source.write_text(source.read_text().replace("</comparison_results>", ""))
@@ -68,14 +68,14 @@ def test_tables_that_are_there_stay_if_the_import_fails(source, small_pieces, tm
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
-def test_a_comparison_that_two_sources_have_is_refused(source, tmp_path):
+def test_a_comparison_in_two_sources_is_refused(source, tmp_path):
     for name in ("a", "b"):
         import_tables("comparison-xml", [source], tmp_path / name)
     with pytest.raises(InputError, match=r'in.xml:2 operation "op0": repeats an earlier comparison'):
         import_tables("tables", [tmp_path / "a", tmp_path / "b"], tmp_path / "out")
 
 
-def test_the_two_sides_of_result_xml_may_lie_far_apart(small_pieces, tmp_path):
+def test_the_sides_of_result_xml_may_be_distant(small_pieces, tmp_path):
     results = "".join(f'<result mops="{value}"/>' for value in range(1, 40))
     inner = f'<nas_result benchmark_name="mg"><threads number="1">{results}</threads></nas_result>'
     for name in ("a", "b"):

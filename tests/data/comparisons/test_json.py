@@ -12,17 +12,9 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.problems import Problems
+from tests.data.comparisons.requests import configuration, request
 
 FIVE = {"min": 1, "q1": 2, "median": 3, "q3": 4, "max": 5}
-
-
-def configuration(threads=2, baseline=(1.0, 2.0), target=(3.0, 4.0), **more):
-    return {"threads": threads, "baseline": list(baseline), "target": list(target), **more}
-
-
-def request(*configurations, **more):
-    comparison = {"comparison_id": "a", "operation": "sort", "better": "lower", **more}
-    return {"comparisons": [{**comparison, "configurations": list(configurations)}]}
 
 
 def problem(content):
@@ -38,7 +30,7 @@ def test_samples_keep_their_threads_sides_and_values():
     assert [sides.baseline_five[:, 2].tolist(), sides.target_five[:, 2].tolist()] == [[1.5, 5], [3.5, 6]]
 
 
-def test_threads_that_are_left_out_are_one_in_either_reading():
+def test_omitted_threads_are_one_in_both_decoders():
     left_out = {"baseline": [1.0, 2.0], "target": [3.0, 4.0]}
     assert tables_of(request(left_out)).results["threads"].tolist() == [1] * 4
     named = named_sides(read_request(json.dumps(request(left_out)).encode()).comparisons)
@@ -49,12 +41,12 @@ def test_threads_that_are_left_out_are_one_in_either_reading():
     )
 
 
-def test_what_is_left_out_is_unknown():
+def test_omitted_fields_are_read_as_unknown():
     row = tables_of(request(configuration())).results.iloc[0]
     assert row[["benchmark", "machine", "unit"]].tolist() == ["unknown"] * 3
 
 
-def test_all_configurations_of_a_comparison_share_the_order_of_the_baseline():
+def test_configurations_of_a_comparison_share_the_baseline_order():
     two, four = configuration(2, history=[[7], [8, 9]]), configuration(4, history=[[6]], later=[[5], [4]])
     tables = tables_of(request(two, four))
     comparison = tables.comparisons.iloc[0]
@@ -68,14 +60,14 @@ def test_all_configurations_of_a_comparison_share_the_order_of_the_baseline():
     assert rows == [[2, 0, 7], [2, 1, 8], [2, 1, 9], [4, 1, 6]]
 
 
-def test_a_summary_may_stand_for_samples_on_either_side():
+def test_a_summary_may_replace_samples_on_either_side():
     tables = tables_of(request({"threads": 2, "baseline": FIVE, "target": [2.0, 4.0]}))
     sides = Sides.from_tables(tables)
     assert sides.baseline_five.tolist() == [[1, 2, 3, 4, 5]]
     assert sides.target_five.tolist() == [[2, 2.5, 3, 3.5, 4]]
 
 
-def test_comparisons_of_one_operation_share_no_samples():
+def test_comparisons_of_one_operation_keep_samples_separate():
     one = request(configuration(history=[[9.0]]))["comparisons"][0]
     other = {**one, "comparison_id": "b", "configurations": [configuration(2, [5.0], [6.0])]}
     third = {**one, "comparison_id": "c", "machine": "unknown #2"}
@@ -87,7 +79,7 @@ def test_comparisons_of_one_operation_share_no_samples():
     assert tables.comparisons["operation"].tolist() == ["sort"] * 3
 
 
-def test_files_of_a_directory_share_no_samples_either(tmp_path):
+def test_samples_of_different_files_are_kept_separate(tmp_path):
     for name, value in (("a", 1.0), ("b", 5.0)):
         content = request(configuration(2, [value] * 2, [value] * 2), comparison_id=name)
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
@@ -131,7 +123,7 @@ def test_files_of_a_directory_share_no_samples_either(tmp_path):
         ),
     ],
 )
-def test_a_wrong_request_is_told_in_one_line(content, message):
+def test_a_wrong_request_gives_a_one_line_error(content, message):
     assert problem(content) == message
 
 
@@ -162,12 +154,12 @@ def test_a_wrong_request_is_told_in_one_line(content, message):
         ({"history": True}, ".history=true is not a list"),
     ],
 )
-def test_a_wrong_configuration_is_told_with_its_place(wrong, message):
+def test_a_wrong_configuration_is_refused_with_its_place(wrong, message):
     content = request({**configuration(), **wrong})
     assert problem(content).startswith(f"r.json: comparisons[0].configurations[0]{message}")
 
 
-def test_finite_numbers_whose_sum_overflows_are_fine():
+def test_finite_numbers_with_an_overflowing_sum_are_accepted():
     sides = Sides.from_tables(tables_of(request(configuration(2, [1.7e308, 1.7e308], [1.0, 1.0]))))
     assert sides.baseline.values[:2].tolist() == [1.7e308, 1.7e308]
 
@@ -200,7 +192,7 @@ def tables():
         ("results", "threads", 0, "results row 0: threads=0 must be 1 or more"),
     ],
 )
-def test_a_broken_table_is_told_with_column_row_and_value(tables, table, column, value, message):
+def test_a_broken_table_is_refused_with_column_and_row(tables, table, column, value, message):
     getattr(tables, table).loc[0, column] = value
     with pytest.raises(InputError) as caught:
         tables.without_flaws(Problems())
@@ -222,7 +214,7 @@ def test_later_versions_before_the_target_are_refused(tables):
         replace(tables, comparisons=tables.comparisons.assign(later_to=0)).without_flaws(Problems())
 
 
-def test_an_unknown_status_is_refused(tables):
+def test_an_unknown_status_in_tables_is_refused(tables):
     labels = [{"comparison_id": "a", "status": "maybe"}]
     broken = ComparisonTables(
         tables.results, tables.comparisons, ComparisonTables.from_rows([], [], labels).labels
@@ -231,7 +223,7 @@ def test_an_unknown_status_is_refused(tables):
         broken.without_flaws(Problems())
 
 
-def test_a_missing_column_is_named(tables):
+def test_a_missing_column_of_tables_is_named(tables):
     broken = ComparisonTables(tables.results, tables.comparisons.drop(columns="comparison_id"), tables.labels)
     with pytest.raises(InputError) as caught:
         broken.without_flaws(Problems())

@@ -24,7 +24,7 @@ def source(tmp_path):
     return listed
 
 
-def test_labels_beside_the_data_are_read_with_them(source, tmp_path):
+def test_a_label_file_beside_the_data_is_read(source, tmp_path):
     path = source(
         "r/nas/a,fail,anna,2026-11-22T09:30:00Z,looked twice",
         "r/nas/b,fail,anna,,",
@@ -48,7 +48,7 @@ def test_labels_beside_the_data_are_read_with_them(source, tmp_path):
         ("r/nas/a,pass,anna,noon,", 'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z'),
     ],
 )
-def test_a_wrong_row_is_told_in_one_line_or_skipped(source, row, message):
+def test_a_wrong_label_row_is_refused_or_skipped(source, row, message):
     path = source("r/nas/b,fail,anna,,", row)
     with pytest.raises(InputError) as caught:
         formats.read_tables("comparison-xml", [path])

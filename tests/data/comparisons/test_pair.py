@@ -29,7 +29,7 @@ def refusal(before, after):
     return str(caught.value)
 
 
-def test_two_runs_are_compared_where_both_measured():
+def test_two_runs_are_compared_in_common_operations():
     before = run(rows("x", [1.0, 2.0]), rows("gone", [1.0]))
     after = run(rows("new", [1.0]), rows("x", [3.0, 4.0]))
     both = pair_results(before, after)
@@ -37,7 +37,7 @@ def test_two_runs_are_compared_where_both_measured():
     assert (values(both, 0), values(both, 1)) == ([1.0, 2.0], [3.0, 4.0])
 
 
-def test_two_runs_with_nothing_in_common_are_refused_and_told_why():
+def test_runs_without_a_common_operation_are_refused():
     told = refusal(run(rows("x", [1.0])), run(rows("x", [1.0], machine="n")))
     assert told == (
         "before.json and after.json: have no operation of one benchmark and machine in common: "
@@ -45,7 +45,7 @@ def test_two_runs_with_nothing_in_common_are_refused_and_told_why():
     )
 
 
-def test_units_of_one_kind_become_the_baselines_and_the_answer_says_so():
+def test_target_units_are_converted_to_the_baselines():
     both = pair_results(
         run(rows("x", [101.0])), run(rows("x", [101000.0, 99000.0], unit="us"), rows("y", [1.0])), NAMES
     )
@@ -54,31 +54,31 @@ def test_units_of_one_kind_become_the_baselines_and_the_answer_says_so():
     assert both.notes[-1] == "after.json: 1 operation in us, multiplied by 0.001 to ms: b/x/m"
 
 
-def test_units_of_one_operation_are_converted_within_a_file_too():
+def test_units_are_also_converted_within_a_file():
     before = run(rows("x", [1.0]), rows("x", [2000.0], unit="us", threads=2))
     after = run(rows("x", [0.003], unit="s"), rows("x", [0.004], unit="s", threads=2))
     both = pair_results(before, after, NAMES)
     assert (values(both, 0), values(both, 1)) == ([1.0, 2.0], [3.0, 4.0])
 
 
-def test_the_statistics_of_a_summary_are_converted_as_samples_are():
+def test_units_of_summaries_are_converted_like_samples():
     before = run([row | {"stat": "median"} for row in rows("x", [5.0])])
     after = run([row | {"stat": "median"} for row in rows("x", [5.0], unit="s")])
     assert values(pair_results(before, after), 1) == [5000.0]
 
 
-def test_another_spelling_of_a_unit_is_not_worth_a_note():
+def test_another_spelling_of_a_unit_gives_no_note():
     assert pair_results(run(rows("x", [1.0])), run(rows("x", [1.0], unit="msec"))).notes == ()
 
 
-def test_units_of_different_kinds_are_refused_with_file_operation_and_both_units():
+def test_units_of_different_kinds_are_refused():
     told = refusal(run(rows("x", [1.0])), run(rows("x", [1.0], unit="MB/s")))
     assert told == 'after.json operation "x": unit "MB/s" cannot be converted to "ms" of before.json'
 
 
 @pytest.mark.parametrize("unit", ["unknown", "", None])
 @pytest.mark.parametrize("silent", [0, 1])
-def test_a_unit_that_one_file_does_not_say_is_taken_to_be_the_others_and_the_answer_says_so(unit, silent):
+def test_a_missing_unit_is_taken_from_the_other_file(unit, silent):
     runs = [run(rows("x", [1.0])), run(rows("x", [1.0]))]
     runs[silent] = runs[silent].assign(unit=unit).astype({"unit": "str"})
     both = pair_results(*runs, NAMES)
@@ -86,7 +86,7 @@ def test_a_unit_that_one_file_does_not_say_is_taken_to_be_the_others_and_the_ans
     assert set(both.tables.results["unit"]) == {"ms"}
 
 
-def test_no_unit_on_both_sides_is_no_unit():
+def test_missing_units_on_both_sides_stay_missing():
     both = pair_results(run(rows("x", [1.0], unit="unknown")), run(rows("x", [1.0], unit="unknown")))
     assert (both.notes, set(both.tables.results["unit"])) == ((), {"unknown"})
 
@@ -98,17 +98,17 @@ def test_opposite_directions_are_refused_between_files_and_within_one(threads):
     assert told == 'after.json operation "x": better="higher" is not "lower" as in before.json'
 
 
-def test_a_direction_that_is_none_is_refused():
+def test_an_invalid_better_direction_is_refused():
     both = run(rows("x", [1.0], better="Lower"))
     assert refusal(both, both) == 'before.json operation "x": better="Lower" is not "lower" or "higher"'
 
 
-def test_directions_and_units_of_what_is_not_compared_do_not_matter():
+def test_directions_and_units_of_unmatched_operations_are_ignored():
     after = run(rows("x", [1.0]), rows("y", [1.0], better="higher", unit="MB/s"))
     assert len(pair_results(run(rows("x", [1.0])), after).missing) == 1
 
 
-def test_machines_operations_and_configurations_of_one_side_are_named_and_counted():
+def test_unmatched_machines_operations_and_configurations_are_listed():
     before = run(
         rows("x", [1.0]), rows("x", [1.0], threads=8), rows("gone", [1.0]), rows("x", [1.0], machine="n")
     )
@@ -131,24 +131,24 @@ def test_machines_operations_and_configurations_of_one_side_are_named_and_counte
     )
 
 
-def test_what_is_judged_are_the_configurations_that_both_have():
+def test_only_configurations_in_common_are_judged():
     before, after = run(rows("x", [1.0]), rows("x", [9.0], threads=8)), run(rows("x", [2.0]))
     both = pair_results(before, after)
     assert (values(both, 0), values(both, 1)) == ([1.0], [2.0])
 
 
-def test_an_operation_without_a_common_configuration_stays_to_be_told_invalid():
+def test_an_operation_without_common_configuration_is_kept_as_invalid():
     both = pair_results(run(rows("x", [1.0])), run(rows("x", [2.0], threads=2)))
     assert (values(both, 0), values(both, 1), len(both.missing)) == ([1.0], [2.0], 2)
 
 
-def test_only_the_first_of_many_are_named_and_all_are_counted():
+def test_long_lists_of_unmatched_operations_are_shortened():
     before = run(*(rows(f"x{number}", [1.0]) for number in range(13)))
     (note,) = pair_results(before, run(rows("x0", [1.0]))).notes
     assert note.startswith("12 operations only in baseline: b/x1/m, b/x2/m, ")
     assert note.endswith("b/x10/m and 2 more")
 
 
-def test_operations_without_the_name_of_a_machine_are_of_an_unknown_one():
+def test_operations_without_a_machine_get_an_unknown_machine():
     nameless = run(rows("x", [1.0])).assign(machine=np.nan).astype({"machine": "str"})
     assert pair_results(nameless, nameless).tables.comparisons["machine"].tolist() == ["unknown"]

@@ -44,7 +44,7 @@ def problem(paths):
     return str(caught.value).replace(f"{paths[0].parent}/", "")
 
 
-def test_the_raw_and_the_aggregated_figure_have_the_same_five_numbers():
+def test_raw_and_aggregated_figures_have_equal_five_numbers():
     tables = read([FIGURES / "figure_4_1.xml", FIGURES / "figure_4_2.xml"]).tables
     sides = Sides.from_tables(tables)
     assert sides.threads.tolist() == [2, 4]
@@ -96,13 +96,13 @@ def test_files_of_one_name_in_two_directories_get_distinct_identifiers(tmp_path)
         ("out_of_cpu_time='1' total_time='2'", "total_time", "lower"),
     ],
 )
-def test_the_metric_is_the_first_that_is_no_time_or_else_the_time(files, result, unit, better):
+def test_the_first_metric_other_than_time_is_used(files, result, unit, better):
     content = run_xml(operation(results=[result] * 2))
     row = read(files(content, content)).tables.results.iloc[0]
     assert row[["unit", "better"]].tolist() == [unit, better]
 
 
-def test_figure_4_3_beside_a_result_names_version_and_benchmark(files):
+def test_neighbouring_settings_name_version_and_benchmark_of_results(files):
     paths = files(run_xml(operation()), run_xml(operation()))
     settings = (FIGURES / "figure_4_3.xml").read_text()
     (paths[0].parent / "settings.xml").write_text(settings)
@@ -114,13 +114,13 @@ def test_figure_4_3_beside_a_result_names_version_and_benchmark(files):
     ]
 
 
-def test_machines_must_be_the_same(files):
+def test_results_of_different_machines_are_refused(files):
     settings = "<settings><Hostname value='{}'/></settings>"
     contents = [run_xml(operation(), settings=settings.format(host)) for host in ("ant", "bee")]
     assert problem(files(*contents)) == 'v1.xml: was measured on "bee", but v0.xml on "ant"'
 
 
-def test_the_hostname_is_the_machine(files):
+def test_the_hostname_becomes_the_machine_name(files):
     content = run_xml(operation(), settings="<settings><Hostname value='ant'/></settings>")
     assert set(read(files(content, content)).tables.results["machine"]) == {"ant"}
 
@@ -170,11 +170,11 @@ def test_a_single_file_is_too_few(files):
         ),
     ],
 )
-def test_bad_input_is_told_in_one_line(files, content, message):
+def test_bad_result_xml_gives_a_one_line_error(files, content, message):
     assert problem(files(run_xml(operation()), content)) == message
 
 
-def test_keep_going_skips_the_wrong_operation_once_and_keeps_the_rest(files):
+def test_keep_going_skips_only_the_wrong_operation(files):
     broken = operation("ft", ["mops='x'"])
     paths = files(run_xml(operation(), operation("ft")), run_xml(broken, operation()))
     reading = read(paths, keep_going=True)
@@ -183,7 +183,7 @@ def test_keep_going_skips_the_wrong_operation_once_and_keeps_the_rest(files):
     assert 'mops="x" is not a number' in str(reading.skipped[0])
 
 
-def test_a_metric_that_is_no_time_is_assumed_to_be_better_higher_and_noted_once_a_file(tmp_path):
+def test_higher_is_assumed_better_with_one_note_per_file(tmp_path):
     results = '<threads number="1"><result {0}="1"/><result {0}="2"/></threads>'
     for name in ("a", "b"):
         inner = "".join(

@@ -13,7 +13,7 @@ from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import choose_runs, gather_measurements
 from data.errors import InputError
 from data.tables.problems import Problems
-from tests.data.comparisons.test_timeline_rules import ELEMENTS
+from tests.data.comparisons.xml_elements import ELEMENTS
 
 ANY = (
     '<rules title="t"><baseline><Kernel value="{0}"/></baseline><targets><Kernel value="{1}"/></targets>'
@@ -59,14 +59,14 @@ def timelines(root, baseline=".*", targets=".*", start="", **options):
     return choose_runs(read(root, **options).runs, one)
 
 
-def test_the_baseline_is_the_newest_match_and_targets_begin_with_the_start(root):
+def test_the_newest_matching_version_is_the_baseline(root):
     files = {f"v{minor}": run(f"k-4.{minor}", 1, 2, 3) for minor in (2, 9, 10, 11)}
     (one,) = timelines(root(**files), r"k-4\.\d", r"k-4\..*", '<start><Kernel value="k-4\\.1."/></start>')
     assert one.versions == ("k-4.9", "k-4.10", "k-4.11")
     assert (one.baseline, one.machine) == (0, "m1")
 
 
-def test_versions_are_in_the_order_of_their_times_where_all_have_one(root):
+def test_versions_are_ordered_by_time_or_name(root):
     dated = {
         "a": run("k-3", 1, StartTime="2018-12-14T10:00:00"),
         "b": run("k-1", 1, StartTime="2018-12-15 10:00:00+02:00"),
@@ -77,7 +77,7 @@ def test_versions_are_in_the_order_of_their_times_where_all_have_one(root):
     assert one.notes == ("versions are in the order of their names",)
 
 
-def test_every_machine_has_a_timeline_of_its_own(root):
+def test_every_machine_has_a_separate_timeline(root):
     files = {"a": run("k-1", 1), "b": run("k-2", 1), "c": run("k-1", 1).replace("m1", "m2")}
     assert [(one.machine, one.versions) for one in timelines(root(**files))] == [
         ("m1", ("k-1", "k-2")),
@@ -85,20 +85,20 @@ def test_every_machine_has_a_timeline_of_its_own(root):
     ]
 
 
-def test_rules_that_nothing_matches_are_told_with_what_there_is(root):
+def test_rules_without_a_match_list_the_available_values(root):
     with pytest.raises(InputError) as caught:
         timelines(root(a=run("k-1", 1)), "k-9")
     assert str(caught.value) == 'rules "t" baseline <Kernel>: no result matches "k-9"; found k-1'
 
 
 @pytest.mark.parametrize(("baseline", "role"), [("k-9", "baseline"), ("k-1", "target")])
-def test_of_roles_without_a_match_the_first_is_named(root, baseline, role):
+def test_the_first_role_without_a_match_is_named(root, baseline, role):
     folder = root(a=run("k-1", 1))
     with pytest.raises(InputError, match=f'"t" {role} <Kernel>: no result matches "k-9"'):
         timelines(folder, baseline, "k-9", '<start><Kernel value="k-9"/></start>')
 
 
-def test_samples_and_summaries_stand_where_operation_threads_and_version_say(root):
+def test_samples_are_placed_by_operation_threads_and_version(root):
     summary = '<mops min="1" first_q="2" median="3" third_q="4" max="5"/>'
     given = f'<nas_result benchmark_name="mg"><threads number="2">{summary}</threads></nas_result>'
     folder = root(
@@ -118,7 +118,7 @@ def test_samples_and_summaries_stand_where_operation_threads_and_version_say(roo
     assert found.five[0, 2].tolist() == [1, 2, 3, 4, 5]
 
 
-def test_what_was_measured_again_of_a_version_counts_anew(root):
+def test_repeated_runs_of_a_version_replace_earlier_ones(root):
     times = [{"StartTime": f"2020-01-0{day}"} for day in (2, 1)]
     folder = root(
         a=run("k-1", 5, 6, **times[0]), b=run("k-1", 1, **times[1]), c=run("k-2", 1, StartTime="2020-02-01")
@@ -128,7 +128,7 @@ def test_what_was_measured_again_of_a_version_counts_anew(root):
     assert "measured again" in found.notes[0]
 
 
-def test_json_and_tables_are_results_too(root, tmp_path):
+def test_timelines_also_read_json_and_tables(root, tmp_path):
     folder = root(a=run("k-1", 10, 11))
     result = {"benchmark": "nas", "operation": "mg", "machine": "m1", "unit": "mops", "better": "higher"}
     configuration = {"threads": 2, "samples": [20, 21]}
@@ -141,7 +141,7 @@ def test_json_and_tables_are_results_too(root, tmp_path):
     assert found.values.tolist() == [10, 11, 20, 21, 30, 31]
 
 
-def test_links_are_passed_over(root, tmp_path):
+def test_symbolic_links_to_results_are_ignored(root, tmp_path):
     folder = root(a=run("k-1", 1))
     outside = tmp_path / "outside.xml"
     outside.write_text(run("k-2", 1))
@@ -152,7 +152,7 @@ def test_links_are_passed_over(root, tmp_path):
     assert found.notes == ("2 symbolic links are passed over",)
 
 
-def test_a_bad_file_is_told_with_its_line_or_skipped_and_counted(root):
+def test_a_bad_result_file_is_refused_or_skipped(root):
     folder = root(a=run("k-1", 1), b=run("k-2", "1", "x").replace("<nas", "\n<nas"), c="<beaker_run_result>")
     with pytest.raises(InputError, match=r'b\.xml:2 operation "mg" threads="2": mops="x" is not a number'):
         read(folder)
@@ -224,7 +224,7 @@ def test_csv_of_nodes_keeps_gaps_and_is_thinned(tmp_path):
         heats.read_heats(path)
 
 
-def test_samples_beside_a_result_are_those_with_its_name(tmp_path):
+def test_heat_map_files_share_the_name_of_their_result(tmp_path):
     for name in ("r.mpstat.json", "r.1.cores.csv", "r2.cores.csv", "r.csv"):
         (tmp_path / name).touch()
     assert [path.name for path in heats.heat_files_beside(tmp_path / "r.xml")] == [

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from data.comparisons.timelines import rules
 from data.errors import InputError
+from tests.data.comparisons.xml_elements import ELEMENTS
 
 BASELINE = '<baseline><Kernel value="kernel-4\\.18\\..*"/></baseline>'
 TARGETS = '<targets><Kernel value="kernel-.*"/><Hostname value="m1|m2"/></targets>'
@@ -27,7 +28,7 @@ def refused(read, text):
     return re.sub(r"\S*/rules.xml", "rules.xml", str(caught.value))
 
 
-def test_a_single_set_is_the_root_and_several_are_inside_of_one(read):
+def test_rule_sets_are_the_root_or_its_children(read):
     (alone,) = read(f'<rules title="RHEL 8">{BASELINE}{TARGETS}</rules>')
     both = read(f'<all><set title="RHEL 7">{BASELINE}{TARGETS}</set><set>{BASELINE}{TARGETS}</set></all>')
     assert [(one.role, one.name, one.pattern) for one in alone.rules] == [
@@ -38,7 +39,7 @@ def test_a_single_set_is_the_root_and_several_are_inside_of_one(read):
     assert [one.title for one in (alone, *both)] == ["RHEL 8", "RHEL 7", "rules 2"]
 
 
-def test_all_of_a_value_has_to_match_and_names_are_of_any_case(read):
+def test_patterns_match_whole_values_and_names_ignore_case(read):
     (one,) = read(f"<rules>{BASELINE}{TARGETS}</rules>")
     runs = [
         {"kernel": name} for name in ("kernel-4.18.0-80", "xkernel-4.18.0", "kernel-4.180", "kernel-4.18.\n")
@@ -48,7 +49,7 @@ def test_all_of_a_value_has_to_match_and_names_are_of_any_case(read):
     assert one.accepts_runs("target", hosts) == [True, True, False]
 
 
-def test_a_pattern_that_others_never_finish_takes_no_time(read):
+def test_a_pattern_of_exponential_backtracking_takes_no_time(read):
     (one,) = read(f'<rules>{BASELINE}<target><Kernel value="(a+)+(a+)+b"/></target></rules>')
     assert one.accepts_runs("target", [{"kernel": "a" * 900}]) == [False]
 
@@ -75,20 +76,8 @@ def test_a_pattern_that_others_never_finish_takes_no_time(read):
         ("", "rules.xml: is empty; expected XML"),
     ],
 )
-def test_bad_rules_are_told_in_one_line(read, text, told):
+def test_bad_rules_give_a_one_line_error(read, text, told):
     assert told in refused(read, text)
-
-
-ELEMENTS = st.recursive(
-    st.just(""),
-    lambda inner: st.builds(
-        lambda name, value, inside: f"<{name}{value}>{''.join(inside)}</{name}>",
-        st.sampled_from(["rules", "baseline", "targets", "target", "start", "Kernel", "x_result", "threads"]),
-        st.sampled_from(["", ' value=".*"', ' value="("', ' title="t"', ' number="2"', ' value="&#9;"']),
-        st.lists(inner, max_size=4),
-    ),
-    max_leaves=12,
-)
 
 
 @settings(deadline=None)

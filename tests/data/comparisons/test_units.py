@@ -37,7 +37,7 @@ from data.comparisons.units import conversion_factor, is_known_unit
         (" ms ", "ms", 1),
     ],
 )
-def test_units_of_one_kind_have_a_factor_both_ways(given, wanted, expected):
+def test_units_of_one_kind_convert_in_both_directions(given, wanted, expected):
     assert (conversion_factor(given, wanted), conversion_factor(wanted, given)) == (
         expected,
         1 / Fraction(expected),
@@ -59,10 +59,10 @@ def test_units_of_one_kind_have_a_factor_both_ways(given, wanted, expected):
         ("bit", "op"),
     ],
 )
-def test_units_of_different_kinds_and_those_that_mean_two_things_have_none(given, wanted):
+def test_incompatible_and_ambiguous_units_have_no_conversion_factor(given, wanted):
     assert conversion_factor(given, wanted) is conversion_factor(wanted, given) is None
 
 
 @pytest.mark.parametrize(("text", "expected"), [("ms", True), ("", False), ("unknown", False), (None, False)])
-def test_a_unit_may_not_be_told(text, expected):
+def test_only_stated_units_are_recognised_as_known(text, expected):
     assert is_known_unit(text) is expected

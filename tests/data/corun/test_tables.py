@@ -13,7 +13,7 @@ from data.corun.validity import CorunDecisions, decide_validity, select_engines
 from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import import_sources
-from tests.data.corun.rows import beside, sample, small, solo
+from tests.data.corun.rows import beside, pitot_archives, sample, small, solo
 
 NAMES = ("tasks", "pairs", "samples", "hosts")
 COPY = 'machine "m" task "copy" repetition 2: '
@@ -72,7 +72,7 @@ FLAWS = {
 
 
 @pytest.mark.parametrize(("further", "message"), FLAWS.values(), ids=FLAWS)
-def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(further, message):
+def test_keep_going_skips_a_flawed_row_only(further, message):
     with pytest.raises(InputError) as error:
         small(**further).without_flaws(Problems())
     assert str(error.value) == message
@@ -83,7 +83,7 @@ def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(furthe
         pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
 
 
-def test_what_a_source_may_leave_out_is_filled_and_three_side_by_side_come_through_a_file(tmp_path):
+def test_omitted_tables_and_columns_of_a_source_are_filled(tmp_path):
     pairs = [beside("copy", "sort"), beside("copy", "sort", repetition=2, corunner_2="pipe")]
     CorunTables.from_rows([solo("copy")], pairs).write(tmp_path)
     for name in ("samples", "hosts"):
@@ -101,7 +101,7 @@ def test_what_a_source_may_leave_out_is_filled_and_three_side_by_side_come_throu
 @pytest.mark.parametrize(
     ("told", "kept"), [("<not counted>", True), ("<not supported>", True), (None, True), ("many", False)]
 )
-def test_a_count_that_perf_has_not_is_missing_and_any_other_text_is_refused(tmp_path, told, kept):
+def test_uncounted_perf_events_are_missing_and_other_text_refused(tmp_path, told, kept):
     small().write(tmp_path)
     table = pd.read_parquet(tmp_path / "tasks.parquet")
     table["faults"] = table["faults"].astype(str).where(table["task"] != "sort", told)
@@ -113,7 +113,7 @@ def test_a_count_that_perf_has_not_is_missing_and_any_other_text_is_refused(tmp_
             CorunTables.read(tmp_path)
 
 
-def test_tables_of_several_sources_lie_side_by_side():
+def test_tables_of_several_sources_are_joined_by_rows():
     other = CorunTables.from_rows(
         [solo("copy", machine="n", cycles=5.0)], [beside("copy", "copy", machine="n")]
     )
@@ -128,7 +128,7 @@ def reasons(table, column):
     return table.loc[~table["kept"]].set_index(column)["reason"].to_dict()
 
 
-def test_everything_is_kept_where_nothing_is_wrong(tmp_path):
+def test_flawless_tables_of_co_runs_are_kept_completely(tmp_path):
     decisions = decide_validity(small(), 0.2)
     for name in ("events", "tasks", "pairs", "samples"):
         assert getattr(decisions, name)["kept"].all()
@@ -141,7 +141,7 @@ def test_everything_is_kept_where_nothing_is_wrong(tmp_path):
     assert len(left.samples) == 6
 
 
-def test_a_task_without_solo_run_takes_its_co_runs_along():
+def test_co_runs_of_a_task_without_solo_run_are_excluded():
     further = [beside("copy", "lost"), beside("copy", "sort", repetition=2, corunner_2="lost")]
     further += [beside("copy", "sort", repetition=repetition) for repetition in (3, 4)]
     decisions = decide_validity(small([solo("pipe", machine="n")], further, without=["pipe"]), 0.2)
@@ -164,7 +164,7 @@ def test_a_task_without_solo_run_takes_its_co_runs_along():
     )
 
 
-def test_an_event_that_is_often_missing_goes_and_then_a_run_that_lacks_others():
+def test_mostly_missing_events_and_incomplete_runs_are_excluded():
     rows = [solo("copy", repetition=2, cycles=4.0, faults=np.nan, ghosts=0.0)]
     decisions = decide_validity(small(rows), 0.3)
     assert reasons(decisions.events, "event") == {
@@ -186,7 +186,7 @@ def test_an_event_that_never_happens_is_left_out():
     assert reasons(decisions.events, "event") == {"alignment-faults": "has the same count 0 in all solo runs"}
 
 
-def test_a_task_that_is_faster_beside_another_is_kept_and_flagged():
+def test_a_co_run_faster_than_solo_is_flagged():
     decisions = decide_validity(
         small(pairs=[beside("pipe", "sort", 3.6, 2), beside("pipe", "sort", 3.95, 3)]), 0.2
     )
@@ -195,13 +195,13 @@ def test_a_task_that_is_faster_beside_another_is_kept_and_flagged():
     assert decisions.warnings["warning"].tolist() == [FASTER]
 
 
-def test_repeated_solo_runs_say_how_much_faster_is_noise():
+def test_repeated_solo_runs_define_the_noise_limit():
     shaky = [solo("copy", 2.0 * (1 + change), number) for number, change in ((2, 0.1), (3, -0.1))]
     decisions = decide_validity(small(shaky, [beside("pipe", "sort", 3.6, 2)]), 0.2)
     assert decisions.warnings.empty
 
 
-def test_samples_with_a_gap_and_samples_of_no_run_are_left_out_and_a_late_tick_is_no_gap():
+def test_samples_with_gaps_or_without_a_run_are_excluded():
     gap = [sample("sort", end) for end in (0.2, 0.4, 1.2)]
     late = [sample("pipe", end) for end in (0.2, 0.6, 0.8)]
     lost = [sample("copy", end, "sort", "corun", 7) for end in (0.2, 0.4)]
@@ -227,36 +227,10 @@ def test_samples_with_a_gap_and_samples_of_no_run_are_left_out_and_a_late_tick_i
         (CorunTables.from_rows([solo("copy"), solo("sort", 3.0)], [beside("copy", "pipe")]), UNUSED),
     ],
 )
-def test_too_little_to_learn_from_is_told(tables, message):
+def test_too_little_training_data_is_refused(tables, message):
     with pytest.raises(InputError) as error:
         decide_validity(tables, 0.2)
     assert str(error.value) == message
-
-
-def pitot_archives(directory, **changes):
-    """Two workloads on two platforms, alone and beside each other, with three opcodes."""
-    solo_arrays = {
-        "t": np.array([1e9, 2e9, 4e9], np.float32),
-        "i_platform": np.array([0, 0, 1]),
-        "i_workload": np.array([0, 1, 0]),
-        "d_platform": np.array([[1.0, -1.0], [0.5, 2.0]], np.float32),
-        "d_workload": np.log1p(np.array([[1000, 0, 7], [5, 1, 0]], np.float32)),
-        "n_platform": np.array(["iwasm-a:hc-10", "wasm3-i:hc-10"]),
-        "n_workload": np.array(["vision/sift_l", "libsodium/box_easy"]),
-        "f_platform": np.array(["cpufreq", "l2_size"]),
-        "f_workload": np.array(["x04", "x05", "x0C"]),
-    }
-    corun_arrays = {
-        "t": np.array([1.5e9, 1.6e9, 3e9]),
-        "i_platform": np.array([0, 0, 0]),
-        "i_workload": np.array([0, 0, 1]),
-        "i_interference0": np.array([1, 1, 0]),
-    }
-    for name, arrays in (("data", solo_arrays), ("if2", corun_arrays)):
-        chosen = {key: changes.get(f"{name}.{key}", value) for key, value in arrays.items()}
-        np.savez(
-            directory / f"{name}.npz", **{key: value for key, value in chosen.items() if value is not None}
-        )
 
 
 def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
@@ -289,7 +263,7 @@ def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
         ({"data.n_workload": np.array([{}, []], object)}, "data.npz: is not a readable NumPy archive"),
     ],
 )
-def test_a_wrong_archive_is_told_in_one_line(tmp_path, changes, message):
+def test_a_wrong_archive_gives_a_one_line_error(tmp_path, changes, message):
     pitot_archives(tmp_path, **changes)
     with pytest.raises(InputError) as error:
         pitot.read_tables(tmp_path)
@@ -306,7 +280,7 @@ def campaign(directory, pairs="600.a_s 605.b_s 0.9 0.8 0.5 0.8\n", curve="0 10.0
     (directory / "contentiousness.csv").write_text(" 0\n600.a_s 900.0\n605.b_s 660.0\n")
 
 
-def test_campaigns_of_spec_corun_become_machines_of_one_device(tmp_path):
+def test_spec_corun_campaigns_become_machines_of_one_device(tmp_path):
     for name in ("ondemand", "conservative"):
         campaign(tmp_path / name)
     tables = spec_corun.read_tables(tmp_path)
@@ -337,7 +311,7 @@ def test_campaigns_of_spec_corun_become_machines_of_one_device(tmp_path):
         ),
     ],
 )
-def test_a_wrong_campaign_is_told_in_one_line(tmp_path, wrong, message):
+def test_a_wrong_campaign_gives_a_one_line_error(tmp_path, wrong, message):
     campaign(tmp_path / "c", **wrong)
     with pytest.raises(InputError) as error:
         spec_corun.read_tables(tmp_path / "c")
@@ -358,7 +332,7 @@ def test_the_public_sets_can_be_learned_from(shared_data, name, least):
     assert 1.0 < impacts.median() < 1.3
 
 
-def test_a_directory_that_is_none_of_it_is_told(tmp_path):
+def test_a_directory_of_no_known_format_is_refused(tmp_path):
     for name, message in (
         ("pitot", f"{tmp_path}/data.npz: no such file"),
         ("spec-corun", f"{tmp_path}: holds no campaign of spec-corun"),
@@ -369,7 +343,7 @@ def test_a_directory_that_is_none_of_it_is_told(tmp_path):
         assert str(error.value).startswith(message)
 
 
-def test_importing_says_what_came_in_and_tables_of_co_runs_are_told_from_others(tmp_path, capsys):
+def test_importing_co_runs_prints_the_imported_counts(tmp_path, capsys):
     campaign(tmp_path / "one")
     told = "1 machines, 2 tasks, 2 events, 2 solo_runs, 2 pairs, 0 samples, 0 skipped"
     for kind, source, out in (("spec-corun", "one", "a"), ("tables", "a", "b")):
@@ -382,7 +356,7 @@ def test_importing_says_what_came_in_and_tables_of_co_runs_are_told_from_others(
         pd.testing.assert_frame_equal(first, second)
 
 
-def test_co_runs_of_other_engines_are_left_out_and_an_unknown_engine_is_refused():
+def test_only_co_runs_of_the_selected_engine_are_kept():
     tables = small()
     hosts = pd.DataFrame({"machine": ["m"], "device": ["d"], "engine": ["jit"], "note": [""]})
     of_one = replace(tables, hosts=hosts)

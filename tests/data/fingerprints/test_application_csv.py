@@ -12,7 +12,7 @@ def written(tmp_path, text):
     return path
 
 
-def test_values_without_a_repetition_belong_to_no_run_of_the_fingerprint(tmp_path):
+def test_values_without_repetition_get_numbers_beyond_the_fingerprint(tmp_path):
     table = read_application(written(tmp_path, "machine,value\na,1.5\nb,2\na,1.25\n"), SECONDS, beyond=3)
     assert table[["machine", "repetition", "value"]].values.tolist() == [
         ["a", 4, 1.5],
@@ -27,7 +27,7 @@ def test_the_unit_of_the_file_is_the_metric(tmp_path):
     assert set(table["metric"]) == {"ms"}
 
 
-def test_a_given_repetition_stays(tmp_path):
+def test_an_explicit_repetition_of_a_value_is_kept(tmp_path):
     table = read_application(
         written(tmp_path, "value, machine, repetition\n1, a, 2\n1, a, 1\n"), SECONDS, beyond=3
     )
@@ -59,7 +59,7 @@ def test_a_given_repetition_stays(tmp_path):
         ("machine,value,repetition\na,1,1\na,2,1\n", ':3: machine "a" has the repetition 1 twice'),
     ],
 )
-def test_what_cannot_be_used_is_told_with_its_line(tmp_path, text, told):
+def test_unusable_rows_are_refused_with_their_line(tmp_path, text, told):
     with pytest.raises(InputError) as caught:
         read_application(written(tmp_path, text), SECONDS)
     assert told in str(caught.value)

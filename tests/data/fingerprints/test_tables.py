@@ -54,7 +54,7 @@ FLAWS = {
 
 
 @pytest.mark.parametrize(("further", "message"), FLAWS.values(), ids=FLAWS)
-def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(further, message):
+def test_keep_going_skips_a_flawed_row_only(further, message):
     with pytest.raises(InputError) as error:
         small(**further).without_flaws(Problems())
     assert str(error.value) == message
@@ -65,7 +65,7 @@ def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(furthe
         pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
 
 
-def test_a_row_that_repeats_a_wrong_one_stays():
+def test_a_row_repeating_a_skipped_one_is_kept():
     problems = Problems(keep_going=True)
     left = small([rate("a", "vm", 0.0), rate("a", "vm", 3.0)]).without_flaws(problems)
     assert left.machines["bogo_ops_per_second"].iloc[-1] == 3.0
@@ -87,7 +87,7 @@ def reasons(table):
     return {row[0]: row.reason for row in table[~table["kept"]].itertuples(index=False)}
 
 
-def test_everything_is_kept_where_nothing_is_wrong():
+def test_flawless_fingerprint_tables_are_kept_completely():
     decisions = decide_validity(small(), 0.2)
     assert reasons(decisions.machines) == reasons(decisions.stressors) == {}
     assert decisions.applications["kept"].tolist() == [True]
@@ -95,7 +95,7 @@ def test_everything_is_kept_where_nothing_is_wrong():
     assert decisions.warnings.empty
 
 
-def test_a_machine_with_half_a_fingerprint_goes_and_a_small_gap_is_left_to_the_model():
+def test_incomplete_machines_are_excluded_and_small_gaps_imputed():
     few = [rate("e", "cpu", 5.0)]
     decisions = decide_validity(small(few, hosts=[host("e")], without=[("a", "nop")]), 0.4)
     assert reasons(decisions.machines) == {"e": 'lacks 67% of the fingerprint, such as the stressor "cache"'}
@@ -104,7 +104,7 @@ def test_a_machine_with_half_a_fingerprint_goes_and_a_small_gap_is_left_to_the_m
     ]
 
 
-def test_a_run_that_was_cut_short_goes_and_its_machine_stays():
+def test_a_truncated_run_is_excluded_but_not_its_machine():
     decisions = decide_validity(small([rate("a", "cpu", 5.0, repetition=2)]), 0.5)
     assert decisions.runs[~decisions.runs["kept"]].to_dict("records") == [
         {"machine": "a", "repetition": 2, "kept": False,
@@ -114,7 +114,7 @@ def test_a_run_that_was_cut_short_goes_and_its_machine_stays():
     assert decisions.imputed.empty
 
 
-def test_stressors_that_most_machines_lack_and_those_that_never_vary_go():
+def test_rare_and_constant_stressors_are_excluded():
     same = [rate(machine, "null", 7.0) for machine in MACHINES]
     decisions = decide_validity(small([*same, rate("a", "vm", 3.0), rate("b", "vm", np.nan)]), 0.2)
     assert reasons(decisions.stressors) == {
@@ -132,7 +132,7 @@ def test_a_machine_measured_often_counts_once():
     assert decisions.runs["kept"].all()
 
 
-def test_threads_tell_two_columns_of_one_stressor_apart():
+def test_threads_distinguish_two_columns_of_one_stressor():
     decisions = decide_validity(small([rate("a", "cpu", 9.0, threads=0)]), 0.2)
     out = decisions.stressors[~decisions.stressors["kept"]]
     assert out[["stressor", "threads"]].to_numpy().tolist() == [["cpu", 0]]
@@ -149,7 +149,7 @@ def test_an_application_on_machines_without_fingerprint_is_named_with_them():
     }
 
 
-def test_an_application_without_variety_or_mostly_below_its_clock_goes():
+def test_uninformative_or_too_short_applications_are_excluded():
     constant = [measured(machine, 2.0, "sleep") for machine in MACHINES]
     fast = [
         measured(machine, value, "fast") for machine, value in zip(MACHINES, (1, 2, 3, np.nan), strict=True)
@@ -160,7 +160,7 @@ def test_an_application_without_variety_or_mostly_below_its_clock_goes():
     }
 
 
-def test_two_machines_are_too_few():
+def test_tables_of_only_two_machines_are_refused():
     two = small()
     two = FingerprintTables(
         two.machines[two.machines["machine"].isin(["a", "b"])], two.applications, two.hosts
@@ -169,7 +169,7 @@ def test_two_machines_are_too_few():
         decide_validity(two, 0.2)
 
 
-def test_stressors_that_are_the_same_everywhere_leave_nothing():
+def test_tables_with_only_constant_stressors_are_refused():
     same = FingerprintTables.from_rows(
         [rate(machine, "cpu", 1.0) for machine in MACHINES], [], list(map(host, MACHINES))
     )
@@ -177,13 +177,13 @@ def test_stressors_that_are_the_same_everywhere_leave_nothing():
         decide_validity(same, 0.2)
 
 
-def test_without_any_application_there_is_nothing_to_learn():
+def test_tables_without_any_usable_application_are_refused():
     tables = small()
     with pytest.raises(InputError, match="applications: none is measured"):
         decide_validity(FingerprintTables(tables.machines, tables.applications[:0], tables.hosts), 0.2)
 
 
-def test_mixed_versions_of_stress_ng_are_a_warning_with_their_counts():
+def test_mixed_versions_of_stress_ng_give_a_warning():
     newer = [rate("e", stressor, 5.0) for stressor in STRESSORS]
     (warning,) = decide_validity(small(newer, hosts=[host("e", stress_ng="0.18.04")]), 0.2).warnings[
         "warning"
@@ -194,7 +194,7 @@ def test_mixed_versions_of_stress_ng_are_a_warning_with_their_counts():
     )
 
 
-def test_values_far_apart_in_one_application_are_a_warning_with_the_gap():
+def test_widely_separated_values_of_an_application_give_a_warning():
     table = small(
         [rate("e", stressor, 5.0) for stressor in STRESSORS], [measured("e", 90_000.0)], [host("e")]
     )
@@ -205,7 +205,7 @@ def test_values_far_apart_in_one_application_are_a_warning_with_the_gap():
     )
 
 
-def test_decisions_come_back_from_disk_and_keep_only_what_is_kept(tmp_path):
+def test_stored_decisions_select_the_same_rows(tmp_path):
     tables = small([rate("a", "vm", 3.0)], [measured("x", 4.0), measured("a", 1.0, "comd")])
     decide_validity(tables, 0.2).write(tmp_path)
     kept = FingerprintDecisions.read(tmp_path).select_kept(tables)
@@ -230,7 +230,7 @@ def typed_in(tmp_path):
     return make
 
 
-def test_a_typed_table_has_stressors_on_one_and_all_threads_and_applications(typed_in):
+def test_a_csv_table_holds_stressors_and_applications(typed_in):
     tables = fingerprint_formats.read("tables", [typed_in(CSV)]).tables
     assert tables.machines.to_numpy().tolist() == [
         ["m1", "cpu", 1, 1, 100.5], ["m1", "cpu", 0, 1, 390.0], ["m2", "cpu", 1, 1, 90.0],
@@ -244,7 +244,7 @@ def test_a_typed_table_has_stressors_on_one_and_all_threads_and_applications(typ
     assert tables.hosts["cores"].tolist() == [4, pd.NA]
 
 
-def test_an_application_may_be_called_like_any_column_if_it_says_what_it_measures(typed_in):
+def test_applications_with_a_unit_may_have_any_name(typed_in):
     path = typed_in('machine,cpu,"score (points, higher)","cahce@all (seconds, lower)"\nm1,5,7,8\n')
     tables = fingerprint_formats.read("tables", [path]).tables
     assert tables.applications[["application", "better", "value"]].to_numpy().tolist() == [
@@ -284,7 +284,7 @@ MISSPELT = 'in.csv:1: the column "{}" is {} (an application is written "{} (seco
         ("machine,cpu\nm1,5\nm1,6\n", 'machine "m1" stressor "cpu" threads 1 repetition 1: occurs twice'),
     ],
 )
-def test_a_typed_table_that_is_wrong_is_told_with_its_line(typed_in, text, message):
+def test_a_wrong_csv_table_is_refused_with_its_line(typed_in, text, message):
     path = typed_in(text)
     with pytest.raises(InputError) as error:
         fingerprint_formats.read("tables", [path])
@@ -314,7 +314,7 @@ def paper(tmp_path):
     return tmp_path
 
 
-def test_the_paper_s_repetitions_count_through_its_campaigns_so_that_each_run_has_its_own(paper):
+def test_repetitions_of_the_paper_are_numbered_across_campaigns(paper):
     tables = quiho.read_tables(paper)
     rates = tables.machines.set_index(["stressor", "repetition"])["bogo_ops_per_second"]
     assert rates.drop("oom-pipe").to_dict() == {
@@ -341,14 +341,14 @@ def test_the_paper_s_repetitions_count_through_its_campaigns_so_that_each_run_ha
         (("stressng", "stress"), 'results.csv: holds no row with the benchmark "stressng"'),
     ],
 )
-def test_the_paper_s_data_that_is_wrong_is_told_with_its_line(paper, change, message):
+def test_wrong_data_of_the_paper_are_refused_with_line(paper, change, message):
     (paper / "results.csv").write_text(RESULTS.replace(*change))
     with pytest.raises(InputError) as error:
         quiho.read_tables(paper)
     assert message in str(error.value)
 
 
-def test_nodes_of_one_site_are_held_out_together_and_laboratory_machines_apart():
+def test_nodes_of_one_site_are_one_processor_group():
     same = {"d430.quiho.Schedock.emulab.net", "pc3000.quiho2.Schedock.emulab.net"}
     assert len(set(map(quiho.processor_name, same))) == 1
     assert quiho.processor_name("issdm-0") == quiho.processor_name("issdm-41")
@@ -356,7 +356,7 @@ def test_nodes_of_one_site_are_held_out_together_and_laboratory_machines_apart()
     assert len(set(map(quiho.processor_name, apart))) == 4
 
 
-def test_the_paper_s_own_data_joins_every_application_with_a_run(shared_data):
+def test_every_application_of_the_paper_has_a_run(shared_data):
     reading = fingerprint_formats.read("quiho", [shared_data / "quiho"])
     tables = reading.tables
     runs = tables.machines.set_index(["machine", "repetition"]).index.unique()

@@ -46,7 +46,7 @@ FLAWS = {
 
 
 @pytest.mark.parametrize(("change", "message"), FLAWS.values(), ids=FLAWS)
-def test_a_flaw_is_told_in_one_line_and_left_out_on_request(change, message, tmp_path):
+def test_a_flawed_run_is_refused_or_left_out(change, message, tmp_path):
     others = small(without=(SORT,)).runs
     flawed = pd.DataFrame([run("sort 1", "target", 1) | change])
     tables = MatrixTables.from_rows(pd.concat([flawed, others], ignore_index=True))
@@ -58,7 +58,7 @@ def test_a_flaw_is_told_in_one_line_and_left_out_on_request(change, message, tmp
     assert len(kept.tables.runs) == (6 if "mixes" in message else 11)
 
 
-def test_runs_that_stand_twice_and_sides_that_differ_in_more_than_one_field_are_told(tmp_path):
+def test_repeated_runs_and_incomparable_sides_are_refused(tmp_path):
     tables = small()
     twice = pd.concat([tables.runs, tables.runs.tail(1)], ignore_index=True)
     with pytest.raises(InputError, match=f'^run "{tables.runs["run_id"].iloc[-1]}": occurs twice$'):
@@ -73,7 +73,7 @@ def test_runs_that_stand_twice_and_sides_that_differ_in_more_than_one_field_are_
     assert len(read(small(*one), tmp_path).tables.runs) == 12
 
 
-def test_a_missing_side_and_no_run_at_all_are_told(tmp_path):
+def test_missing_sides_and_tables_without_runs_are_refused(tmp_path):
     alone = small(without=[f"sort 1 baseline {number}" for number in (1, 2, 3)])
     with pytest.raises(InputError, match=r'^pair "sort 1": has no run of the baseline$'):
         read(alone, tmp_path)
@@ -81,7 +81,7 @@ def test_a_missing_side_and_no_run_at_all_are_told(tmp_path):
         read(MatrixTables(small().runs.head(0), *(small().causes, small().metrics)), tmp_path)
 
 
-def test_too_many_columns_and_a_file_cut_short_are_told_before_they_are_read(tmp_path):
+def test_too_wide_or_truncated_files_are_refused_before_reading(tmp_path):
     path = tmp_path / "matrices.parquet"
     columns = {f"m{number}": pa.array([0.0]) for number in range(MOST_METRICS + 1)}
     pq.write_table(pa.table({"run_id": ["r"], **columns}), path, use_dictionary=False, write_statistics=False)
@@ -94,7 +94,7 @@ def test_too_many_columns_and_a_file_cut_short_are_told_before_they_are_read(tmp
     assert "\n" not in str(error.value)
 
 
-def test_the_row_that_is_told_is_that_of_the_file(tmp_path):
+def test_errors_name_the_row_of_the_file(tmp_path):
     rows = small().runs
     rows.loc[1, "run_id"], rows.loc[4, "pair_id"] = "", ""
     kept = read(MatrixTables.from_rows(rows), tmp_path, keep_going=True)
@@ -103,7 +103,7 @@ def test_the_row_that_is_told_is_that_of_the_file(tmp_path):
     ]  # fmt: skip
 
 
-def test_flags_of_another_type_are_told_by_name_and_nobody_who_judges_looks_at_them(tmp_path):
+def test_flags_of_a_wrong_type_are_ignored_when_judging(tmp_path):
     path = tmp_path / "runs.parquet"
     small().runs.astype({"valid": object}).assign(valid="yes").to_parquet(path)
     with pytest.raises(InputError, match=r'runs.parquet row 0: valid="yes" is not true or false$'):
@@ -111,7 +111,7 @@ def test_flags_of_another_type_are_told_by_name_and_nobody_who_judges_looks_at_t
     assert matrix_formats.read_for_judging("tables", path).tables.runs["valid"].isna().all()
 
 
-def test_units_stand_in_a_file_beside_runs_in_one_file(tmp_path):
+def test_units_are_read_from_a_neighbouring_file(tmp_path):
     small().runs.to_parquet(tmp_path / "runs.parquet")
     pd.DataFrame({"metric": ["faults"], "unit": ["1/s"]}).to_parquet(tmp_path / "metrics.parquet")
     known = MatrixTables.read(tmp_path / "runs.parquet").metrics.set_index("metric")
@@ -120,7 +120,7 @@ def test_units_stand_in_a_file_beside_runs_in_one_file(tmp_path):
     }  # fmt: skip
 
 
-def test_a_line_names_a_few_of_thousands(tmp_path):
+def test_an_error_names_only_a_few_of_thousands(tmp_path):
     path = tmp_path / "runs.parquet"
     pd.DataFrame({f"m{number}": [1.0] for number in range(3000)}).to_parquet(path)
     with pytest.raises(InputError, match=r"has no column 'run_id'; found m0, .*, m7 and 2992 more$"):
@@ -154,7 +154,7 @@ METRICS = [
 
 
 @pytest.mark.parametrize(("values", "rule", "reason"), INVALID.values(), ids=INVALID)
-def test_what_is_impossible_makes_a_run_invalid_by_a_rule_and_the_others_are_kept(values, rule, reason):
+def test_runs_with_impossible_values_are_invalid_by_rule(values, rule, reason):
     rows = [row | {"summary_cpu": 50.0} for row in (*pair("sort 1"), *pair("pipe 1"))]
     tables = small(*rows, rows[3] | values, metrics=METRICS)
     decided = decide_validity(tables, 0.5)
@@ -169,14 +169,14 @@ def broken_rules(tables, missing):
     return first_broken(tables, missing, tables.raw_metrics, [])[0]
 
 
-def test_runs_of_pairs_in_which_nobody_measured_the_time_are_valid():
+def test_runs_of_pairs_without_elapsed_time_are_valid():
     never = small(*(row | {"summary_elapsed": np.nan} for row in pair("sort 1")))
     assert not any(broken_rules(never, 0.5))
     untimed = MatrixTables.from_rows(small().runs.drop(columns=["summary_elapsed", "summary_transactions"]))
     assert decide_validity(untimed, 0.5).runs["kept"].all()
 
 
-def test_who_asks_a_model_counts_what_a_run_lacks_against_all_its_raw_metrics():
+def test_missing_metrics_are_counted_against_those_of_the_model():
     nothing = [row | {"faults": np.nan, "switches": np.nan} for row in pair("sort 1")]
     for others in ([], [row | {"faults": np.nan, "switches": np.nan} for row in pair("pipe 1")[:4]]):
         tables = small(*nothing, *others)
@@ -188,7 +188,7 @@ def test_who_asks_a_model_counts_what_a_run_lacks_against_all_its_raw_metrics():
     assert not any(broken_rules(small(*gaps, *cpu), 0.2))
 
 
-def test_only_a_count_that_most_runs_of_a_workload_have_is_the_usual_one():
+def test_expected_transactions_need_a_majority_of_equal_counts():
     counts = (990.0, 1003.0, 1010.0, 990.0, 1003.0, 990.0)
     timed = [row | {"summary_transactions": count} for row, count in zip(pair("sort 1"), counts, strict=True)]
     assert decide_validity(small(*timed), 0.5).runs["kept"].all()
@@ -199,7 +199,7 @@ def test_only_a_count_that_most_runs_of_a_workload_have_is_the_usual_one():
     ]
 
 
-def test_a_metric_that_may_be_negative_is_not_invalid():
+def test_a_metric_that_may_be_negative_stays_valid():
     negative = [row | {"faults": -row["faults"]} for row in (*pair("sort 1"), *pair("pipe 1"))]
     assert decide_validity(small(*negative), 0.5).runs["kept"].all()
     known = [{"metric": "faults", "unit": "", "signed": False}]
@@ -209,7 +209,7 @@ def test_a_metric_that_may_be_negative_is_not_invalid():
         decide_validity(small(*negative, metrics=known), 0.5)
 
 
-def test_metrics_that_say_nothing_are_left_out_with_a_reason():
+def test_uninformative_metrics_are_left_out_with_a_reason():
     rows = [
         row | {"same": 5.0, "never": np.nan, "seldom": 1.0 if number == 0 else np.nan}
         for number, row in enumerate((*pair("sort 1"), *pair("pipe 1")))
@@ -227,7 +227,7 @@ def test_metrics_that_say_nothing_are_left_out_with_a_reason():
         decide_validity(small(*(row | {"faults": 1.0, "switches": 1.0} for row in rows)), 0.5)
 
 
-def test_a_baseline_with_one_run_is_no_baseline_and_other_pairs_are_judged(tmp_path):
+def test_a_pair_with_one_baseline_run_is_excluded(tmp_path):
     one = small(without=["sort 1 baseline 2", "sort 1 baseline 3"])
     decided = decide_validity(one, 0.5)
     assert decided.pairs.to_numpy().tolist() == [
@@ -247,7 +247,7 @@ def test_a_change_of_unit_is_a_warning():
     )
 
 
-def test_matrices_are_brought_to_the_metrics_that_a_model_knows():
+def test_matrices_are_reduced_to_metrics_of_the_model():
     known = small(metrics=METRICS[1:]).metrics
     tables = small()
     shuffled = MatrixTables.from_rows(tables.runs[[*reversed(tables.runs.columns)]])
@@ -296,11 +296,11 @@ CHOICES = {
 
 
 @pytest.mark.parametrize(("how", "pairs"), CHOICES.values(), ids=CHOICES)
-def test_workloads_are_chosen_by_patterns(how, pairs):
+def test_patterns_select_the_workloads_to_use(how, pairs):
     assert Choice(**how).select_pairs(small()).runs["pair_id"].unique().tolist() == pairs
 
 
-def test_a_pair_of_two_workloads_goes_with_either_and_a_pattern_that_matches_none_is_told():
+def test_excluding_either_workload_excludes_a_mixed_pair():
     other = [row | {"workload": "heap", "version": "v0"} for row in pair("sort 1") if row["side"] == "target"]
     for pattern in ("heap", "sort"):
         assert Choice(exclude=[pattern]).select_pairs(small(*other)).runs["pair_id"].unique().tolist() == [
@@ -312,7 +312,7 @@ def test_a_pair_of_two_workloads_goes_with_either_and_a_pattern_that_matches_non
         Choice(include=["sort"], exclude=["sort"]).select_pairs(small())
 
 
-def test_import_says_how_much_there_is(tmp_path, capsys):
+def test_importing_matrices_prints_the_imported_counts(tmp_path, capsys):
     small().write(tmp_path / "in")
     assert (
         import_sources(
@@ -327,7 +327,7 @@ def test_import_says_how_much_there_is(tmp_path, capsys):
     assert MatrixTables.read(tmp_path / "out").runs.equals(small().runs)
 
 
-def test_synthetic_matrices_have_the_exact_shape_of_the_seeds_data():
+def test_synthetic_matrices_have_the_shape_of_the_thesis_data():
     tables = synthetic_matrices.generate()
     runs = tables.runs
     assert (len(runs), len(tables.raw_metrics), len(tables.summary_metrics)) == (22_964, 200, 16)
@@ -347,7 +347,7 @@ def test_synthetic_matrices_have_the_exact_shape_of_the_seeds_data():
 @pytest.mark.skipif(
     not (SHIPPED / "matrices.parquet").exists(), reason="the measurement is not at data/raw/matrices"
 )
-def test_the_shipped_measurement_is_as_large_and_as_varied_as_it_is_said_to_be():
+def test_shipped_measurement_has_the_documented_size_and_variety():
     tables = MatrixTables.read(SHIPPED)
     runs, valid = tables.runs, tables.runs["valid"].to_numpy(bool)
     assert len(runs) >= 8000
@@ -370,7 +370,7 @@ def test_the_shipped_measurement_is_as_large_and_as_varied_as_it_is_said_to_be()
 @pytest.mark.skipif(
     not (SHIPPED / "matrices.parquet").exists(), reason="the measurement is not at data/raw/matrices"
 )
-def test_in_the_shipped_measurement_load_shows_as_more_in_some_groups_and_as_less_in_others():
+def test_load_changes_metrics_differently_between_shipped_groups():
     tables = MatrixTables.read(SHIPPED)
     normal = tables.runs["valid"] & ~tables.runs["abnormal"].fillna(value=True)
     runs = tables.runs[normal.to_numpy(bool)]
@@ -386,7 +386,7 @@ def test_in_the_shipped_measurement_load_shows_as_more_in_some_groups_and_as_les
 
 
 @needs("dbsherlock")
-def test_dbsherlock_becomes_pairs_of_normal_and_faulty_stretches_of_the_same_run():
+def test_dbsherlock_gives_pairs_of_normal_and_faulty_stretches():
     tables = matrix_formats.read("dbsherlock", [PUBLIC / "dbsherlock"]).tables
     runs = tables.runs
     assert runs["workload"].nunique() == 110
@@ -437,7 +437,7 @@ def test_petshop_keeps_gaps_and_no_row_is_in_two_pairs():
         (lambda path: dbsherlock.read_tables(path / "x.parquet"), r"has no column 'cause'; found run$"),
     ],
 )
-def test_public_formats_that_are_not_there_are_told(make, message, tmp_path):
+def test_missing_files_of_public_formats_are_named(make, message, tmp_path):
     if "has no column" in message:
         pd.DataFrame({"run": [1]}).to_parquet(tmp_path / "x.parquet")
     with pytest.raises(InputError, match=message):

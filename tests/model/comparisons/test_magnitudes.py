@@ -13,7 +13,7 @@ from data.comparisons.params import LabelRules, Measure
 from data.comparisons.sides import NamedSides, Sides
 from serving.comparisons.judge import judge_sides
 from serving.models import ModelRef, Served
-from tests.model.comparisons.test_obvious import MEASURED, trained
+from tests.model.comparisons.measured_models import MEASURED, trained
 from training.comparisons.stored import ReadyModel
 
 #: A power of two times each of these is finite and normal.
@@ -59,7 +59,7 @@ def said(served, factor):
 
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
-def test_a_power_of_two_times_all_samples_changes_nothing(served, usual, data):
+def test_scaling_samples_by_a_power_of_two_changes_nothing(served, usual, data):
     values = shipped().results["value"].to_numpy()
     low, high = LEAST - np.log2(values.min()), MOST - np.log2(values.max())
     power = data.draw(st.integers(int(np.ceil(low)), int(np.floor(high))))
@@ -72,7 +72,7 @@ def test_a_power_of_two_times_all_samples_changes_nothing(served, usual, data):
 
 @settings(max_examples=12, deadline=None)
 @given(exponent=st.integers(-290, 290) | st.sampled_from([-290, -150, 150, 290]))
-def test_decimal_units_change_no_verdict(served, usual, exponent):
+def test_decimal_unit_prefixes_change_no_verdict(served, usual, exponent):
     verdicts, probabilities, *_ = said(served, 10.0**exponent)
     assert verdicts == usual[0]
     # a decimal factor rounds every sample: two that differ in the last bit may become equal
@@ -80,7 +80,7 @@ def test_decimal_units_change_no_verdict(served, usual, exponent):
 
 
 @pytest.mark.parametrize("factor", [2.0**-900, 2.0**900])
-def test_numbers_that_can_be_squared_are_divided_exactly(factor):
+def test_overflow_protection_leaves_ratios_exactly_unchanged(factor):
     sides, extreme = Sides.from_tables(shipped()), Sides.from_tables(multiplied(factor))
     assert sides.overflow_safe is sides
     assert extreme.overflow_safe.overflow_safe is extreme.overflow_safe

@@ -1,17 +1,12 @@
 """What leaves no room for opinion, judged by every model of the catalogue and by the champion."""
 
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from data.comparisons.formats import read_tables
-from data.comparisons.params import LabelRules, Measure
-from data.comparisons.stages import validate_comparisons
-from features.comparisons.featurize import training_tables
-from features.comparisons.vectors import DIRECTIONS, FEATURES, model_columns
+from features.comparisons.vectors import DIRECTIONS, FEATURES
+from tests.model.comparisons.measured_models import trained
 from training.comparisons.behavioural_checks import (
     Case,
     build_checks,
@@ -19,37 +14,9 @@ from training.comparisons.behavioural_checks import (
     find_violations,
     sides_of,
 )
-from training.comparisons.family import FeatureTable
 from training.comparisons.promote import first_violation
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability, without_sampler
-from training.evaluation.thresholds import best_cut
-
-MEASURED = Path(__file__).parents[3] / "data" / "raw" / "measured"
-
-
-@cache
-def measured():
-    """Return the vectors of the shipped comparisons, and what runs of one build differ by."""
-    tables = read_tables(
-        "tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True
-    ).tables
-    found = training_tables(tables, validate_comparisons(tables).comparisons)
-    return FeatureTable(found["features"], model_columns("extended"), ""), float(
-        found["runs"]["spread"].iloc[0]
-    )
-
-
-def trained(name, params=None, *, guided=True):
-    table, spread = measured()
-    model, examples = CATALOGUE[name], table.examples
-    guide = table.constraints if guided else None
-    fitted = build_pipeline(model, {**model.start, **(params or {})}, examples.y, 1, guide)
-    fitted.fit(examples.x, examples.y)
-    cut = best_cut(examples.y, fail_probability(fitted, examples.x)).threshold
-    reference = table.reference_medians()
-    card = Card(name, table.columns, cut, {}, reference, "d", 1, run_spread=spread)
-    return TrainedModel(without_sampler(fitted), card)
+from training.comparisons.stored import ReadyModel
+from training.estimators.catalogue import CATALOGUE
 
 
 @pytest.fixture(scope="module", params=[*CATALOGUE, "champion"])
@@ -60,13 +27,13 @@ def model(request):
 
 
 @pytest.mark.parametrize("seed", [1, 20261121])
-def test_no_model_breaks_a_rule(model, seed):
+def test_no_model_violates_a_behavioural_check(model, seed):
     assert [
         str(one) for one in find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed))
     ] == []
 
 
-def test_rules_hold_at_both_ends_of_what_a_search_may_choose():
+def test_behavioural_checks_hold_at_extremes_of_the_search_space():
     for name, params in (
         ("logistic", {"c": 1e-3}),
         ("logistic", {"c": 30.0, "sampler": "smote", "rate": 0.9}),
@@ -81,14 +48,14 @@ def test_rules_hold_at_both_ends_of_what_a_search_may_choose():
         ] == []
 
 
-def test_a_model_that_breaks_a_rule_is_refused_with_the_rule_and_the_case(tmp_path):
+def test_a_model_violating_a_behavioural_check_is_refused(tmp_path):
     trained("decision-tree", guided=False).write(tmp_path)
     told = first_violation(tmp_path, seed=1)
     assert told.startswith('it breaks the rule "twice as slow with tight samples is at least 0.99": 0.')
     assert "for 100 % worse, 3 samples a side that scatter by 0.3 %" in told
 
 
-def test_a_sound_model_is_not_refused(tmp_path):
+def test_a_model_without_violations_is_not_refused(tmp_path):
     trained("logistic").write(tmp_path)
     assert first_violation(tmp_path, seed=1) == ""
 
@@ -119,19 +86,19 @@ def runs(seed, spread, worse=0.0, number=600):
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.01, 0.03, 0.05])
-def test_runs_of_one_build_raise_one_false_alarm_in_a_hundred(spread):
+def test_runs_of_one_build_fail_about_once_in_100(spread):
     model = ReadyModel.from_trained(trained("logistic"))
     alarms = (model.predict_uncleaned(runs(11, spread)) >= model.card.threshold).mean()
     # a share of 1 % in 600 draws stays below 2 % in 99 of 100 cases
     assert alarms <= 0.02
 
 
-def test_most_real_slow_downs_of_ten_per_cent_are_caught_where_runs_scatter_by_three():
+def test_most_slowdowns_of_10_percent_are_found_despite_variation():
     model = ReadyModel.from_trained(trained("logistic"))
     assert (model.predict_uncleaned(runs(12, 0.03, worse=0.1)) >= model.card.threshold).mean() >= 0.6
 
 
-def test_what_was_a_step_before_the_baseline_is_no_regression_again():
+def test_a_step_before_the_baseline_is_no_regression():
     draw = np.random.default_rng(5)
     past = tuple(100 * (1 + 0.003 * draw.standard_normal(5)) for _ in range(20))
     new = [115 * (1 + 0.003 * draw.standard_normal(5)) for _ in range(2)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from data.comparisons.sides import HISTORY_VERSIONS
 from features.comparisons.vectors import PreparedComparisons, feature_vectors
 from tests.code.comparisons.sides_by_hand import sides_of
-from tests.model.comparisons.test_obvious import trained
+from tests.model.comparisons.measured_models import trained
 from training.comparisons.stored import ReadyModel
 
 SHARES = np.r_[0.005:0.1:0.005, 0.1:0.31:0.02, 0.5, 1.0, 3.0]
@@ -52,7 +52,7 @@ def model(request):
 
 @settings(max_examples=25, deadline=None)
 @given(case=operations())
-def test_an_odd_earlier_run_hardly_moves_the_smallest_change_that_fails(model, case):
+def test_an_outlier_in_history_barely_moves_the_detection_limit(model, case):
     runs, with_odd, better = case
     usual, odd = (smallest_failing(model, one, better) for one in (runs, with_odd))
     assert abs(odd - usual) <= ALLOWED + 1e-9
@@ -60,7 +60,7 @@ def test_an_odd_earlier_run_hardly_moves_the_smallest_change_that_fails(model, c
 
 @settings(max_examples=100, deadline=None)
 @given(case=operations(), worse=st.floats(-0.5, 3))
-def test_features_with_an_odd_earlier_run_are_those_without_it(case, worse):
+def test_an_outlier_in_history_changes_no_feature(case, worse):
     runs, with_odd, better = case
     usual, odd = (
         PreparedComparisons.from_sides(sides_of([comparison(one, better, worse)], better))
@@ -72,7 +72,7 @@ def test_features_with_an_odd_earlier_run_are_those_without_it(case, worse):
 
 
 @pytest.mark.parametrize("factor", [3.0, 0.1])
-def test_an_odd_run_of_a_long_baseline_is_left_out_as_well(factor):
+def test_an_outlier_in_a_long_baseline_changes_no_feature(factor):
     generator = np.random.default_rng(3)
     runs = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(9)]
     target, odd = [runs.pop() * 1.03], runs[2] * factor
@@ -83,7 +83,7 @@ def test_an_odd_run_of_a_long_baseline_is_left_out_as_well(factor):
     np.testing.assert_array_equal(found, usual)
 
 
-def test_what_happens_more_often_stays_in_history():
+def test_repeated_deviations_are_kept_in_history():
     generator = np.random.default_rng(4)
     runs = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(21)]
     slow = [one * 3 if place in {4, 11} else one for place, one in enumerate(runs)]
@@ -93,7 +93,7 @@ def test_what_happens_more_often_stays_in_history():
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
-def test_a_new_level_of_the_baseline_is_no_odd_run(better):
+def test_a_new_level_of_the_baseline_is_no_outlier(better):
     generator = np.random.default_rng(5)
     past = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(12)]
     level = 150 if better == "higher" else 60

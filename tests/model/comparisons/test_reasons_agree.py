@@ -18,7 +18,7 @@ from serving.comparisons.explain.sentences import Facts
 from serving.comparisons.judge import judge_sides
 from serving.models import ModelRef, Served
 from tests.comparison_rows import compared, result
-from tests.model.comparisons.test_obvious import trained
+from tests.model.comparisons.measured_models import trained
 from training.comparisons.stored import ReadyModel
 from training.evaluation.thresholds import DecisionThresholds
 

@@ -72,7 +72,7 @@ COURSES = {
 
 @pytest.mark.parametrize("versions", [20, 40, 100])
 @pytest.mark.parametrize("course", COURSES)
-def test_noise_is_estimated_alike_with_and_without_changes(course, versions):
+def test_noise_estimates_do_not_depend_on_changes(course, versions):
     ratio = noise_of(series(white, versions) * np.exp(COURSES[course](versions)))
     assert 0.9 < np.median(ratio) < 1.4
     assert np.mean((ratio > 0.6) & (ratio < 2)) > 0.95
@@ -89,9 +89,7 @@ def test_noise_is_estimated_alike_with_and_without_changes(course, versions):
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_any_step_far_above_the_noise_is_found_in_its_version(
-    before, behind, spread, times, level, worse, sign, seed
-):
+def test_any_step_far_above_noise_is_found_exactly(before, behind, spread, times, level, worse, sign, seed):
     size = np.clip(times * spread, 0.0055, 5.0)
     spread = min(spread, size / 20)
     values = spread * np.random.default_rng(seed).standard_normal(before + behind)
@@ -101,7 +99,7 @@ def test_any_step_far_above_the_noise_is_found_in_its_version(
 
 
 @pytest.mark.parametrize("versions", [10, 12, 20, 60])
-def test_steps_of_eight_deviations_are_found_with_five_versions_behind(versions):
+def test_steps_of_eight_deviations_are_found_after_five_versions(versions):
     step = np.exp(-0.08 * (np.arange(versions) >= versions - 5))
     found = told(series(white, versions, many=400) * step)
     assert np.mean([[one.first for one in own] == [versions - 5] for own in found]) > 0.95
@@ -132,7 +130,7 @@ def test_the_sample_shows_the_losses_that_its_page_claims():
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_9_of_10_creeping_drops_of_a_third_of_the_noise_a_version_are_found(sign):
+def test_most_slow_drops_below_noise_are_found(sign):
     creep = np.exp(-sign * 0.003 * np.clip(np.arange(120) - 50, 0, 30))
     found = told(series(white, 120) * creep, sign)
     right = [one for one in found if any(_is_creep(shift) for shift in one)]
@@ -144,14 +142,14 @@ def _is_creep(shift):
     return shift.kind == "creep" and near and abs(shift.share + 0.09) < 0.02
 
 
-def test_a_step_is_found_where_it_is_and_is_no_creep():
+def test_a_step_is_located_and_not_mistaken_for_creep():
     step = np.where(np.arange(100) >= 60, 0.97, 1.0)
     found = told(series(white, 100) * step)
     right = [len(one) == 1 and one[0].kind == "drop" and abs(one[0].first - 60) <= 2 for one in found]
     assert np.mean(right) > 0.95
 
 
-def test_what_is_lost_and_won_back_is_told_with_its_versions_and_shares():
+def test_losses_and_gains_are_reported_with_versions_and_shares():
     level = np.r_[np.full(20, 100.0), np.full(15, 80.0), np.full(10, 100.0)]
     with_gap = np.insert(level, 5, np.nan)
     lost, won = told(with_gap[None])[0]
@@ -159,11 +157,11 @@ def test_what_is_lost_and_won_back_is_told_with_its_versions_and_shares():
     assert won == Shift("gain", 36, 36, pytest.approx(0.25))
 
 
-def test_what_is_smaller_than_half_a_percent_is_not_told():
+def test_changes_below_half_a_percent_are_not_reported():
     assert told(np.r_[np.full(50, 1000.0), np.full(50, 996.0)][None]) == [()]
 
 
-def test_an_operation_is_unstable_when_5_percent_drown_in_its_noise():
+def test_operations_hiding_5_percent_changes_are_unstable():
     draws = np.random.default_rng(3)
     spreads = np.array([0.01, 0.015, 0.022, 0.04])
     medians = 100 * (1 + spreads[:, None] * draws.standard_normal((4, 400)))
@@ -173,7 +171,7 @@ def test_an_operation_is_unstable_when_5_percent_drown_in_its_noise():
     assert (found > WANTED).tolist() == [False, False, True, True]
 
 
-def test_repetitions_alone_tell_of_few_versions():
+def test_few_versions_use_the_spread_of_repetitions():
     five = np.tile([90.0, 95.0, 100.0, 105.0, 110.0], (1, 2, 1))
     error = 1.2533 * 0.1 / 1.349 / np.sqrt(5)
     assert detectable_change(five, np.zeros((1, 2)), noise_of(five[..., 2], 1.0)) == pytest.approx(

@@ -62,7 +62,7 @@ def failed(request):
 @pytest.mark.parametrize("better", ["lower", "higher"])
 @pytest.mark.parametrize("side", ["baseline", "target"])
 @pytest.mark.parametrize("factor", [10.0, 2.0, 0.1])
-def test_one_wild_sample_of_ten_decides_nothing(failed, better, side, factor):
+def test_one_outlier_in_ten_samples_changes_no_verdict(failed, better, side, factor):
     pairs = drawn(np.random.default_rng(7), DRAWS, better=better)
     wild = failed(PreparedComparisons.from_sides(sides(with_wild(pairs, side, factor), better)))
     assert (
@@ -75,6 +75,6 @@ def test_one_wild_sample_of_ten_decides_nothing(failed, better, side, factor):
 @pytest.mark.parametrize("better", ["lower", "higher"])
 @pytest.mark.parametrize("side", ["baseline", "target"])
 @pytest.mark.parametrize("factor", [10.0, 0.1])
-def test_a_real_regression_with_one_wild_sample_still_fails(failed, better, side, factor):
+def test_a_real_regression_with_an_outlier_still_fails(failed, better, side, factor):
     pairs = drawn(np.random.default_rng(8), DRAWS, worse=0.2, better=better)
     assert failed(PreparedComparisons.from_sides(sides(with_wild(pairs, side, factor), better))).all()

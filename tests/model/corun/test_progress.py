@@ -47,25 +47,25 @@ def with_a_beginning():
 
 
 @pytest.mark.parametrize("given", ["with_a_whole_run", "with_a_beginning"])
-def test_after_10_of_60_seconds_four_of_five_are_within_5_percent_and_intervals_hold(given, request):
+def test_early_impact_estimates_are_accurate_with_valid_intervals(given, request):
     found = request.getfixturevalue(given)
     assert (found.error <= 0.05).mean() >= 0.8
     assert 0.88 <= found.held.mean() <= 0.93
 
 
 @pytest.mark.parametrize(("phases", "times"), [("aabbcc", 0), ("aabbccaabb", 2), ("aaaaaa", 0)])
-def test_phases_that_come_back_are_counted(phases, times):
+def test_recurring_phases_of_a_program_are_counted(phases, times):
     natures = np.array([[float(ord(phase))] for phase in phases])
     natures += np.random.default_rng(3).normal(0, 0.01, natures.shape)
     assert PhaseReturns.from_natures(natures).times == times
 
 
-def test_the_interval_narrows_with_what_was_seen():
+def test_the_interval_narrows_with_the_observed_time():
     widths = [judged(12, seconds, whole=True).width.mean() for seconds in (4.0, 16.0, 50.0)]
     assert widths[0] > widths[1] > widths[2]
 
 
-def test_two_whole_runs_are_held_against_each_other_to_their_ends():
+def test_two_complete_runs_give_the_exact_impact():
     rng = np.random.default_rng(5)
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower)
@@ -74,7 +74,7 @@ def test_two_whole_runs_are_held_against_each_other_to_their_ends():
     assert found.high / found.low < 1.03
 
 
-def test_whole_runs_of_threads_that_spin_are_still_of_the_same_task():
+def test_complete_runs_of_spinning_threads_count_as_one_task():
     rng = np.random.default_rng(8)
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower)
@@ -82,13 +82,13 @@ def test_whole_runs_of_threads_that_spin_are_still_of_the_same_task():
     assert predict_online(alone, together, None, None).impact == pytest.approx(program.impact, rel=0.002)
 
 
-def test_the_less_is_counted_the_wider_the_interval():
+def test_fewer_counted_events_give_a_wider_interval():
     counts = [("instructions",), ("cycles",), ("task-clock",)]
     found = [judged(10, 10.0, whole=True, counted=counted) for counted in counts]
     assert found[0].width.mean() < found[1].width.mean() < found[2].width.mean()
 
 
-def test_swapped_runs_are_asked_about():
+def test_swapped_solo_and_co_runs_are_suspected():
     rng = np.random.default_rng(6)
     program = Phased.of(rng)
     alone, together = program.sampled(rng, until=10.0), program.sampled(rng, program.slower * 1.1, 10.0)
@@ -98,7 +98,7 @@ def test_swapped_runs_are_asked_about():
     ]
 
 
-def test_drivers_divide_what_was_seen_into_factors():
+def test_attributions_divide_the_impact_into_factors():
     rng = np.random.default_rng(7)
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower, 20.0)
@@ -111,7 +111,7 @@ def test_drivers_divide_what_was_seen_into_factors():
     assert np.prod(factors) == pytest.approx(told.so_far, rel=0.01)
 
 
-def test_a_model_that_is_far_off_sways_no_progress():
+def test_a_wrong_static_model_does_not_influence_progress():
     believed = ImpactPosterior(np.ones(1), np.array([0.5]), np.array([0.02]))
     assert believed.with_prediction(0.0, 0.05).quantile(0.5) == pytest.approx(0.5, abs=0.01)
     assert 0.4 < believed.with_prediction(0.45, 0.02).quantile(0.5) < 0.49

@@ -44,12 +44,12 @@ def asked(shipped, divide, events):
 
 @pytest.mark.parametrize("divide", [at_random, by_task])
 @pytest.mark.parametrize(("events", "least"), [(PERF, 0.85), (PERF[:1], 0.8)], ids=["perf", "one event"])
-def test_most_swapped_pairs_are_asked_about_and_hardly_one_that_is_right(shipped, divide, events, least):
+def test_most_swapped_pairs_are_suspected_and_few_correct_ones(shipped, divide, events, least):
     falsely, noticed = asked(shipped, divide, events)
     assert falsely <= 0.01
     assert noticed >= least
 
 
-def test_an_event_that_changes_either_way_raises_no_question(shipped):
+def test_an_event_that_changes_either_way_raises_no_suspicion(shipped):
     falsely, noticed = asked(shipped, at_random, ["page-faults"])
     assert max(falsely, noticed) <= 0.02

@@ -38,13 +38,13 @@ def pair(seed, leans, half=FEW, cpus=None, paired=False, noise=0.4):
 
 
 @pytest.mark.parametrize(("paired", "cpus"), [(False, None), (False, 8), (True, None)])
-def test_equal_profiles_of_few_machines_are_called_different_as_rarely_as_said(paired, cpus):
+def test_equal_profiles_of_few_machines_rarely_differ(paired, cpus):
     equal = [pair(seed, [{"cache": 1, "vm": 1}] * 2, FEW, cpus, paired) for seed in range(PAIRS)]
     assert sum(alarm(*sides, seed) for seed, sides in enumerate(equal)) <= ALARMS
 
 
 @pytest.mark.parametrize("how", ["machines", "models", "both"])
-def test_near_copies_of_a_few_cpu_models_do_not_count_as_so_many_machines(how):
+def test_near_duplicate_machines_do_not_inflate_significance(how):
     alarms = 0
     for seed in range(PAIRS):
         rates = machines(36, seed, cpus=9, copies=True)
@@ -57,7 +57,7 @@ def test_near_copies_of_a_few_cpu_models_do_not_count_as_so_many_machines(how):
     assert alarms <= ALARMS
 
 
-def test_where_no_exchange_can_be_significant_the_difference_says_so():
+def test_impossible_significance_of_a_difference_is_stated():
     every = application(machines(32, cpus=8, copies=True), {"cache": 1})
     first = np.isin(every.cpus, ["cpu0", "cpu1", "cpu2", "cpu3"])
     knobs = Profiling(n_bootstrap=EXCHANGES)
@@ -67,7 +67,7 @@ def test_where_no_exchange_can_be_significant_the_difference_says_so():
 
 
 @pytest.mark.parametrize("paired", [False, True])
-def test_profiles_that_differ_are_mostly_found_to_differ_where_they_do(paired):
+def test_real_profile_differences_are_mostly_found(paired):
     apart = [pair(seed, [{"cache": 1}, {"vm": 1}], MANY, None, paired, noise=0.1) for seed in range(30)]
     assert sum(alarm(*sides, seed) for seed, sides in enumerate(apart)) >= 27
     one, other = (infer_profile(side, Profiling(n_bootstrap=EXCHANGES), 0) for side in apart[0])
@@ -76,7 +76,7 @@ def test_profiles_that_differ_are_mostly_found_to_differ_where_they_do(paired):
     assert found.significant
 
 
-def test_a_difference_of_two_profiles_is_the_test_of_what_they_learned_from():
+def test_profile_differences_are_tested_on_their_training_data():
     one, other = pair(3, [{"cache": 1}, {"vm": 1}])
     knobs = Profiling(n_bootstrap=EXCHANGES)
     found = profile_difference(infer_profile(one, knobs, 0), infer_profile(other, knobs, 0), knobs, 5)
@@ -85,7 +85,7 @@ def test_a_difference_of_two_profiles_is_the_test_of_what_they_learned_from():
     assert by_column.to_numpy() == pytest.approx(adjusted_p_values(scores.b - scores.a))
 
 
-def test_intervals_hold_as_often_as_said_on_cpu_models_never_seen():
+def test_prediction_intervals_hold_on_unknown_cpu_models():
     rates = machines(200, cpus=200)
     every = application(rates, {"cache": 1, "vm": 0.5}, noise=0.1)
     known, unknown = every.select_rows(np.arange(200) < 60), every.select_rows(np.arange(200) >= 60)
@@ -122,7 +122,7 @@ def test_one_clear_cause_is_trusted_and_named(cause, noise):
     assert all(cause in one.leaders for one in found if one.enough)
 
 
-def test_a_clear_cause_is_trusted_where_predictions_are_not():
+def test_a_clear_cause_is_trusted_despite_untrusted_predictions():
     found = [
         one for one in trusted(following("stream", 0.02, seed) for seed in range(MADE)) if one.unpredicted
     ]
@@ -148,13 +148,13 @@ def dealt(seed):
 
 
 @pytest.mark.parametrize("made", [everything, nothing, dealt])
-def test_what_leans_on_nothing_or_on_everything_is_trusted_as_rarely_as_said(made):
+def test_applications_without_leading_stressor_are_rarely_trusted(made):
     found = trusted(made(seed) for seed in range(2 * MADE))
     assert sum(one.enough for one in found) <= binom.ppf(0.999, 2 * MADE, KNOBS.significance)
     assert all(one.reasons and not one.leaders for one in found if not one.enough)
 
 
-def test_an_application_whose_first_stressors_cannot_be_told_apart_is_refused(shared_data):
+def test_indistinguishable_leading_stressors_are_not_trusted(shared_data):
     from benchmarks.profiles import read_table
 
     found = infer_profile(

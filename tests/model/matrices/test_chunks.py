@@ -34,7 +34,7 @@ def in_chunks(tables, directory, runs, cell=CELL):
 
 
 @pytest.mark.parametrize(("groups", "runs"), [(1, 10_000), (3, 70)])
-def test_an_engine_that_learned_from_chunks_says_what_one_says_that_learned_from_all(groups, runs, tmp_path):
+def test_engines_trained_on_chunks_and_whole_tables_agree(groups, runs, tmp_path):
     tables = pairs(groups=groups, cases=7, invalid=0.04)
     one, other = at_once(tables), in_chunks(tables, tmp_path, runs)
     for name in ("middles", "units", "drift", "spread"):
@@ -55,7 +55,7 @@ def test_an_engine_that_learned_from_chunks_says_what_one_says_that_learned_from
     assert stored.engine.judge_pairs(unseen)["probability"].tolist() == again["probability"].tolist()
 
 
-def test_chunks_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tmp_path):
+def test_chunks_hold_whole_test_cases_of_one_group(tmp_path):
     tables = pairs(groups=3, cases=5)
     runs = tables.runs.sample(frac=1, random_state=1).reset_index(drop=True)
     source = tmp_path / "source"
@@ -85,7 +85,7 @@ def test_chunks_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tm
         (lambda runs: pd.concat([runs, runs[:1]]), "occurs twice"),
     ],
 )
-def test_what_no_engine_can_learn_from_is_told_in_one_line(spoil, told, tmp_path):
+def test_unusable_training_matrices_are_refused_in_one_line(spoil, told, tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     spoil(pairs(cases=3).runs).to_parquet(source / "matrices.parquet", index=False)

@@ -35,7 +35,7 @@ def runs(shared_data):
 
 
 @pytest.mark.slow
-def test_faulty_stretches_of_unseen_runs_fail_and_normal_ones_pass(runs):
+def test_faulty_stretches_of_new_runs_fail_and_normal_ones_pass(runs):
     trained, unseen = runs
     target = unseen.runs[unseen.runs["side"] == "target"]
     abnormal = target.groupby("pair_id")["abnormal"].any()
@@ -64,7 +64,7 @@ def balanced_accuracy(told, abnormal):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [dbsherlock, petshop])
-def test_on_whole_runs_never_seen_an_engine_beats_what_does_not_learn(source, shared_data):
+def test_engines_beat_reference_methods_on_unknown_runs(source, shared_data):
     directory = shared_data / source.__name__.rpartition(".")[2]
     if not directory.is_dir():
         pytest.skip(f"this data is not there ({directory})")

@@ -67,7 +67,7 @@ class Runner:
         )
 
 
-def test_the_action_compares_with_what_it_kept_comments_and_fails(steps, tmp_path, model_directory):
+def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, model_directory):
     runner = Runner(tmp_path, model_directory)
     run_file(tmp_path / "results.json")
     assert runner.run(steps["Name the model"]).returncode == 0
@@ -107,7 +107,7 @@ def test_the_action_compares_with_what_it_kept_comments_and_fails(steps, tmp_pat
     assert (refused.returncode, "may not comment" in refused.stdout) == (0, True)
 
 
-def test_the_action_confirms_with_the_command_that_it_is_given(steps, tmp_path, model_directory):
+def test_the_action_confirms_with_the_given_command(steps, tmp_path, model_directory):
     runner = Runner(tmp_path, model_directory)
     run_file(tmp_path / "base.json")
     run_file(tmp_path / "results.json", {"a": 1.5})
@@ -121,7 +121,7 @@ def test_the_action_confirms_with_the_command_that_it_is_given(steps, tmp_path, 
     assert (done.returncode, done.stderr.count("confirming")) == (1, 4)
 
 
-def test_the_snippets_are_what_the_systems_take(tmp_path):
+def test_the_ci_snippets_are_valid_for_their_systems(tmp_path):
     texts = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/ci.md").read_text(), re.DOTALL)
     (tmp_path / "known.yaml").write_text(texts[0])
     known = read_acknowledged(tmp_path / "known.yaml")[1]

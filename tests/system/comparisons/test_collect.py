@@ -50,7 +50,7 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_tables(tmp_pa
     ]
 
 
-def test_a_missing_suite_is_one_line():
+def test_a_missing_suite_gives_a_one_line_error():
     process = subprocess.run(
         [sys.executable, "-m", "data.collect", "nowhere.yaml", "-o", "x"],
         cwd=ROOT, capture_output=True, text=True, check=False,

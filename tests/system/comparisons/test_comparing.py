@@ -43,7 +43,7 @@ def outcomes(answer):
     return {one["operation"]: one["outcome"] for one in answer["verdicts"]}
 
 
-def test_a_fail_within_between_run_variation_is_unsure_with_its_probability(compared, tmp_path):
+def test_a_fail_within_between_run_variation_is_unsure(compared, tmp_path):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
     _, held, _ = compared(before, after)
     code, bare, _ = compared(before, after, "--between-run-variation", "none", "--fail-on-regression")
@@ -68,7 +68,7 @@ def test_earlier_runs_let_the_same_change_fail(compared, tmp_path):
 
 
 @pytest.mark.parametrize(("odd", "place"), [(10.0, 4), (0.1, 8)])
-def test_one_odd_earlier_run_hides_no_regression(compared, tmp_path, odd, place):
+def test_one_outlier_in_earlier_runs_hides_no_regression(compared, tmp_path, odd, place):
     history = tmp_path / "earlier"
     history.mkdir()
     for number in range(1, 9):
@@ -138,7 +138,7 @@ def again(scale, log):
     return [sys.executable, "-c", code.format(root=root, log=str(log), scale=scale), "{output}"]
 
 
-def test_doubtful_operations_are_run_again_before_they_fail(compared, tmp_path):
+def test_doubtful_operations_are_repeated_before_they_fail(compared, tmp_path):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
     log = tmp_path / "asked.txt"
     confirming = ("--confirm", "3", "--fail-on-regression", "--", *again({"a": 1.09}, log))

@@ -62,7 +62,7 @@ def current(store):
     return store.current_labels()[["comparison_id", "labelled_by", "status"]].to_numpy().tolist()
 
 
-def test_the_last_label_of_each_person_counts(store):
+def test_the_last_label_of_each_annotator_counts(store):
     for by, status in [("anna", "fail"), ("ben", "fail"), ("anna", "pass"), ("ben", None)]:
         store.add_label(given(status=status, by=by))
     store.add_label(given("<script>/../ü", "pass"))
@@ -83,7 +83,7 @@ def test_a_label_gets_the_time_of_the_server(store):
     assert store.label_history("a") == [label]
 
 
-def test_a_key_is_one_label_and_another_is_refused(store):
+def test_a_key_reused_for_another_label_is_refused(store):
     label = store.add_label(given(key="one"))
     assert store.add_label(given(key="one")) == label
     for other in (given(key="one", status="pass"), given("b", key="one"), given(by="ben", key="one")):
@@ -95,7 +95,7 @@ def test_a_key_is_one_label_and_another_is_refused(store):
     assert (said(store), said(store, "b"), said(store, "c")) == ([("anna", "fail")], [("anna", "fail")], [])
 
 
-def test_the_order_of_labels_counts_whatever_the_clock_says(store, monkeypatch):
+def test_the_order_of_labels_counts_despite_wrong_clocks(store, monkeypatch):
     before = store.add_label(given(status="fail", key="z"))
 
     class Late(datetime):
@@ -110,7 +110,7 @@ def test_the_order_of_labels_counts_whatever_the_clock_says(store, monkeypatch):
     assert current(store) == [["a", "ben", "fail"], ["a", "anna", "pass"]]
 
 
-def test_equal_labels_that_come_at_once_are_kept_once(url):
+def test_equal_simultaneous_labels_are_stored_only_once(url):
     labels = [given(f"c{number}", key=f"key{number}") for number in range(40)]
     stores = [LabelStore(url) for _ in range(4)]
     with ThreadPoolExecutor(8) as threads:
@@ -123,7 +123,7 @@ def test_equal_labels_that_come_at_once_are_kept_once(url):
         store.close()
 
 
-def test_too_many_new_labels_of_one_person_are_refused(store):
+def test_too_many_new_labels_of_one_annotator_are_refused(store):
     first = [given(key=f"f{number}") for number in range(3)]
     assert [one.fresh for one in store.add_all(first, max_recent=3)] == [True] * 3
     mixed = store.add_all([*first, given(), given(by="ben")], max_recent=3)
@@ -178,7 +178,7 @@ def test_the_migrations_make_the_declared_table(url, store):
     assert found == {column.name: column.nullable for column in LABELS.columns}
 
 
-def test_migrations_of_others_in_the_process_are_left_alone(tmp_path):
+def test_migrations_of_other_libraries_stay_untouched(tmp_path):
     config = Config()
     with EnvironmentContext(config, ScriptDirectory(MIGRATIONS, version_locations=[MIGRATIONS])):
         LabelStore.open(f"sqlite:///{tmp_path}/labels.db").close()
@@ -238,7 +238,7 @@ def test_labels_from_a_table_are_added_once(store):
     assert current(store) == [["a", "anna", "fail"], ["b", "carl", "pass"]]
 
 
-def test_a_withdrawn_label_does_not_come_back_with_the_data(store):
+def test_a_withdrawn_label_is_not_exported_with_the_data(store):
     then = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
     labels = table(("a", "fail", "anna", then), ("a", "fail", "ben", then), ("b", "pass", None, then))
     import_label_table(labels, store)
@@ -282,7 +282,7 @@ def test_sqlite_waits_for_the_disk_and_lets_others_read(tmp_path):
     assert asked == [2, "wal"]
 
 
-def test_nothing_is_written_before_the_first_label(tmp_path):
+def test_the_first_label_creates_the_label_store(tmp_path):
     store = LabelStore(f"sqlite:///{tmp_path}/labels.db")
     store.check_reachable()
     assert (store.label_history("a"), len(store.current_labels()), store.count_recent_labels("anna", 60)) == (

@@ -209,7 +209,7 @@ def test_keys_label_the_current_row_only_outside_of_fields(served, opened):
     assert said.startswith(f"labelled fail: {EVIL} (undo: u)")
 
 
-def test_undo_takes_back_labels_on_every_page_and_count(served, opened):
+def test_undo_reverts_labels_on_every_page_and_count(served, opened):
     def seen():
         one = row(opened, "bt_A_x")
         pressed = len(one.find_elements(By.CSS_SELECTOR, "[aria-pressed=true]"))
@@ -260,7 +260,7 @@ def test_verdict_and_versions_appear_only_after_the_choice(served, opened):
     assert served.current() == {first: "fail", second: "pass"}
 
 
-def test_cannot_tell_is_undone_and_hides_from_one_person(served, opened):
+def test_cannot_tell_hides_from_one_annotator_until_undone(served, opened):
     click(opened, "bt_A_x", "[data-status=cannot_tell]")
     all_kept(opened)
     name = f"bt_A_x/{VERSIONS[1]}"
@@ -353,7 +353,7 @@ def left_for(served, person):
     return httpx.get(f"{served.url}/comparisons/queue", cookies=cookies).json()["left"]
 
 
-def test_no_page_gives_the_answer_away_before_the_choice(served, opened):
+def test_no_page_reveals_the_verdict_before_the_choice(served, opened):
     """Neither versions, which comparison_ids hold, too, nor verdicts, nor what others have said."""
     httpx.put(
         f"{served.url}/v1/labels/lu_A_x/{VERSIONS[1]}",
@@ -447,7 +447,7 @@ def test_labels_record_who_saw_the_verdict_before(served, opened):
     assert verdict("bt_C_x")
 
 
-def test_a_label_is_sent_until_kept_and_arrives_once(served, opened):
+def test_a_label_is_resent_until_stored_exactly_once(served, opened):
     opened.execute_script("""
         const real = window.fetch, answers = [
             async () => { throw new TypeError("the cable is out") },
@@ -500,7 +500,7 @@ def test_a_refused_label_is_shown_and_not_kept(served, opened):
     assert served.current() == {f"ep_C_x/{VERSIONS[1]}": "pass"}
 
 
-def test_comparisons_to_label_come_in_the_learned_order_once(served, browser):
+def test_comparisons_are_queued_once_in_the_learned_order(served, browser):
     served.emptied()
     expected = served.expected()
     answers = {name: "fail" if name.startswith(("mg", "lu")) else "pass" for name in expected}
@@ -556,7 +556,7 @@ def shown(browser, other=None):
     ]
 
 
-def test_a_nameless_person_is_asked_once_and_labels(served, opened):
+def test_an_annotator_is_asked_once_for_a_name(served, opened):
     opened.delete_all_cookies()
     opened.refresh()
     click(opened, "bt_A_x", PASS)
@@ -568,7 +568,7 @@ def test_a_nameless_person_is_asked_once_and_labels(served, opened):
     assert {served.history(f"{one}/{VERSIONS[1]}")[0][0] for one in ("bt_A_x", "bt_C_x")} == {"pf carla"}
 
 
-def test_every_page_fits_every_width_whatever_operations_are_called(served, opened):
+def test_pages_with_any_operation_names_fit_every_width(served, opened):
     report = served.report(VERSIONS[1])
     evil = row(opened, EVIL).find_element(By.CSS_SELECTOR, "a.open").get_attribute("href")
     boxes = "[...document.querySelectorAll('.box, article, .pair, td, th')]"
@@ -581,7 +581,7 @@ def test_every_page_fits_every_width_whatever_operations_are_called(served, open
         assert opened.title.endswith("perfjudge")
 
 
-def test_pages_are_readable_without_scripts_and_lost_ones_say_so(served, opened):
+def test_pages_are_readable_without_scripts_and_missing_ones_explained(served, opened):
     report = served.report(VERSIONS[3])
     opened.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:

@@ -172,7 +172,7 @@ def test_a_run_names_its_data_set_and_commit(models, trained):
         assert {one["name"]: one["type"] for one in columns}["noise"] == "double"
 
 
-def test_a_version_leads_back_to_run_data_commit_and_parameters(models, trained):
+def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     found, metrics = trace_version(NAME, "1"), json.loads(trained.paths.metrics.read_text())
     assert (found.run, found.model, found.standing) == (models[0].info.run_id, MODEL, "champion")
@@ -221,7 +221,7 @@ def described(run):
 
 
 @pytest.mark.slow
-def test_runs_logged_in_an_older_form_are_logged_again(trained, store, capsys, monkeypatch):
+def test_runs_logged_in_an_older_form_are_relogged(trained, store, capsys, monkeypatch):
     monkeypatch.setattr(challenger_test, "RUNS", 1)
     promote(trained)
     monkeypatch.undo()
@@ -268,7 +268,7 @@ def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse
 
 
 @pytest.mark.slow
-def test_a_model_trained_again_is_read_once(trained, store, capsys, monkeypatch):
+def test_a_retrained_model_is_read_only_once(trained, store, capsys, monkeypatch):
     promote(trained)
     model = trained.paths.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
     before = version_of(NAME, CHAMPION).tags["readable"]
@@ -320,7 +320,7 @@ def test_files_changed_after_promotion_are_not_loaded(trained, store):
     assert load_judge().ref.version == "2"
 
 
-def test_an_unreachable_server_is_named(monkeypatch):
+def test_an_unreachable_mlflow_server_is_named(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(InputError, match=r"MLflow at http://127.0.0.1:9 does not answer as expected"):
         load_judge()

@@ -41,7 +41,7 @@ def report(root, model):
     return assemble_report(one, root / "results", "results", choose_judge(model, None), problems=Problems())
 
 
-def test_a_drop_fails_from_where_it_began(root, model_directory):
+def test_versions_fail_from_the_start_of_a_drop(root, model_directory):
     found = report(root, str(model_directory))
     lost, crept, *steady = found.operations
     assert np.flatnonzero(lost.against_baseline == FAIL).tolist() == list(range(15, 30))
@@ -97,7 +97,7 @@ def test_without_a_champion_the_page_has_no_marks(root, tmp_path, capsys, monkey
     assert told["reports"][0] | {"fails": 0, "changes": 2, "versions": 30} == told["reports"][0]
 
 
-def test_bad_input_is_one_line_and_nothing_is_written(root, tmp_path, capsys):
+def test_bad_input_gives_one_line_and_no_output(root, tmp_path, capsys):
     out = tmp_path / "out"
     (tmp_path / "rules.xml").write_text("<rules/>")
     for given in ([tmp_path / "rules.xml", root / "results"], [root / "rules.xml", tmp_path / "none"]):
@@ -106,7 +106,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(root, tmp_path, capsys):
     assert not out.exists()
 
 
-def test_samples_of_mpstat_beside_a_result_are_a_heat_map(root, tmp_path, model_directory):
+def test_mpstat_samples_of_a_result_give_a_heat_map(root, tmp_path, model_directory):
     if shutil.which("mpstat") is None:
         pytest.skip("needs mpstat (the package sysstat)")
     results = shutil.copytree(root / "results", tmp_path / "results")

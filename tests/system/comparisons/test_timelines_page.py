@@ -307,7 +307,7 @@ def pages_of(pdf):
     return len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf))
 
 
-def test_a_heat_map_is_drawn_told_and_walked_over(browser, tmp_path):
+def test_a_heat_map_supports_text_and_keyboard(browser, tmp_path):
     report = replace(simulated(12, 2, 1, heats=0), heats=(heat(),))
     opened(browser, written(report, tmp_path))
     figure = found(browser, ".heat")

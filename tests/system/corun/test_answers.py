@@ -51,7 +51,7 @@ def refused(done, told):
     assert told in done.stderr
 
 
-def test_a_known_pair_gets_impact_interval_seconds_and_drivers(static):
+def test_a_known_pair_gets_impact_interval_seconds_and_attributions(static):
     one = predicted(static, "--task", "task-7", "--with", "task-5")
     assert one["low"] < true_impact("task-7", "task-5") < one["high"]
     assert one["low"] < one["impact"] < one["high"]
@@ -77,7 +77,7 @@ def test_an_unknown_machine_is_noted_and_widens_the_interval(static):
     assert (elsewhere["solo_seconds"], elsewhere["corun_seconds"]) == (None, None)
 
 
-def test_drivers_add_up_to_the_impact_of_each_co_runner(static):
+def test_attributions_add_up_to_the_impact_of_co_runners(static):
     names = ("task-3", "task-5", "task-7")
     several = predicted(static, "--task", "task-7", "--with", *names)
     assert added_up(several) == pytest.approx(several["impact"], rel=1e-9)
@@ -126,7 +126,7 @@ def asked(tmp_path, online, solo, corun, *arguments):
     return run_corun("online", *paths, "--model", online, *arguments)
 
 
-def test_the_output_of_perf_is_answered_as_it_is(tmp_path, online):
+def test_the_output_of_perf_is_accepted_without_conversion(tmp_path, online):
     done = asked(tmp_path, online, perf_csv("task-7"), perf_csv("task-7", 1.4), "--json")
     told = json.loads(done.stdout)
     assert told["low"] < 1.4 < told["high"]
@@ -174,7 +174,7 @@ def test_unusable_samples_are_refused_in_one_line(tmp_path, online, corun, told)
     assert "corun.csv" in done.stderr
 
 
-def test_a_placement_uses_each_task_once_and_saves_time(static, tmp_path):
+def test_every_task_is_placed_once_and_time_is_saved(static, tmp_path):
     done = run_corun("place", "--machines", 4, "--slots", 2, "--model", static, "--json")
     told = json.loads(done.stdout)
     best, worst = told["placements"][0], told["placements"][-1]
@@ -337,7 +337,7 @@ def test_unusable_samples_are_answered_without_an_impact(server, content, told):
     assert told in found["notes"][0]
 
 
-def test_an_unknown_task_is_noted_beside_answers_on_others(server):
+def test_an_unknown_task_is_noted_beside_other_answers(server):
     asked = {"coruns": [QUESTION, QUESTION | {"task": "x"}]}
     known, unknown = post(server, "static", asked).json()["predictions"]
     assert known["impact"] > 0

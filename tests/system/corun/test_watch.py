@@ -39,7 +39,7 @@ def test_a_command_is_watched_to_its_end(solo, tmp_path):
     assert last["high"] / last["low"] < 1.03
 
 
-def test_a_process_that_is_not_there_gets_one_line(solo):
+def test_a_missing_process_gives_a_one_line_error(solo):
     pid = os.spawnlp(os.P_NOWAIT, "true", "true")
     os.waitpid(pid, 0)
     done = watch("--solo", solo.with_name("none.csv"), str(pid))
@@ -47,7 +47,7 @@ def test_a_process_that_is_not_there_gets_one_line(solo):
     assert "none.csv: cannot be read" in done.stderr
 
 
-def test_an_unknown_command_gets_one_line(solo):
+def test_an_unknown_command_gives_a_one_line_error(solo):
     done = watch("--solo", solo, "there-is-no-such-program")
     assert done.returncode == 2
     assert "there-is-no-such-program" in done.stderr

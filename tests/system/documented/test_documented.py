@@ -86,7 +86,7 @@ def test_every_command_of_a_page_ends_as_documented(project, page):
             assert shown <= verdicts(done.said), f"{then.place} shows other verdicts\n\n{done.said}"
 
 
-def test_pages_show_verdicts_of_judge_beside_those_of_compare():
+def test_pages_show_verdicts_of_both_judge_and_compare():
     shown = {
         (block.place.split(":")[0], *one)
         for page in ("README.md", "docs/ci.md", "docs/cli.md", "docs/tutorials/first-verdict.md")
@@ -118,7 +118,7 @@ def test_no_command_hides_in_other_blocks(page):
     assert hidden == []
 
 
-def test_samples_named_by_pages_exist():
+def test_every_sample_named_by_a_page_exists():
     samples = Path("docs/samples")
     named = {
         word.strip("'\"@,")

@@ -71,7 +71,7 @@ DIGITS = [(path, place) for path, place in quoted_digits() if TEXTS[path][place]
 
 @settings(deadline=None)
 @given(st.sampled_from(DIGITS), st.sampled_from("0123456789"))
-def test_no_digit_of_a_sourced_figure_can_be_another_one(where, digit):
+def test_any_changed_digit_of_a_sourced_figure_is_detected(where, digit):
     path, place = where
     text = TEXTS[path]
     altered = text[:place] + digit + text[place + 1 :]
@@ -103,7 +103,7 @@ def test_a_figure_without_a_mark_is_reported(number, form):
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_reason_stands_in_for_a_source(reason):
+def test_a_stated_reason_replaces_the_source_of_figures(reason):
     assert [*unsourced_blocks(f"<!-- not measured: {reason} -->\n\nAt most 5 % of it.\n")] == []
 
 
@@ -129,7 +129,7 @@ def test_a_mark_that_does_not_fit_is_reported(text):
         "```yaml\nshare: 0.5\n```",
     ],
 )  # fmt: skip
-def test_code_and_names_quote_nothing(text):
+def test_numbers_in_code_and_names_need_no_source(text):
     assert [*unsourced_blocks(text)] == []
 
 
@@ -164,11 +164,11 @@ def test_a_figure_is_rounded_to_the_digits_of_its_text(root, mark, before, after
         ("5; 6", "5 %", "1 figures (5), and 2 sources"),
     ],
 )
-def test_a_source_that_is_not_there_is_named(root, mark, quoted, why):
+def test_a_missing_source_of_a_figure_is_named(root, mark, quoted, why):
     with pytest.raises(InputError, match=re.escape(why)):
         fill_figures(f"<!-- figures: {mark} -->\n\nIt has {quoted}.\n", root, "docs/a.md")
 
 
-def test_a_table_that_nobody_writes_is_named(root):
+def test_a_table_without_a_generator_is_named(root):
     with pytest.raises(InputError, match="'speed' is no table"):
         fill_figures("<!-- table: speed -->\n\n1\n\n<!-- /table -->\n", root)

@@ -41,7 +41,7 @@ def test_a_difference_names_the_entry_and_is_short():
     assert len(shown.splitlines()) == MOST_LINES + 2
 
 
-def test_moments_of_this_session_vary_and_those_of_data_stay():
+def test_only_times_of_this_session_are_normalised():
     normaliser = Normaliser({"/tmp/x": "<root>"}, datetime(2026, 11, 23, 12, tzinfo=UTC))
     text = "/tmp/x/a 2026-11-23T12:30:00Z 2026-11-22 23:08:43+00:00 0.12345678901234"
     assert normaliser.text(text) == "<root>/a <moment> 2026-11-22 23:08:43+00:00 0.123456789"

@@ -11,7 +11,7 @@ from tests.system.golden.comparing import Renames, difference, equal
 
 #: How many entries of a group are shown that differ.
 _MOST = 5
-_NAME = "test_answers_equal_the_recorded_ones"
+_NAME = "test_all_answers_equal_the_recorded_ones"
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def _show(what, seconds):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", all_groups())
-def test_answers_equal_the_recorded_ones(group, golden_answers):
+def test_all_answers_equal_the_recorded_ones(group, golden_answers):
     renames = Renames.read(RENAMES)
     answers = json.loads((golden_answers / f"{group}.json").read_text())
     answers = {renames.text(name): answer for name, answer in answers.items()}

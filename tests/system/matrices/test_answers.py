@@ -72,7 +72,7 @@ def test_a_file_of_any_form_is_judged_like_the_tables(form, model, source, tmp_p
         )
 
 
-def test_an_abnormal_pair_is_exit_1_only_when_asked(model, source, tmp_path):
+def test_an_abnormal_pair_exits_with_1_only_on_request(model, source, tmp_path):
     answer = tmp_path / "answer.json"
     done = judge(source, "--model", model, "--fail-on-regression", "--json", "-o", answer)
     assert (done.returncode, done.stdout) == (1, "")
@@ -257,7 +257,7 @@ UNJUDGED = {
 
 
 @pytest.mark.parametrize(("content", "told"), UNJUDGED.values(), ids=UNJUDGED)
-def test_an_incomplete_pair_is_invalid_and_others_get_verdicts(listening_matrices, content, told):
+def test_an_incomplete_pair_is_invalid_beside_judged_ones(listening_matrices, content, told):
     verdicts = post(listening_matrices, content).json()["verdicts"]
     first = verdicts[0]
     assert (first["pair_id"], first["verdict"], first["probability"]) == (ABNORMAL, "invalid", None)
@@ -282,7 +282,7 @@ def test_a_huge_number_makes_its_run_invalid_in_both_interfaces(listening_matric
         assert (one["verdict"], one["target_runs"]) == ("fail", 2)
 
 
-def test_a_pair_twice_is_refused_in_files_only(listening_matrices, model, tmp_path):
+def test_a_repeated_pair_is_refused_in_files_only(listening_matrices, model, tmp_path):
     twice, path = {"pairs": request()["pairs"][:1] * 2}, tmp_path / "request.json"
     once, *_ = post(listening_matrices, request()).json()["verdicts"]
     assert post(listening_matrices, twice).json()["verdicts"] == [once, once]

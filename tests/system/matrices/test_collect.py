@@ -91,7 +91,7 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_matrices(tmp_
 
 
 @needs_perf
-def test_a_run_does_what_was_ordered_and_counts_it(sort):
+def test_a_run_executes_and_counts_its_order(sort):
     run = sort()
     assert run.transactions == 40
     assert run.metrics["perf.task-clock"] == pytest.approx(run.metrics["process.run"], rel=0.3)
@@ -118,7 +118,7 @@ def test_a_run_that_ends_before_its_kill_is_repeated(sort):
         ("extra-fsync", "process.disk_written", 4),
     ],
 )
-def test_a_defect_shows_where_it_should(sort, defect, metric, least):
+def test_a_defect_changes_the_expected_metrics(sort, defect, metric, least):
     assert sort(defect=defect, amount=1.0).metrics[metric] - sort().metrics[metric] >= 0.9 * least
 
 
@@ -127,7 +127,7 @@ def test_a_defect_shows_where_it_should(sort, defect, metric, least):
     ("defect", "metric", "least"),
     [("wakeups", "process.voluntary_switches", 0.1), ("idle-processes", "process.level_Threads", 8)],
 )
-def test_a_defect_from_the_start_shows_where_it_should(sort, defect, metric, least):
+def test_a_defect_from_the_start_changes_the_expected_metrics(sort, defect, metric, least):
     spoiled, plain = (sort(words=200.0, defect=name, defect_size=1.0) for name in (defect, ""))
     assert spoiled.metrics[metric] - plain.metrics[metric] >= least
 
@@ -143,7 +143,7 @@ def test_paced_transactions_wait_and_poll_less_under_load(sort):
 
 
 @needs_perf
-def test_invalid_runs_are_really_made(sort, bench):
+def test_requested_invalid_runs_are_really_made(sort, bench):
     # the least disturbed of three, since others use this machine, too
     whole = min((sort() for _ in range(3)), key=lambda run: run.metrics["process.wait"])
     killed = sort(invalid="killed", moment=whole.elapsed / 2)
@@ -165,7 +165,7 @@ def test_a_program_killed_in_its_first_transaction_has_begun(bench):
     assert 0.05 < run.elapsed < 5
 
 
-def test_a_failing_program_is_named_and_nothing_is_left(bench):
+def test_a_failing_program_is_named_and_its_processes_end(bench):
     with pytest.raises(InputError, match=r'^workload "no-such": exit code 1 \(KeyError: \'no-such\'\)$'):
         bench.run_once(Order(Work({"no-such": 1.0}, 1)))
     assert not [command for command in commands(os.getpid()) if "data.matrices.programs" in command]

@@ -36,7 +36,7 @@ def told(cluster, tasks=((1, None),)):
     return str(raised.value)
 
 
-def test_another_worker_does_what_a_killed_one_was_doing(cluster, tmp_path):
+def test_tasks_of_a_killed_worker_move_to_another(cluster, tmp_path):
     sign = tmp_path / "sign"
     workers = {one.pid: one for one in (cluster.work(), cluster.work())}
     tasks = [(number, sign if number == 3 else None) for number in range(40)]
@@ -119,7 +119,7 @@ def test_unusable_schedulers_and_workers_are_refused(cluster, tmp_path, monkeypa
     assert " as here" in line
 
 
-def test_a_scheduler_that_goes_away_is_named(cluster, tmp_path):
+def test_a_scheduler_lost_during_work_is_named(cluster, tmp_path):
     sign = tmp_path / "sign"
     cluster.work()
     with ThreadPoolExecutor(1) as thread:

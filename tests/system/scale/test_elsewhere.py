@@ -83,7 +83,7 @@ def healthy(address):
         return False
 
 
-def test_a_champion_in_an_mlflow_server_judges_and_outlives_it(tracking, bucket, tmp_path, monkeypatch):
+def test_a_champion_keeps_judging_without_its_mlflow_server(tracking, bucket, tmp_path, monkeypatch):
     address, database = tracking
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     # every trial and every fold is a run of its own

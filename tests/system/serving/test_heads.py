@@ -95,7 +95,7 @@ CLOSE = "Connection: close\r\n"
 
 @settings(max_examples=15, deadline=None)
 @given(st.data())
-def test_a_head_is_refused_exactly_when_it_is_beyond_a_limit(listening, data):
+def test_request_heads_are_refused_exactly_beyond_the_limits(listening, data):
     lines = data.draw(st.integers(0, MOST_LINES - 2) | st.integers(MOST_LINES - 4, MOST_LINES + 40))
     size = data.draw(st.integers(0, 2_000) | st.integers(MOST_BYTES - 6_000, MOST_BYTES + 200_000))
     fields = CLOSE + "".join(f"x-{number}: 1\r\n" for number in range(lines)) + f"y: {'z' * size}\r\n"
@@ -143,7 +143,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
-def test_an_endless_head_costs_no_memory_and_stops_no_others(listening, kind):
+def test_an_endless_head_neither_costs_memory_nor_blocks(listening, kind):
     begin, more = ENDLESS[kind]
     httpx.get(listening.url + "/healthz")
     before, sent = resident(listening), 0

@@ -120,7 +120,7 @@ def attacked(server, family, size):
 @pytest.mark.slow
 @settings(max_examples=26, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(list(FAMILIES)), st.integers(0, 4 * MEBIBYTE))
-def test_no_body_keeps_others_waiting_for_a_second(server, family, size):
+def test_no_request_body_blocks_others_for_a_second(server, family, size):
     status, seconds, healthy = attacked(server, family, size)
     assert status in {200, 400, 413, 422}
     assert seconds < LIMIT
@@ -129,7 +129,7 @@ def test_no_body_keeps_others_waiting_for_a_second(server, family, size):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["allowed attributes", "words for samples"])
-def test_the_largest_body_keeps_no_others_waiting_either(server, family):
+def test_the_largest_request_body_does_not_block_others(server, family):
     status, seconds, healthy = attacked(server, family, 63 * MEBIBYTE)
     assert status in {400, 413, 422, 504}
     assert seconds < LIMIT * slowness() + 5

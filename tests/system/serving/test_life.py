@@ -146,7 +146,7 @@ def test_no_request_fails_while_registry_models_and_workers_change(registry):
     assert log.count("another takes its place") == 1
 
 
-def test_a_single_process_follows_and_ends_after_its_last_answer(registry):
+def test_a_single_process_reloads_and_ends_after_its_last_answer(registry):
     with serving() as server, Load(server, 4) as load:
         registry.lead("2")
         until_it_answers(server, load, "2")

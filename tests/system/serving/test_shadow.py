@@ -166,7 +166,7 @@ def test_disagreements_are_bounded_and_replaced_by_source(tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-def test_a_source_on_disk_is_judged_by_both(registry, tmp_path):
+def test_champion_and_challenger_both_judge_a_source_on_disk(registry, tmp_path):
     source = tmp_path / "request.json"
     source.write_text(json.dumps(BODY))
     done = perfjudge("shadow", source)

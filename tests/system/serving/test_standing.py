@@ -126,7 +126,7 @@ def test_only_one_of_several_decisions_at_once_is_made(store):
     assert [one.version for one in read_promotions(NAME)] == ["1", champion]
 
 
-def test_an_alias_moved_by_hand_can_be_taken_back(store):
+def test_a_manually_moved_alias_can_be_rolled_back(store):
     promote(NAME, "2", "better", "anna")
     store.set_registered_model_alias(NAME, CHAMPION, "3")
     sync_if_moved(NAME)

@@ -46,7 +46,7 @@ def traced(capsys, *words):
 
 
 @pytest.mark.parametrize("shown", ["json", "xml", "junit", "markdown", "table"])
-def test_an_answer_of_any_format_is_repeated(source, tmp_path, capsys, shown):
+def test_answers_of_any_format_can_be_reproduced(source, tmp_path, capsys, shown):
     answer = tmp_path / "answer"
     assert cli.run_command(["judge", str(source), "--format", shown, "-o", str(answer)]) == 0
     status, told = traced(capsys, answer, "--input", source)
@@ -58,7 +58,7 @@ def test_an_answer_of_any_format_is_repeated(source, tmp_path, capsys, shown):
     assert "quick" in told
 
 
-def test_answers_over_http_are_repeated_with_their_floor(registry, source, tmp_path, capsys):
+def test_http_answers_are_repeated_with_their_minimum_effect_size(registry, source, tmp_path, capsys):
     answer, figure = tmp_path / "answer", tmp_path / "figure.xml"
     answer.write_bytes(answer_json(source.read_bytes(), load_judge(min_effect_size=0.3)).content)
     assert json.loads(answer.read_text())["verdicts"][1]["decided_by"] == "min_effect_size"
@@ -108,7 +108,7 @@ def version_of_run(registry, data, **tags):
     return store.create_model_version(NAME, directory, run_id=run.info.run_id).version
 
 
-def test_a_version_of_a_commit_is_made_by_its_checkout(registry, checkout, capsys):
+def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout, capsys):
     # tracked by DVC
     version = version_of_run(registry, "data/raw/mine", commit=checkout, dirty="false")
     status, told = traced(capsys, NAME, version)
@@ -129,7 +129,7 @@ def test_a_version_of_a_commit_is_made_by_its_checkout(registry, checkout, capsy
         ("", {"dirty": "false"}, "not known which data"),
     ],
 )
-def test_no_useless_checkout_is_recommended(registry, checkout, capsys, data, tags, why):
+def test_a_checkout_is_recommended_only_if_it_helps(registry, checkout, capsys, data, tags, why):
     version = version_of_run(registry, data, **{"commit": checkout} | tags)
     status, told = traced(capsys, NAME, version)
     (line,) = (one for one in told.splitlines() if "make again" in one)

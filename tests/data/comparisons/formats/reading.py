@@ -14,6 +14,8 @@ from data.errors import InputError
 from data.tables.problems import Problems
 
 SAMPLES = Path(__file__).parents[4] / "docs/samples/formats"
+FILES = sorted(path for path in SAMPLES.rglob("*") if path.is_file() and path.name != "otava.yaml")
+NO_RESULTS = {"benchmarks.json", "machine.json"}
 KEY = ["benchmark", "operation", "machine", "threads", "unit", "better"]
 
 

@@ -12,10 +12,8 @@ from data.comparisons import formats
 from data.comparisons.formats.tools import TOOLS
 from data.errors import InputError
 from data.tables.problems import Problems
-from tests.data.comparisons.formats.reading import SAMPLES, refusal, written
+from tests.data.comparisons.formats.reading import FILES, NO_RESULTS, SAMPLES, refusal, written
 
-FILES = sorted(path for path in SAMPLES.rglob("*") if path.is_file() and path.name != "otava.yaml")
-NO_RESULTS = {"benchmarks.json", "machine.json"}
 FAST = settings(
     max_examples=25,
     deadline=None,
@@ -76,5 +74,5 @@ def test_every_sample_is_recognised_by_its_content_alone(tmp_path, source):
         ),
     ],
 )
-def test_what_is_nearly_of_a_format_is_told(tmp_path, content, told):
+def test_the_nearest_format_is_named_in_the_error(tmp_path, content, told):
     assert refusal(written(tmp_path / "file", content)).startswith(told)

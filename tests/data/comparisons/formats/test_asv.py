@@ -51,7 +51,7 @@ def test_recorded_samples_of_a_real_run_are_kept_by_parameters(tmp_path):
     assert formats.recognise_format(tmp_path / "results") == "asv"
 
 
-def test_commits_are_compared_in_the_order_of_their_dates_whatever_their_files_are_called():
+def test_commits_are_ordered_by_date_not_file_name():
     found = compared(SAMPLES / "asv/results")
     assert len(found) == 4
     dates = {}
@@ -76,7 +76,7 @@ def test_without_recorded_samples_the_median_and_quartiles_are_a_summary(tmp_pat
     }
 
 
-def test_what_failed_or_was_skipped_is_passed_over(tmp_path):
+def test_failed_and_skipped_benchmarks_are_ignored(tmp_path):
     content = {
         "commit_hash": "c0ffee", "result_columns": ["result", "params"], "params": {"machine": "m"},
         "results": {"time_a": [[None, float("nan"), 0.5], [["1", "2", "3"]]], "time_b": [None]}, "version": 2,

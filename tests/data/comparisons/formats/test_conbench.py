@@ -19,14 +19,14 @@ def test_commits_are_versions_and_tags_are_parameters():
     ]
 
 
-def test_rates_are_better_higher_and_a_page_of_the_api_is_read(tmp_path):
+def test_a_page_of_the_api_with_rates_is_read(tmp_path):
     page = {"data": [result("i/s", [1.0, None, "3.0"], cpu=2)], "metadata": {"next_page_cursor": None}}
     assert run(written(tmp_path / "page.json", page), "conbench") == {
         ("conbench", "join[cpu=2]", "unknown", 1, "items/s", "higher"): [1, 3]
     }
 
 
-def test_a_single_result_is_read_and_one_that_failed_is_told(tmp_path):
+def test_a_failed_result_is_skipped_with_a_note(tmp_path):
     failed = result("s", []) | {"stats": None, "error": {"trace": "..."}}
     path, notes = written(tmp_path / "a.json", [result("s", [2.0]), failed]), []
     assert run(path, "conbench", notes) == {("conbench", "join", "unknown", 1, "s", "lower"): [2]}

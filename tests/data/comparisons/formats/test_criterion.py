@@ -19,7 +19,7 @@ def test_a_sample_is_the_time_of_one_iteration(tmp_path):
     }
 
 
-def test_messages_of_cargo_criterion_are_read_beside_what_else_is_printed(tmp_path):
+def test_messages_of_cargo_criterion_are_found_in_other_output(tmp_path):
     measured = {"iteration_count": [2, 4], "measured_values": [8.0, 20.0], "unit": "ns"}
     message = json.dumps({"reason": "benchmark-complete", "id": "w/j", **measured})
     path = written(
@@ -29,7 +29,7 @@ def test_messages_of_cargo_criterion_are_read_beside_what_else_is_printed(tmp_pa
     assert run(path, "criterion") == {("criterion", "w/j", *KEY): [4, 5]}
 
 
-def test_of_a_directory_the_new_run_is_read_and_not_the_one_before(tmp_path):
+def test_only_the_new_run_of_a_directory_is_read(tmp_path):
     for age, value in (("new", 5), ("base", 7)):
         written(tmp_path / f"words/join/{age}/raw.csv", f"{HEADER}words,join,,,,{value},ns,1\n")
         written(
@@ -43,12 +43,12 @@ def test_of_a_directory_the_new_run_is_read_and_not_the_one_before(tmp_path):
     }
 
 
-def test_iterations_of_zero_are_refused(tmp_path):
+def test_samples_with_zero_iterations_are_refused(tmp_path):
     path = written(tmp_path / "raw.csv", f"{HEADER}words,join,,,,100,ns,0\n")
     assert refusal(path) == 'raw.csv:2: iteration_count="0" is not a number above 0'
 
 
-def test_the_samples_in_the_documentation_say_the_same_in_both_forms():
+def test_documented_samples_agree_in_both_forms():
     for name in ("base.csv", "base-messages.jsonl"):
         assert [(key[1], len(values)) for key, values in run(SAMPLES / "criterion" / name).items()] == [
             ("words/join/20000", 20)

@@ -28,6 +28,6 @@ def test_every_line_is_a_sample_of_each_of_its_units(tmp_path):
     assert notes == ["0 throughout, and left out: Join/n=8 allocs/op"]
 
 
-def test_a_value_that_is_no_number_is_named_with_its_line(tmp_path):
+def test_a_non_numeric_value_is_named_with_its_line(tmp_path):
     path = written(tmp_path / "a.txt", "BenchmarkA 10 many ns/op\n")
     assert refusal(path) == 'a.txt:1: ns/op "many" is not a number'

@@ -37,7 +37,7 @@ def measured(program, path, *options):
 
 
 @needs("g++")
-def test_repetitions_of_a_real_run_are_samples_and_threads_are_threads(program, tmp_path):
+def test_repetitions_of_a_real_run_are_read_as_samples(program, tmp_path):
     path = measured(program, tmp_path / "a.json")
     entries = json.loads(path.read_text())["benchmarks"]
     times = [one["real_time"] for one in entries if one["run_type"] == "iteration"]
@@ -46,7 +46,7 @@ def test_repetitions_of_a_real_run_are_samples_and_threads_are_threads(program, 
 
 
 @needs("g++")
-def test_aggregates_only_are_a_summary(program, tmp_path):
+def test_a_file_with_only_aggregates_gives_summaries(program, tmp_path):
     path, notes = measured(program, tmp_path / "a.json", "--benchmark_report_aggregates_only=true"), []
     found = run(path, "google-benchmark", notes)
     assert [(key[1], len(values)) for key, values in found.items()] == [(NAME, 3)]
@@ -54,7 +54,7 @@ def test_aggregates_only_are_a_summary(program, tmp_path):
     assert notes == [f"{path} holds summaries only, without the repetitions behind them"]
 
 
-def test_what_failed_is_left_out_and_told(tmp_path):
+def test_failed_benchmarks_are_left_out_with_a_note(tmp_path):
     """Written from the documentation of version 1.4, whose entries have no ``run_type``."""
     entries = [
         {"name": "BM_a/8/threads:2", "real_time": 3.0, "time_unit": "us"},

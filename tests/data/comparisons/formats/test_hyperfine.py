@@ -7,7 +7,7 @@ from tests.data.comparisons.formats.reading import needs, ran, run, written
 
 
 @needs("hyperfine")
-def test_times_of_a_real_run_are_samples_and_parameters_are_told(tmp_path):
+def test_times_of_a_real_run_are_read_with_parameters(tmp_path):
     out = tmp_path / "a.json"
     ran("hyperfine", "-N", "-r", "4", "-L", "n", "1,2", "sleep 0.00{n}", "--export-json", out)
     times = [one["times"] for one in json.loads(out.read_text())["results"]]

@@ -11,7 +11,7 @@ def entry(mode, unit, raw, **further):
     return named | {"primaryMetric": metric, "secondaryMetrics": {}} | further
 
 
-def test_iterations_of_all_forks_are_samples_and_the_mode_tells_the_direction(tmp_path):
+def test_iterations_of_all_forks_are_read_as_samples(tmp_path):
     entries = [
         entry("thrpt", "ops/ms", [[1.0, 2.0], [3.0]], threads=4, params={"n": "8"}),
         entry("avgt", "us/op", [[5.0]]),
@@ -22,7 +22,7 @@ def test_iterations_of_all_forks_are_samples_and_the_mode_tells_the_direction(tm
     }
 
 
-def test_sampled_times_have_a_summary(tmp_path):
+def test_sampled_times_are_read_as_a_summary(tmp_path):
     path, notes = written(tmp_path / "a.json", [entry("sample", "us/op", [])]), []
     run(path, "jmh", notes)
     results = results_of_run(path)

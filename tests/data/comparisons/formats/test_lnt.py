@@ -19,7 +19,7 @@ def test_reports_of_one_revision_are_its_repetitions(tmp_path):
     assert run(tmp_path, "lnt") == {("lnt", "t score", "m", 1, "unknown", "higher"): [1, 2]}
 
 
-def test_format_1_has_its_metric_at_the_end_of_the_name(tmp_path):
+def test_format_1_appends_the_metric_to_the_name(tmp_path):
     tests = [
         {"Name": "nts.a/b.exec", "Data": [0.5, 0.75], "Info": {}},
         {"Name": "nts.a/b.exec.status", "Data": [1.0], "Info": {}},

@@ -6,7 +6,7 @@ from data.comparisons import formats
 from tests.data.comparisons.formats.reading import compared, refusal, run, written
 
 
-def test_a_value_a_row_and_what_is_left_out_is_assumed(tmp_path):
+def test_omitted_columns_of_long_csv_get_defaults(tmp_path):
     path, notes = written(tmp_path / "a.csv", "operation;value;threads\njoin;5;2\njoin;6;2\nsplit;7;\n"), []
     assert run(path, "long-csv", notes) == {
         ("long-csv", "join", "unknown", 2, "unknown", "higher"): [5, 6],
@@ -17,7 +17,7 @@ def test_a_value_a_row_and_what_is_left_out_is_assumed(tmp_path):
     ]
 
 
-def test_versions_stand_as_they_come_or_by_their_times(tmp_path):
+def test_versions_are_ordered_by_appearance_or_time(tmp_path):
     old = "join,lower,old,2026-11-20,5\njoin,lower,old,2026-11-20,6\n"
     rows = "{}" + old + "join,lower,new,2026-11-{},7\njoin,lower,new,2026-11-{},8\n"
     header = "operation,better,version,measured_at,value\n"
@@ -47,5 +47,5 @@ def test_units_of_versions_are_converted_to_the_first(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path, text, told):
+def test_errors_of_long_csv_name_the_line(tmp_path, text, told):
     assert refusal(written(tmp_path / "a.csv", text)) == told

@@ -36,7 +36,7 @@ def without(content, keys, as_null):
 
 @given(some_summaries, st.booleans())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_samples_are_read_whichever_summaries_a_file_lacks(tmp_path, chosen, as_null):
+def test_samples_are_read_despite_any_missing_summaries(tmp_path, chosen, as_null):
     kind, keys = chosen
     nullable = as_null and kind != "jmh" and not keys & {"rounds", "exit_codes"}
     path = SAMPLES / kind / "base.json"

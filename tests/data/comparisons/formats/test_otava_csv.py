@@ -13,7 +13,7 @@ from tests.data.comparisons.formats.reading import SAMPLES, refusal, run, series
 TABLE = "time,commit,branch,join,host\n2026-11-20 10:00,a,main,5,x\n2026-11-20 11:00,a,main,6,y\n"
 
 
-def test_the_configuration_beside_it_says_which_values_are_better():
+def test_the_neighbouring_configuration_gives_the_better_direction():
     tables = formats.read_tables("otava-csv", [SAMPLES / "otava-csv/words.csv"]).tables
     assert dict(tables.results.groupby("operation")["better"].first()) == {
         "join": "lower",
@@ -23,7 +23,7 @@ def test_the_configuration_beside_it_says_which_values_are_better():
     assert (tables.results.groupby(["operation", "version"]).size() == 3).all()
 
 
-def test_without_configuration_the_user_says_it_or_a_note_does(tmp_path):
+def test_without_configuration_the_direction_is_given_or_assumed(tmp_path):
     path, notes = written(tmp_path / "a.csv", TABLE), []
     key = ("otava-csv", "join", "unknown", 1, "unknown")
     assert run(path, "otava-csv", notes) == {(*key, "higher"): [5, 6]}
@@ -33,7 +33,7 @@ def test_without_configuration_the_user_says_it_or_a_note_does(tmp_path):
     assert series(results_of_run(path, Problems(), Measure(better="lower"))) == {(*key, "lower"): [5, 6]}
 
 
-def test_several_branches_are_refused(tmp_path):
+def test_a_file_of_several_branches_is_refused(tmp_path):
     path = written(tmp_path / "a.csv", TABLE + "2026-11-20 12:00,b,side,7,x\n")
     assert refusal(path) == "a.csv: holds several branches (main, side); expected one"
 
@@ -48,7 +48,7 @@ def test_several_branches_are_refused(tmp_path):
         ),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_told(tmp_path, config, told):
+def test_a_configuration_that_does_not_fit_is_refused(tmp_path, config, told):
     path = shutil.copy(SAMPLES / "otava-csv/words.csv", tmp_path / "words.csv")
     written(tmp_path / "otava.yaml", config)
     assert refusal(path).startswith(told)

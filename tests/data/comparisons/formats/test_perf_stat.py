@@ -25,7 +25,7 @@ def test_appended_runs_are_repetitions_in_either_form(form, tmp_path):
 
 @needs("perf")
 @pytest.mark.parametrize("form", ["-x,", "-j"])
-def test_intervals_are_samples(form, tmp_path):
+def test_intervals_of_perf_stat_are_samples(form, tmp_path):
     out = tmp_path / "perf.out"
     ran(
         "perf",
@@ -55,7 +55,7 @@ def test_repeated_runs_leave_a_mean_and_its_spread(form, tmp_path):
     assert notes == [f"{out} holds summaries only, without the repetitions behind them"]
 
 
-def test_processors_are_told_apart_and_what_was_not_counted_is_passed_over(tmp_path):
+def test_processors_are_separate_and_uncounted_events_skipped(tmp_path):
     """As perf writes it with ``-A``; counters that this machine may not have."""
     text = (
         "CPU0,12,,cycles,100,100.00,,\nCPU1,13,,cycles,100,100.00,,\n<not supported>,,branches,0,100.00,,\n"

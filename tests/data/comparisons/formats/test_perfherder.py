@@ -14,7 +14,7 @@ DATA = {
 }
 
 
-def test_replicates_are_samples_and_a_log_is_searched_for_its_marks(tmp_path):
+def test_replicates_are_read_from_json_and_logs(tmp_path):
     expected = {
         ("words e10s", "join", "unknown", 1, "ms", "lower"): [1, 2, 3],
         ("words e10s", "score", "unknown", 1, "unknown", "higher"): [7],

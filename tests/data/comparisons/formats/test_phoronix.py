@@ -20,12 +20,12 @@ def test_the_systems_of_a_result_are_its_versions(name):
     ]
 
 
-def test_raw_runs_and_the_proportion_are_taken_from_xml(tmp_path):
+def test_raw_runs_and_better_direction_come_from_xml(tmp_path):
     path = written(tmp_path / "composite.xml", XML.format("1.5:2.5"))
     key = ("phoronix", "A[n: 8]", "unknown", 1, "MB/s", "higher")
     assert run(path, "phoronix") == {key: [1.5, 2.5]}
 
 
-def test_a_wrong_number_is_named(tmp_path):
+def test_a_wrong_number_in_xml_is_named(tmp_path):
     path = written(tmp_path / "composite.xml", XML.format("1.5:x"))
     assert refusal(path) == 'composite.xml result "A[n: 8]": RawString "1.5:x" is not a list of numbers'

@@ -21,7 +21,7 @@ def test_the_values_of_all_processes_are_samples_without_warm_ups(tmp_path):
     assert len(values) == 6
 
 
-def test_memory_is_in_bytes(tmp_path):
+def test_memory_of_pyperf_is_in_bytes(tmp_path):
     runs = [{"values": [4096, 8192]}, {"warmups": [[1, 2.0]]}]
     content = {"version": "1.0", "metadata": {"name": "peak", "unit": "byte"}, "benchmarks": [{"runs": runs}]}
     path = written(tmp_path / "a.json", content)

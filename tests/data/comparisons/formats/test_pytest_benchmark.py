@@ -15,7 +15,7 @@ def test_sum(benchmark, n):
 """
 
 
-def test_rounds_of_a_real_run_are_its_samples_and_parameters_are_part_of_the_name(tmp_path):
+def test_rounds_of_a_real_run_are_read_with_parameters(tmp_path):
     written(tmp_path / "test_it.py", TESTS)
     out = tmp_path / "out.json"
     options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--benchmark-json", out)
@@ -28,7 +28,7 @@ def test_rounds_of_a_real_run_are_its_samples_and_parameters_are_part_of_the_nam
     assert len(stats["test_sum[10]"]["data"]) == 5
 
 
-def test_a_file_saved_without_data_holds_summaries_and_says_so(tmp_path):
+def test_a_file_saved_without_data_gives_summaries(tmp_path):
     content = json.loads((SAMPLES / "pytest-benchmark/base.json").read_text())
     for one in content["benchmarks"]:
         del one["stats"]["data"]

@@ -11,7 +11,7 @@ from tests.data.comparisons.formats.reading import refusal, run, written
 RESULT = {"benchmark": "words", "operation": "join", "better": "lower"}
 
 
-def test_threads_may_be_left_out(tmp_path):
+def test_the_number_of_threads_is_optional(tmp_path):
     path = written(tmp_path / "a.json", {"results": [RESULT | {"configurations": [{"samples": [1.0, 2]}]}]})
     assert run(path, "run-json") == {("words", "join", "unknown", 1, "unknown", "lower"): [1, 2]}
 

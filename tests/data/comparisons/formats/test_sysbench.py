@@ -15,7 +15,7 @@ Latency (ms):
 
 
 @needs("sysbench")
-def test_real_runs_one_after_the_other_repeat_each_other(tmp_path):
+def test_successive_real_runs_are_read_as_repetitions(tmp_path):
     command = ("sysbench", "--threads=2", "--events=200", "--time=5", "cpu", "--cpu-max-prime=2000", "run")
     path = written(tmp_path / "a.txt", ran(*command) + ran(*command))
     found = run(path, "sysbench")
@@ -26,13 +26,13 @@ def test_real_runs_one_after_the_other_repeat_each_other(tmp_path):
 
 
 @needs("sysbench")
-def test_memory_has_its_own_rates(tmp_path):
+def test_memory_runs_have_rates_of_their_own(tmp_path):
     path = written(tmp_path / "a.txt", ran("sysbench", "memory", "--memory-total-size=64M", "run"))
     names = {(key[1].partition("[")[0], *key[4:]) for key in run(path, "sysbench")}
     assert names >= {("operations", "op/s", "higher"), ("transferred", "MiB/s", "higher")}
 
 
-def test_intervals_take_the_place_of_the_total(tmp_path):
+def test_intervals_replace_the_total_of_a_run(tmp_path):
     """As sysbench prints it with ``--report-interval`` of a database, which is not there."""
     key = ("unknown", 8)
     assert run(written(tmp_path / "a.txt", OLTP), "sysbench") == {

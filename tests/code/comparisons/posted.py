@@ -1,0 +1,62 @@
+"""Posted comparisons, and a model fitted to random ones that has examples."""
+
+import json
+
+import numpy as np
+import pandas as pd
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from data.comparisons.posted import named_sides
+from data.comparisons.request import read_request
+from features.comparisons.vectors import feature_vectors, vector_columns
+from training.comparisons.family import FeatureTable
+from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.train import write_examples
+
+FEATURES = vector_columns("extended")
+
+
+def comparison(baseline, target, history=(), unit="ms", better="lower", name="c"):
+    sides = {"baseline": [*map(float, baseline)], "target": [*map(float, target)]}
+    one = {"threads": 1, **sides, "history": [[*map(float, build)] for build in history]}
+    named = {"comparison_id": name, "operation": "o", "benchmark": "b", "unit": unit, "better": better}
+    return named | {"configurations": [one]}
+
+
+def posted(*comparisons):
+    return named_sides(read_request(json.dumps({"comparisons": comparisons}).encode()).comparisons)
+
+
+def drawn(rows, seed=0):
+    """Draw comparisons with 20 earlier builds, noise of 0.2 to 2 % and, every third, 3 to 30 % slower."""
+    rng = np.random.default_rng(seed)
+    for row in range(rows):
+        noise, factor = rng.uniform(0.2, 2), 1 + (row % 3 == 0) * rng.uniform(0.03, 0.3)
+        values = rng.normal(100, noise, (22, 5))
+        yield comparison(values[0], values[1] * factor, values[2:], name=f"c{row}")
+
+
+def trained(directory, rows=150):
+    """Fit on drawn comparisons, and leave examples beside the model."""
+    x, failed = feature_vectors(posted(*drawn(rows)).sides), np.arange(rows) % 3 == 0
+    steps = [
+        ("impute", SimpleImputer(keep_empty_features=True)),
+        ("scale", StandardScaler()),
+        ("classify", LogisticRegression()),
+    ]
+    ids, status = [f"c{row}" for row in range(rows)], np.where(failed, "fail", "pass")
+    keys = {"comparison_id": ids, "operation": "o", "benchmark": "b", "status": status}
+    groups = {"fold_group": [f"g{row % 10}" for row in range(rows)]}
+    frame = pd.concat([pd.DataFrame(keys | groups), pd.DataFrame(x, columns=[*FEATURES])], axis=1)
+    table = FeatureTable(frame, FEATURES, "0" * 64)
+    card = Card("logistic", FEATURES, 0.5, {}, table.reference_medians(), "0" * 64, 0)
+    model = TrainedModel(Pipeline(steps).fit(x, failed), card)
+    when = pd.Timestamp("2026-11-20T09:00:00Z")
+    people = pd.DataFrame({"comparison_id": ids, "status": status, "annotator": "anna", "labelled_at": when})
+    people.to_parquet(directory / "labels.parquet")
+    model.write(directory)
+    write_examples(model, table, table.examples, directory / "labels.parquet", directory)
+    return directory
