@@ -35,7 +35,7 @@ from serving.promotion.commands import add_commands as add_promotion
 
 app = typer.Typer(
     name="perfjudge",
-    help="Learns from engineers' verdicts on performance measurements, and then gives those verdicts itself.",
+    help="Judge performance measurements with models that are trained on engineers' verdicts.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -117,7 +117,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
     """Answer over HTTP.
 
     A model is a directory with model.skops and card.json, models:/name@alias or models:/name/version; by
-    default it is the champion. When the alias moves, the server follows.
+    default it is the champion. When an alias moves to another version, the server loads that version.
     """
     from serving.http.server import serve_http as listen
     from serving.http.settings import ServerSettings
@@ -142,7 +142,7 @@ def token(
     ],
     scopes: Scopes = "read",
 ) -> int:
-    """Make a token for clients of a server, and print it: the file has only its digest."""
+    """Create and print a token for clients of a server; the file stores only the token's digest."""
     from serving.http.authentication import add_token
 
     typer.echo(add_token(tokens, name, scopes))

@@ -305,7 +305,7 @@ def _incomplete_runs(
         for row in rows:
             expected = usual.get(workloads[row], counts[row])
             if expected != counts[row]:
-                reason = f"{TRANSACTIONS}={counts[row]:g}, where this workload has {expected:g}"
+                reason = f"{TRANSACTIONS}={counts[row]:g}, where {expected:g} is usual for this workload"
                 yield "same transaction count", int(row), reason
 
 
@@ -338,7 +338,7 @@ def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[st
         yield f"{gaps.mean():.1%} of the values are missing, the most of {worst} ({gaps[worst]:.0%})"
     unknown = tables.runs["abnormal"].isna().sum()
     if unknown:
-        yield f"{unknown} of {len(tables.runs)} runs have no verdict to learn from"
+        yield f"{unknown} of {len(tables.runs)} runs have no label to train on"
 
 
 def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from serving.plugins import (
     import_attribute,
 )
 
-MODEL = Registered("model", "Judges comparisons.", DECIDING)
+MODEL = Registered("model", "Model that judges comparisons.", DECIDING)
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.comparisons.page.page"),
     importing=Importing(

@@ -101,9 +101,9 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     points = {str(entry): Confusion.from_verdicts(part) for entry, part in rules.groupby("entry")}
     title = _curve_title(leaders, areas, curves, points)
     note = (
-        "Curves are means over the folds, whose probabilities have different scales: of the precision at "
-        "every recall, and so of the average precision, the area below. A dot, like a mark of a rule, counts "
-        "all folds' verdicts: the point of each model is that of its chosen thresholds."
+        "Curves are the mean precision over the folds at every recall, because probabilities of different "
+        "folds are not comparable; the area below is the average precision. Dots (models at their chosen "
+        "thresholds) and marks (rules) count the verdicts of all folds."
     )
     shows = f"Precision by recall on held-out folds, {len(areas)} models and {len(points)} rules"
     marks: list[Mark] = []
@@ -120,7 +120,7 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     panel = Panel(
         marks,
         Axis("recall (% of regressions caught)", percent=True, low=-0.02, high=1.02),
-        Axis("precision (% of alarms that are right)", percent=True, low=-0.02, high=1.04),
+        Axis("precision (% of alarms that are regressions)", percent=True, low=-0.02, high=1.04),
     )
     legend = "models (mean average precision), then rules"
     return draw_chart(Words(name, title, shows, note), [panel], (8.4, 5.0), legend_title=legend)
@@ -141,18 +141,16 @@ def _curve_title(
     if leaders.alike:
         values = sorted(areas[name] for name in leaders.all_names)
         span = _range_text(f"{values[0]:.3f}", f"{values[-1]:.3f}")
-        title = (
-            f"{join_names(leaders.all_names)} (average precision {span}) cannot be told apart by their curves"
-        )
+        title = f"{join_names(leaders.all_names)} (average precision {span}) do not differ significantly"
     useful = {entry: point for entry, point in points.items() if point.recall > 0 and point.precision > 0}
     if not useful:
         return title
     rule, point = max(useful.items(), key=lambda item: 2 / (1 / item[1].precision + 1 / item[1].recall))
     at_recall = float(precision[recall >= point.recall].max())
     return (
-        f"{title}: where the best rule, {rule}, catches {percent(point.recall)}, {percent(at_recall)} of "
-        f"{f'the alarms of {best}' if leaders.alike else 'its alarms'} are right instead of "
-        f"{percent(point.precision)}"
+        f"{title}: at the recall of the best rule, {rule} ({percent(point.recall)}), "
+        f"{f'the precision of {best}' if leaders.alike else 'its precision'} is {percent(at_recall)} "
+        f"instead of {percent(point.precision)}"
     )
 
 
@@ -180,9 +178,9 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     scores = _f_values(rooted, failed)
     best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
     before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
-    effect = "parts them further: F rises" if after > before else "does not help there: F goes"
+    effect = "separates them further: the F statistic rises" if after > before else "does not help: F goes"
     title = (
-        f"{columns[best[0]]} parts pass from fail best, and the square root {effect} "
+        f"{columns[best[0]]} separates pass from fail best; the square root {effect} "
         f"from {before:,.0f} to {after:,.0f}"
     )
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
@@ -247,20 +245,20 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
     `error`: the expected calibration error, a share; for the title only.
     """
     ranges = reliability_bins(verdicts)
-    title = f"What {champion} calls a probability is off by {percent(error)} in the mean"
+    title = f"Probabilities of {champion} differ from observed frequencies by {percent(error)} on average"
     note = (
-        "A dot a tenth of the scale, the larger the more comparisons; on the line, of comparisons with a "
-        "probability of 30 % three in ten are regressions. The mean of the distances, weighted by "
-        "comparisons, is the expected calibration error."
+        "Each dot is a tenth of the probability scale; larger dots hold more comparisons. On the line, "
+        "30 % of the comparisons with a probability of 30 % are regressions. The mean distance from the "
+        "line, weighted by comparisons, is the expected calibration error."
     )
     sizes = 20 + 200 * ranges["cases"] / ranges["cases"].max()
-    marks: list[Mark] = [Line("as it should be", [0.0, 1.0], [0.0, 1.0], 1, marked=False)]
+    marks: list[Mark] = [Line("perfect calibration", [0.0, 1.0], [0.0, 1.0], 1, marked=False)]
     for row, size in zip(ranges.itertuples(), sizes, strict=True):
         cases = [with_noun(int(row.cases), "comparison")]
         marks.append(Dots([row.probability], [row.share_of_fails], point_names=cases, size=float(size)))
-    x = Axis("probability (mean of a range)", percent=True, low=-0.04, high=1.04)
-    y = Axis("regressions (% of the comparisons there)", percent=True, low=-0.04, high=1.04)
-    words = Words("reliability", title, "Share of regressions by the probability that was told", note)
+    x = Axis("predicted probability (mean of each tenth)", percent=True, low=-0.04, high=1.04)
+    y = Axis("regressions (% of comparisons)", percent=True, low=-0.04, high=1.04)
+    words = Words("reliability", title, "Share of regressions by predicted probability", note)
     return draw_chart(words, [Panel(marks, x, y)], (4.6, 3.9))
 
 
@@ -277,9 +275,9 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     title = (
         f"With {percent(example.unsure)} of the comparisons sent to a person, "
         f"{percent(example.false_negative_rate)} of the regressions are missed "
-        f"at {percent(example.false_positive_rate)} false alarms"
+        f"at a false alarm rate of {percent(example.false_positive_rate)}"
     )
-    note = "Sent are the comparisons that are most worth a look, by shares from inside."
+    note = "The comparisons most worth a review are sent first, by thresholds chosen on the training part."
     words = Words("looks", title, "Misses and false alarms by the share that is sent to a person", note)
     lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]
     x = Axis("unsure (% of the comparisons)", percent=True)
@@ -343,11 +341,11 @@ def _parameter_title(rows: pd.DataFrame, names: Mapping[str, str], word: str) ->
     if len(curves) > 1:
         first, second = (names[curve] for curve in curves)
         return (
-            f"{first[0].upper()}{first[1:]} and {second} cannot be told apart: {right} right at best, "
-            f"no less that could be told from {enough_words} on"
+            f"{first[0].upper()}{first[1:]} and {second} do not differ significantly: accuracy {right} at "
+            f"best, not significantly lower at {enough_words}"
         )
-    title = f"Best with {names[best_curve]} at {best_words}: {right} right"
-    return title if enough == best else f"{title}, and no less that could be told at {enough_words}"
+    title = f"Best with {names[best_curve]} at {best_words}: accuracy {right}"
+    return title if enough == best else f"{title}, not significantly lower at {enough_words}"
 
 
 def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
@@ -402,14 +400,12 @@ def _model_title(accuracy: pd.DataFrame, medians: pd.DataFrame, split: str) -> s
         shown = medians[(medians["split"] == split) & medians["entry"].isin(leaders.all_names)]["accuracy"]
         span = _range_text(*(percent(float(end)) for end in (shown.min(), shown.max())))
         return (
-            f"{join_names(leaders.all_names)} cannot be told apart on {split} folds: {span} right at "
-            "the median"
+            f"{join_names(leaders.all_names)} do not differ significantly on {split} folds: median "
+            f"accuracy {span}"
         )
     best = leaders.best
     by_split = medians[medians["entry"] == best].set_index("split")["accuracy"]
-    title = (
-        f"{best} is right most often on {split} folds: {percent(float(by_split.loc[split]))} at the median"
-    )
+    title = f"{best} has the highest median accuracy on {split} folds: {percent(float(by_split.loc[split]))}"
     if split == "stratified" and "grouped" in by_split.index:
-        title += f", {percent(float(by_split.loc['grouped']))} on operations it never saw"
+        title += f", {percent(float(by_split.loc['grouped']))} on held-out operations"
     return title

@@ -62,7 +62,7 @@ MinEffectSize = Annotated[
     ),
 ]
 Direction = Annotated[
-    Better | None, typer.Option("--better", help="Direction of inputs without one. Default: higher.")
+    Better | None, typer.Option("--better", help="Better values, if the input does not say. Default: higher.")
 ]
 From = Annotated[
     str | None, typer.Option("--from", metavar="FORMAT", help="Format of the input. Default: detected.")
@@ -81,7 +81,8 @@ MaxFalseNegativeRate = Annotated[
         "--max-false-negative-rate",
         metavar="PERCENT",
         parser=_positive_share,
-        help="Largest share of regressions that may pass; others fail or are unsure. none = no guarantee.",
+        help="Largest share of regressions that may get the verdict pass; the other regressions get fail or"
+        " unsure. none = no guarantee.",
     ),
 ]
 MaxFalsePositiveRate = Annotated[
@@ -90,7 +91,8 @@ MaxFalsePositiveRate = Annotated[
         "--max-false-positive-rate",
         metavar="PERCENT",
         parser=_positive_share,
-        help="Largest share of other comparisons that may fail. none = no guarantee.",
+        help="Largest share of comparisons without a regression that may get the verdict fail."
+        " none = no guarantee.",
     ),
 ]
 Costs = Annotated[
@@ -99,7 +101,8 @@ Costs = Annotated[
         "--costs",
         metavar="FN:FP:REVIEW",
         parser=_check_costs,
-        help="Costs of a missed regression, a false alarm and a person's review, to be minimised.",
+        help="Costs of a missed regression, a false alarm and a person's review; verdicts minimise the"
+        " total cost.",
     ),
 ]
 FailOnUnsure = Annotated[
@@ -156,7 +159,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="[BASELINE] [TARGET] [-- COMMAND...]",
             help="Results before and after: a file, or a directory of runs. Then, for --confirm, the command"
-            " that measures the target again, to {output}; PERFJUDGE_OPERATIONS has the operations in doubt.",
+            " that measures the target again and writes to {output}; the environment variable"
+            " PERFJUDGE_OPERATIONS lists the operations in doubt.",
         ),
     ] = None,
     base: Annotated[
@@ -198,8 +202,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
-            help="Direction standard deviation between runs of one build, where it cannot be estimated;"
-            " none: 0.",
+            help="Relative standard deviation between runs of one build, if it cannot be estimated;"
+            " none = 0.",
         ),
     ] = "3",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
@@ -211,7 +215,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     confirm_base: Annotated[
         str | None,
         typer.Option(
-            "--confirm-base", metavar="COMMAND", help="Command that measures the baseline, in turn with it."
+            "--confirm-base",
+            metavar="COMMAND",
+            help="Command that measures the baseline, in turn with that of the target.",
         ),
     ] = None,
     confirm_timeout: Annotated[
@@ -438,7 +444,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
         Better | None, typer.Option("--better", help="Direction of results without one.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="Name of the metric. Default: the first but times.")
+        str | None, typer.Option("--metric", help="Name of the metric. Default: the first other than times.")
     ] = None,
     keep_going: KeepGoing = False,
     jobs: Annotated[

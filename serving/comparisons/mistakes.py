@@ -164,7 +164,7 @@ def mistake_chart(mistake: Mistake) -> Chart:
     title = (
         f"{'Missed' if is_false_negative else 'False alarm'}: {mistake.operation}, {change} at "
         f"{with_noun(worst.threads, 'thread')}, "
-        f"{'yet given' if is_false_negative else 'given'} p = {mistake.probability:.2f}"
+        f"{'but' if is_false_negative else 'with'} fail probability {mistake.probability:.2f}"
     )
     shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
     ticks = [f"{pair.threads}\n{plain_number(pair.baseline_median)}" for pair in mistake.pairs]
@@ -175,7 +175,7 @@ def mistake_chart(mistake: Mistake) -> Chart:
             *_side_marks(mistake.pairs, 1, "target"),
         ],
         Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
-        Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
+        Axis(f"change from baseline median (%)\n{mistake.better} is better", percent=True),
     )
     return draw_chart(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 

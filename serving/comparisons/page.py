@@ -117,13 +117,13 @@ def tree_chart(name: str, root: Node) -> Chart:
     if root.branches:
         yes, no = (percent(branch.fail_share, 0) for branch in root.branches)
         title = (
-            f"The first question is whether {root.question}: "
-            f"{yes} of those that say yes fail, {no} of the others"
+            f"The first split is {root.question}: "
+            f"{yes} of the samples that satisfy it fail, {no} of the others"
         )
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} questions in a row are drawn. "
         "Samples and shares are those of the vectors that the tree was fitted to, after resampling and "
-        "weighting. Per cents in brackets undo the square root."
+        "weighting. Percentages in brackets are thresholds before the square root."
     )
     words = Words(name, title, "Decision tree drawn from left to right", note)
     size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaf_count
@@ -183,7 +183,7 @@ def iterate_advice(
     if doubtful["suspects"]:
         first = join_names([suspect.comparison_id for suspect in doubtful["suspects"][:3]])
         yield (
-            f"Look at {with_noun(doubtful['many'], 'label')} again before the next training, first at "
+            f"Review {with_noun(doubtful['many'], 'doubtful label')} before the next training, first "
             f"{first}: "
             "`perfjudge labels suspects` lists them with the reasons."
         )
@@ -197,13 +197,13 @@ def iterate_advice(
     if metrics.champion in leaders.all_names and leaders.alike:
         others = [name for name in leaders.all_names if name != metrics.champion]
         yield (
-            f"Do not choose another model for a few thousandths: on these folds {join_names(others)} "
-            "cannot be "
-            f"told from {metrics.champion}. More labels of other operations say more than more models."
+            f"Do not choose another model for a few thousandths of accuracy: on these folds, the difference "
+            f"between {metrics.champion} and {join_names(others)} is not significant. Labels of more "
+            "operations help more than more models."
         )
     yield (
-        "Do not rely on a verdict about a machine, a unit or a kind of benchmark that is not among "
-        f"these {metrics.data.operations:,} operations; a server's overview shows how far its requests drift."
+        "Do not rely on verdicts for machines, units or kinds of benchmarks that do not occur in these "
+        f"{metrics.data.operations:,} operations; the server's overview page shows the drift of requests."
     )
 
 
@@ -217,8 +217,8 @@ def _advised_guarantee(risk_guarantees: ModelPromises) -> str:
     affordable = [rates for rates in reliable if rates.unsure <= _MAX_REVIEW]
     if not affordable:
         return (
-            "Promise nothing about misses with so few labels: no share was kept on all folds without sending "
-            f"more than {percent(_MAX_REVIEW, 0)} of the comparisons to a person."
+            "Request no guarantee on missed regressions with so few labels: none held on all folds without "
+            f"sending more than {percent(_MAX_REVIEW, 0)} of the comparisons to a person."
         )
 
     def requested_share(rates: Rates) -> float:
@@ -226,17 +226,17 @@ def _advised_guarantee(risk_guarantees: ModelPromises) -> str:
 
     best = min(affordable, key=requested_share)
     text = (
-        f"Ask for at most {percent(best.share, 0)} missed "
-        f"(`--max-false-negative-rate {100 * best.share:g}`): it was kept on "
-        f"all {best.folds} folds, at {percent(best.false_positive_rate)} false alarms, and a person looks at "
-        f"{percent(best.unsure)} of the comparisons"
+        f"Request at most {percent(best.share, 0)} missed regressions "
+        f"(`--max-false-negative-rate {100 * best.share:g}`): this guarantee was kept on "
+        f"all {best.folds} folds, with {percent(best.false_positive_rate)} false alarms and "
+        f"{percent(best.unsure)} of the comparisons sent to a person"
     )
     stricter = max(
         (rates for rates in reliable if rates.share < best.share), key=requested_share, default=None
     )
     if stricter is None:
         return f"{text}."
-    return f"{text}; at most {percent(stricter.share, 1)} would send {percent(stricter.unsure)} to a person."
+    return f"{text}; a limit of {percent(stricter.share, 1)} sends {percent(stricter.unsure)} to a person."
 
 
 def _least_trusted(wrong: pd.Series) -> str:
@@ -244,11 +244,11 @@ def _least_trusted(wrong: pd.Series) -> str:
     highest_count = counts.max()
     worst = counts[counts == highest_count].sort_index()
     names = join_names([str(name) for name in worst.index])
-    per_operation = "" if len(worst) == 1 else " each"
+    per_operation = "this operation" if len(worst) == 1 else "each of them"
     return (
         f"Trust verdicts on {names} least: {highest_count} of the {with_noun(len(wrong), 'wrong verdict')} "
-        f"{'is' if highest_count == 1 else 'are'} there{per_operation}. Measure them longer, or look "
-        "yourself."
+        f"{'concerns' if highest_count == 1 else 'concern'} {per_operation}. Measure longer, or check the "
+        "samples yourself."
     )
 
 
@@ -317,11 +317,8 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
 
 def error_summary(champion: str, confusion: Confusion) -> str:
     """Return a sentence with the false negatives and false positives of `champion` on held-out operations."""
-    passes = f"{with_noun(confusion.n_passes, 'comparison')} without one"
-    return (
-        "On operations that it never saw in training, "
-        f"{confusion.error_sentence(champion, 'regression', passes)}"
-    )
+    passes = f"{with_noun(confusion.n_passes, 'comparison')} without a regression"
+    return f"On operations held out of training, {confusion.error_sentence(champion, 'regression', passes)}"
 
 
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
@@ -346,5 +343,5 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
     return (
         f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of "
         f"the best rule, {name}, "
-        f"{theirs.pooled_accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole operations)."
+        f"{theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval, bootstrap of operations)."
     )

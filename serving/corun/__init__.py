@@ -6,7 +6,7 @@ from serving.corun.commands import group
 from serving.plugins import FamilyPlugin, Importing, Registered, deferred_function, import_attribute
 
 STATIC = Registered("corun_static", "Predicts co-runs before they run.")
-ONLINE = Registered("corun_online", "Predicts co-runs from first seconds.")
+ONLINE = Registered("corun_online", "Model that predicts co-runs from their first seconds.")
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.corun.page.page"),
     importing=Importing(

@@ -38,13 +38,13 @@ def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     largest_impact = float(impacts.loc[chosen[0]].max())
     smallest_impact = float(impacts.loc[chosen[-1]].max())
     title = (
-        f"{chosen[0]} takes up to {percent(largest_impact - 1, 0)} longer beside others, "
+        f"{chosen[0]} takes up to {percent(largest_impact - 1, 0)} longer with co-runners, "
         f"{chosen[-1]} up to {percent(smallest_impact - 1, 0)}"
     )
     shows = f"Run times of {', '.join(chosen)} beside each co-runner, and alone"
     note = (
-        f"The tasks with the largest, a middling and the smallest slow-down on {evaluation.shown_machine}. "
-        f"The line is the time alone. At most {_CORUNNERS} co-runners are drawn."
+        f"The tasks with the largest, a medium and the smallest slow-down on {evaluation.shown_machine}. "
+        f"The dashed line is the solo run time. At most {_CORUNNERS} co-runners are drawn."
     )
     panels = [
         _times_panel(impacts.loc[task].dropna(), str(task), float(evaluation.solo_seconds[task]))
@@ -60,7 +60,7 @@ def _times_panel(impacts: pd.Series, task: str, solo: float) -> Panel:
         [ValueLine(y=solo, dash="--"), dots],
         Axis("co-runner", [str(name) for name in ordered.index]),
         Axis("run time (s)", low=0.98 * solo * min(1.0, float(ordered.min()))),
-        f"{task} beside",
+        f"{task} with",
     )
 
 
@@ -117,16 +117,16 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     size = np.log(ratios).abs().sort_values(ascending=False, kind="stable")
     ratios = ratios[size.index[:_EVENTS]].sort_values(ascending=False, kind="stable")
     top = size.index[0]
-    title = f"Beside {other}, {task} counts {plain_number(float(ratios[top]), 3)} times as many {top}"
+    title = f"With {other}, {task} has {plain_number(float(ratios[top]), 3)} times its solo count of {top}"
     shows = f"Bars of co-run count / solo count by event for {task} beside {other}"
     note = (
         f"Counts over the whole run: co-run / alone, for the pair with the largest impact "
-        f"({evaluation.impact_matrix.loc[task, other]:.2f}) on {evaluation.shown_machine}. Events not "
-        "counted alone are left out."
+        f"({evaluation.impact_matrix.loc[task, other]:.2f}) on {evaluation.shown_machine}. Events "
+        "without a solo count are left out."
     )
     panel = Panel(
         [Bars(ratios, start=1), ValueLine(x=1, colour=INK, dash="-")],
-        Axis("count beside the other / count alone (log scale)", log=True),
+        Axis("count in the co-run / solo count (log scale)", log=True),
         Axis("event", [str(name) for name in ratios.index]),
     )
     return draw_chart(Words("figure-2", title, shows, note), [panel], (8.4, 1.2 + 0.19 * len(ratios)))
@@ -220,7 +220,7 @@ def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart
 
 
 def _pair_names(rows: pd.DataFrame) -> list[str]:
-    return (rows["task"] + " beside " + rows["corunners"]).tolist()
+    return (rows["task"] + " with " + rows["corunners"]).tolist()
 
 
 def importance_chart(importance: pd.DataFrame) -> Chart | None:
@@ -240,7 +240,7 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     elif len(shown) > 1 and not _differ_significantly(top, shown.iloc[1]):
         title = f"Shuffling {top['feature']} or {shown['feature'].iloc[1]} costs most: {cost}"
     shows = f"Bars of permutation importance of {with_noun(len(shown), 'feature')}"
-    note = "own_: the task, others_: its co-runners. Bars are one standard deviation over the shuffles."
+    note = "own_: the task, others_: its co-runners. Error bars are one standard deviation over the shuffles."
     panel = Panel(
         [Bars(100 * shown["rise"], spread=100 * shown["spread"])],
         Axis("growth of the mean error when shuffled (percentage points)"),
@@ -260,7 +260,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
     champion = rows_with(rows, model=online.champion).sort_values("seconds")
     first, at = champion.iloc[0], rows_with(champion, seconds=online.trained_at).iloc[0]
     title = (
-        f"{percent(at['within_tolerance'], 0)} within {percent(tolerance, 0)} after "
+        f"{percent(at['within_tolerance'], 0)} of predictions within {percent(tolerance, 0)} after "
         f"{plain_number(at['seconds'])} s of samples, "
         f"{percent(first['within_tolerance'], 0)} after {plain_number(first['seconds'])} s"
     )
@@ -279,11 +279,11 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         for style, (model, line) in enumerate(rows.sort_values("seconds").groupby("model", sort=True))
     ]
     if repeats.within_tolerance is not None:
-        marks.append(ValueLine("measured once more", y=repeats.within_tolerance))
+        marks.append(ValueLine("second measurement", y=repeats.within_tolerance))
     panel = Panel(
         marks,
         Axis(
-            "sampled seconds, alone and together (log scale)",
+            "sampled seconds of solo run and co-run (log scale)",
             ticks={second: plain_number(second) for second in sorted(rows["seconds"].unique())},
             log=True,
         ),
@@ -307,8 +307,8 @@ def placement_chart(check: PlacementCheck) -> Chart:
     marks: list[Mark] = [
         Histogram(check.random, "at random"),
         ValueLine("chosen by predictions", check.chosen, colour=FAIL, dash="-", width=2),
-        ValueLine("best there is", check.best, colour=INK, dash="--", width=2),
-        ValueLine("worst there is", check.worst, colour=INK, width=2),
+        ValueLine("best possible", check.best, colour=INK, dash="--", width=2),
+        ValueLine("worst possible", check.worst, colour=INK, width=2),
     ]
     panel = Panel(
         marks,

@@ -25,14 +25,17 @@ Machine = Annotated[
 ExtraTasks = Annotated[
     Path | None,
     typer.Option(
-        "--tasks", metavar="DIR", help="Tables with solo runs of more tasks, as `collect_suite` writes them."
+        "--tasks",
+        metavar="DIR",
+        help="Directory of tables with solo runs of more tasks, from `perfjudge collect`.",
     ),
 ]
 Whole = Annotated[
     bool | None,
     typer.Option(
         "--whole/--beginning",
-        help="SOLO.csv is a whole run, or only a beginning (default: whole if it lasts longer).",
+        help="Whether SOLO.csv is a whole run or only its beginning (default: whole if SOLO.csv lasts longer"
+        " than CORUN.csv).",
     ),
 ]
 
@@ -67,7 +70,9 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
         Path,
         typer.Argument(metavar="SOLO.csv", help="Output of perf stat -I 200 -x, (or -j) of the task alone."),
     ],
-    together: Annotated[Path, typer.Argument(metavar="CORUN.csv", help="The same with co-runners.")],
+    together: Annotated[
+        Path, typer.Argument(metavar="CORUN.csv", help="Output of the same command, with co-runners running.")
+    ],
     machine: Machine = None,
     model: Model = None,
     whole: Whole = None,

@@ -22,8 +22,8 @@ from serving.reports.rendering import CORUN, render
 #: By evaluation design: its name in advice, and its description.
 DESIGNS = {
     "random": (
-        "pairs whose other direction was measured",
-        "At random (the co-run paper's split): the other direction of a pair may be in the training data",
+        "pairs that may be in the training data with swapped roles",
+        "Random (the co-run paper's split): training data may contain a pair with swapped roles",
     ),
     "pairs": ("pairs that never ran together", "Pairs held out in both directions"),
     "pairs-on-machine": (
@@ -54,8 +54,8 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
         )
     if useless:
         yield (
-            f"Do not rely on it for {' or '.join(useless)}: R² is not above 0, so its predictions are no "
-            f"better than the mean impact."
+            f"Do not rely on the static model for {' or '.join(useless)}: R² is not above 0, so its "
+            f"predictions are no better than the mean impact."
         )
     if evaluation.impact_matrix.notna().any(axis=None):
         task, other = evaluation.strongest_pair
@@ -84,8 +84,9 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
         return "Measure some co-runs twice: without repetitions, the share of noise in the error is unknown."
     if error <= repeats:
         return (
-            f"Measure longer or on a quieter machine before you look for a better model: its mean error "
-            f"({percent(error)}) is no larger than that of a second measurement ({percent(repeats)})."
+            f"Measure longer or on a quieter machine before you look for a better model: the mean error of "
+            f"the model ({percent(error)}) is no larger than that of a second measurement "
+            f"({percent(repeats)})."
         )
     return (
         f"A better model is possible: a second measurement has a smaller mean error ({percent(repeats)}) "

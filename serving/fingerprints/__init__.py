@@ -20,8 +20,8 @@ FormatOption = Annotated[
         help="Output format; html is a self-contained page (default: by the suffix of -o, or text).",
     ),
 ]
-Metric = Annotated[str, typer.Option("--metric", help="Name of the values of a CSV file.")]
-Direction = Annotated[Better, typer.Option("--better", help="Better values of a CSV file.")]
+Metric = Annotated[str, typer.Option("--metric", help="Name of the values in a CSV file of APPLICATION.")]
+Direction = Annotated[Better, typer.Option("--better", help="Direction of better values in a CSV file.")]
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.fingerprints.page.page"),
     importing=Importing(
@@ -54,7 +54,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     metric: Metric = "seconds",
     better: Direction = "lower",
     predict: Annotated[
-        bool, typer.Option("--predict", help="Predict machines without a value, too.")
+        bool, typer.Option("--predict", help="Also predict the values of machines without a value.")
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
@@ -74,7 +74,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
 @group.command("diff")
 def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     a: Annotated[str, typer.Argument(metavar="A", help="A profile of `irup profile --json`.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Profile to compare with A, in the same form.")],
     machines: Annotated[
         Path | None,
         typer.Option(

@@ -120,7 +120,7 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
     panel = Panel(
         [
             Line("this component", positions, shares, 2),
-            Line("all up to this one", positions, shares.cumsum(), 3),
+            Line("cumulative", positions, shares.cumsum(), 3),
             ValueLine(x=enough),
         ],
         Axis("component (number, largest first)"),

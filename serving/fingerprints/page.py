@@ -61,9 +61,9 @@ PAIRS, FEW = 6, 3
 #: Display names of the entries of the evaluation.
 METHODS = {
     "ensemble": "ours (four regressions)",
-    "forest": "plain forest",
+    "forest": "random forest",
     "seed": "the paper's boosted trees",
-    "median": "median of the others",
+    "median": "median of training machines",
 }
 #: Number of rankings in figure 16.
 TIMES = 3
@@ -233,7 +233,7 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     yield "Figure 7 of the quiho paper", alike, "Fewer than two stressors vary."
     yield "Figure 8 of the quiho paper", components_chart("figure-8", scores, "stressor"), ""
     yield "Figure 9 of the quiho paper", boxes_chart("figure-9", applications, "application"), ""
-    yield "Figure 12 of the quiho paper", numbered, "No applications differ by a number only."
+    yield "Figure 12 of the quiho paper", numbered, "No application names differ only in a final number."
 
 
 def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:

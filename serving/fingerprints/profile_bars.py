@@ -48,7 +48,8 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"{nearest.application} is nearest to a trusted ranking: {reword_text(nearest.trust.reasons[0])}."
+            f"The ranking of {nearest.application} is the closest to trust. First reason against it: "
+            f"{reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():

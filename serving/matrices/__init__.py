@@ -11,14 +11,14 @@ from serving.plugins import FamilyPlugin, Importing, Judging, Registered, deferr
 
 Include = Annotated[
     list[str] | None,
-    typer.Option("--include", metavar="PATTERN", help="Only workloads with such names (matrices)."),
+    typer.Option("--include", metavar="PATTERN", help="Pattern of workload names to read (matrices only)."),
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", metavar="PATTERN", help="No workloads with such names (matrices)."),
+    typer.Option("--exclude", metavar="PATTERN", help="Pattern of workload names to skip (matrices only)."),
 ]
 group = typer.Typer(help="Matrices of raw metrics that are larger than memory.", no_args_is_help=True)
-MODEL = Registered("matrices", "Judges matrices.")
+MODEL = Registered("matrices", "Model that judges matrices.")
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.matrices.page.page"),
     importing=Importing(
@@ -51,7 +51,7 @@ def matrices_fit(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory of the model.")],
     model: Annotated[str, typer.Option("--classifier", help="Name of the classifier.")] = "logistic",
-    trials: Annotated[int | None, typer.Option("--trials", min=0, help="Trials of the search.")] = None,
+    trials: Annotated[int | None, typer.Option("--trials", min=0, help="Hyperparameter trials.")] = None,
     work: Annotated[
         Path | None,
         typer.Option("--work", metavar="DIR", help="Directory of temporary files (default: that of DIR)."),

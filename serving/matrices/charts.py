@@ -310,7 +310,7 @@ def _paper_dots(steps: Sequence[Sequence[TableRow]]) -> list[Dots]:
         figures = [row.seeds.balanced_accuracy for row in rows]
         positions = [place for place, figure in enumerate(figures) if not isnan(figure)]
         if positions:
-            label = "" if dots else "the paper's, of vectors, on its own data"
+            label = "" if dots else "the paper's figures (vectors, the paper's data)"
             accuracies, colour = [figures[place] for place in positions], SERIES[style % len(SERIES)]
             dots.append(Dots(accuracies, positions, label, PAPER, colour, "D", size=36, thickness=1.4))
     return dots

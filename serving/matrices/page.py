@@ -182,9 +182,9 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
     return (
         f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of "
         "the best reference method, "
-        f"{name}, {theirs.pooled_accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole folds). "
-        "Reference methods have the best thresholds for the very pairs that they are scored on; the "
-        "champion's threshold was chosen inside the training part."
+        f"{name}, {theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval, bootstrap of folds). "
+        "Thresholds of reference methods are optimised on the test pairs, which favours them; the "
+        "champion's threshold was chosen on training data."
     )
 
 

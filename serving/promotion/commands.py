@@ -44,7 +44,7 @@ def promote(
 
 
 def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False) -> int:
-    """Make the previous champion champion again."""
+    """Restore the previous champion."""
     from serving.promotion import decisions
 
     return _print_decision(decisions.rollback(name, reason, by), as_json)
@@ -61,7 +61,7 @@ def trace(
     source: Annotated[
         Path | None,
         typer.Option(
-            "--input", metavar="INPUT", help="Input of the answer, which that version judges again."
+            "--input", metavar="INPUT", help="Input of the answer, to be judged again by the same version."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -69,7 +69,7 @@ def trace(
 ) -> int:
     """Show the origin of an answer's model, and check that it gives the same answer again.
 
-    Further options are those with which the answer was requested. The exit code is 1 if the files of the
+    Repeat the options with which the answer was requested. The exit code is 1 if the files of the
     model or the answers differ.
     """
     from serving.promotion.tracing import trace_answer as trace_model

@@ -250,8 +250,8 @@ class Evidence:
             chance, named = self.chance, self.measured.columns[self.chance.closest]
             advice = self._advise_machines(
                 chance.machines_factor,
-                f"on which {named} differs would tell whether it is the cause",
-                "it follows nothing that was measured: other stressors are needed, not other machines",
+                f"on which {named} differs are needed to decide whether it is the cause",
+                "performance follows no measured stressor: other stressors are needed, not other machines",
             )
             yield (
                 f"no stressor correlates significantly: the largest is of {named}, a correlation of "
@@ -264,7 +264,7 @@ class Evidence:
             alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
             pair = f"on which {columns[first]} and {columns[rival]} differ"
             advice = self._advise_machines(
-                self.lead.times, f"{pair} would tell", f"only machines {pair} would tell, no number of others"
+                self.lead.times, f"{pair} are needed", f"only machines {pair} can decide, no others"
             )
             yield (
                 f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
