@@ -66,8 +66,9 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
 def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the operations, and of their configurations, that both runs have.
 
-    `results` have the columns `CONFIGURATION` and ``order`` (0 or 1). An operation without a common
-    configuration keeps all its rows, so that it can be reported as invalid.
+    `results` have the columns `CONFIGURATION` and ``order`` (0 or 1). An operation of one run only
+    is dropped. An operation of both runs without a common configuration keeps all its rows, so that
+    it can be reported as invalid.
     """
     results = results[_in_both(results, OPERATION)]
     common = _in_both(results, CONFIGURATION)

@@ -243,10 +243,10 @@ def reported(report: Path) -> float | None:
 
 
 def why_no_rate(stressor: str, done: Finished) -> str:
-    """Return the reason why the finished process `done` of stress-ng has no rate, as the end of a sentence.
+    """Return why the finished process `done` of stress-ng has no rate, as the end of a sentence.
 
-    "did nothing" after exit code 0, else "ended with exit code N (...)", with the first line of the output
-    that names the stressor, or else the last line.
+    It is "did nothing" after exit code 0, else "ended with exit code N (LINE)". LINE is the first
+    line of the output that names `stressor`, else the last line, or "it printed nothing".
     """
     if not done.code:
         return "did nothing"

@@ -57,10 +57,11 @@ def account_transfers(journal: str) -> Unit:
 
 
 def order_query(query: str) -> Unit:
-    """Return a function that runs the SQL `query` in an SQLite database in memory, and returns its rows.
+    """Return a function that runs the SQL `query` in an SQLite database and returns its rows.
 
-    The tables are ``orders (id, customer, price)`` with 4,000 rows and ``customers (id, name)`` with 200. A
-    wrong query raises an `sqlite3.Error` when the function is called.
+    The database is created once, in memory, with ``orders (id, customer, price)``, 4,000 rows, and
+    ``customers (id, name)``, 200 rows. A wrong query raises an `sqlite3.Error` when the function is
+    called.
     """
     import sqlite3
 

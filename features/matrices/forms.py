@@ -288,12 +288,13 @@ def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows
 
 
 def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
-    """Return one row per target run: each metric's deviation in percent from a baseline run of its pair.
+    """Return one row per target run: the deviation, in percent, of each metric from a baseline run.
 
-    Positive where the target is larger. Runs are matched, and labelled, as in `concatenate_runs`: the n-th
-    target run with the n-th baseline run. Deviations are relative to the size of the baseline's value, or to
-    the metric's unit (`middle_and_unit`) if that is larger; 0 where a value is missing on either side, and
-    `MOST_PER_CENT` at most.
+    Positive where the target is larger. Runs are labelled, and matched by number, as in
+    `concatenate_runs`: baseline runs are reused if they are fewer, and target runs without a
+    baseline run are left out. Deviations are relative to the size of the baseline's value, or to
+    the metric's unit (`middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT``,
+    and 0 where a value is missing on either side.
     """
     target, baseline = _baseline_partners(tables.runs)
     values = _finite_values(tables, statistics.metrics)

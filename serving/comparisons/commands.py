@@ -359,9 +359,11 @@ def labels_suspects(
     number: Most = 20,
     as_json: Json = False,
 ) -> int:
-    """List the labels that out-of-fold predictions of the last run contradict, the most doubtful first.
+    """List the labels that out-of-fold predictions contradict, the most doubtful first.
 
-    Each has its annotators and the reasons for the doubt; labels on which annotators disagree follow.
+    Labels on which annotators disagree follow in the same list; ``--number`` limits the whole list.
+    Each label has its annotators and the reasons for the doubt. It is an error if `dvc repro` has
+    not run.
     """
     from serving.comparisons.labels.command import give_suspects
 

@@ -26,9 +26,10 @@ _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 
 
 def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw the co-run seconds of three tasks beside each co-runner (seed 002: the co-run paper, figure 1).
+    """Draw the co-run seconds of three tasks beside each co-runner (co-run paper, figure 1).
 
-    The tasks with the largest, median and smallest mean impact; None with fewer than two co-runners.
+    The tasks are those with the largest, median and smallest mean impact; of fewer tasks, all. At
+    most `_CORUNNERS` co-runners are drawn; None with fewer than two co-runners.
     """
     impacts = evaluation.impact_matrix
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies
@@ -102,9 +103,10 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
 
 
 def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw co-run count / solo count by event (co-run paper, figure 2); None if no ratio is positive.
+    """Draw co-run count / solo count by event (co-run paper, figure 2), on a logarithmic axis.
 
-    The pair of task and co-runner is that with the largest measured impact.
+    The pair of task and co-runner is that with the largest measured impact. Events whose ratio is
+    not positive are left out, and the `_EVENTS` largest changes drawn; None if no event remains.
     """
     task, other = evaluation.strongest_pair
     pairs = rows_with(evaluation.tables.pairs, corunner_1=other, task=task, machine=evaluation.shown_machine)

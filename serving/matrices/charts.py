@@ -211,10 +211,11 @@ class Curve(NamedTuple):
 
 
 def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by cost of a miss / cost of a false alarm (analysis engine paper, figure 4).
+    """Draw balanced accuracy by cost of a miss / cost of a false alarm (engine paper, figure 4).
 
-    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread``; None without rows of the figure.
-    `folds` is the number of folds behind each spread.
+    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation
+    over folds, drawn as an error bar); None without rows of the figure. `folds`, the number of
+    folds, is only used to test whether the gain in the title is significant.
     """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(
@@ -226,8 +227,9 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by undersampling (analysis engine paper, figure 5).
 
-    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread``; None without rows of the figure.
-    `folds` is the number of folds behind each spread.
+    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation
+    over folds, drawn as an error bar); None without rows of the figure. `folds`, the number of
+    folds, is only used to test whether the gain in the title is significant.
     """
     label = "normal training vectors per abnormal one, from all to as many (log scale)"
     across = Axis(label, log=True, backwards=True)
@@ -239,8 +241,9 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by number of dimensions (analysis engine paper, figure 6).
 
-    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread``; None without rows of the figure.
-    `folds` is the number of folds behind each spread.
+    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation
+    over folds, drawn as an error bar); None without rows of the figure. `folds`, the number of
+    folds, is only used to test whether the difference in the title is significant.
     """
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
     return _curve_chart(curves, folds, DIMENSION, "dimensions, a line a model", across, _dimensions_title)

@@ -88,7 +88,11 @@ TOLD = 20
 
 
 def verdict_table(answer: MatricesAnswer) -> VerdictTable:
-    """Return a table with one line per pair: workload group, id, and `SHOWN` main metrics or the error."""
+    """Return a table with one line per pair: verdict, probability, workload group, id and reason.
+
+    The reason is the error of an invalid pair, else its main metrics, at most `SHOWN`. Notes, also
+    on invalid runs, follow.
+    """
     general = tuple(f"note: {note}" for note in answer.notes)
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]
     invalid_runs = [line for pair in answer.verdicts for line in _invalid_run_notes(pair)]

@@ -153,7 +153,11 @@ def require_sides(pair: Pair, place: str) -> None:
 
 
 def require_bearable(request: MatricesRequest) -> None:
-    """Raise an InputError if a request has more than `MOST_METRICS` metrics, or `MOST_NUMBERS` numbers."""
+    """Raise InputError if a request has more than `MOST_METRICS` metrics or `MOST_NUMBERS` numbers.
+
+    Metrics are the distinct names in all pairs; numbers are the runs of all pairs times these
+    metrics, measured or not.
+    """
     metrics = len(_metric_names(request.pairs))
     if metrics > MOST_METRICS:
         raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")

@@ -105,7 +105,8 @@ def build_checks(seed: int) -> tuple[BehaviouralCheck, ...]:
 def sides_of(cases: Sequence[Case]) -> Sides:
     """Return the samples of all cases as flat arrays, one comparison per case, in their order.
 
-    Five-number summaries are computed from the samples; later versions are empty. ValueError without cases.
+    Five-number summaries are computed from the samples; ``later`` (versions after the target) is
+    empty. ValueError without cases.
     """
     sizes = [len(case.configurations) for case in cases]
     rows = [configuration for case in cases for configuration in case.configurations]

@@ -35,10 +35,11 @@ _WHO = ("annotator", "labelled_by")
 def write_examples(
     model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path
 ) -> None:
-    """Write examples.npz to `directory`: up to `MOST` labelled comparisons of `table` as nearest examples.
+    """Write examples.npz: up to `MOST` labelled comparisons of `table` as nearest examples.
 
-    They come with annotators and times from the file `labels`, and with the distribution of the training rows
-    `seen`. The file ``model.skops`` of `model` must already be in `directory`.
+    They come with annotators and times from the file `labels`, and with the distribution of the
+    training rows `seen`. The file ``model.skops`` of `model` must already be in `directory`, since
+    its SHA-256 is stored; InputError otherwise.
     """
     ready, examples = ReadyModel.from_trained(model), table.examples
     chosen = _choose_examples(ready, examples.x, examples.y)

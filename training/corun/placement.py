@@ -60,8 +60,10 @@ class Room:
 
 
 def pairwise_cost(slowdown: Floats) -> Cost:
-    """Return a function from groups of task numbers to their slow-downs, summed over all pairs in a group.
+    """Return a function that computes the slow-down of groups of tasks, summed over pairs of tasks.
 
+    It takes a list of tuples of task numbers, of any length, and returns shape (n_groups,): the sum
+    of ``slowdown[i, j] + slowdown[j, i]`` over the pairs of each group, 0 without a pair.
     `slowdown`: shape (n_tasks, n_tasks); [i, j] is impact - 1 of task i with co-runner j.
     """
     pair_slowdown = slowdown + slowdown.T

@@ -230,8 +230,9 @@ class Preparation:
 def fill_gaps(x: Floats, fill: Floats, slope: Floats, evidence: int) -> Floats:
     """Return `x` with gaps (NaN) filled by ``fill + slope * evidence``, column by column.
 
-    `x` has shape (..., n_features); `evidence` is the index of the column whose value is used (its `fill`,
-    where missing), or -1: gaps become `fill`. Returns `x` itself without gaps.
+    `x` has shape (..., n_features); `evidence` is the index of the column whose value is used (its
+    `fill`, where missing), or -1: gaps become `fill`. `x` is not changed; it is returned itself if
+    it has no gaps.
     """
     gaps = np.isnan(x)
     if not gaps.any():

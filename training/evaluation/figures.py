@@ -31,10 +31,10 @@ MOST_POINTS = 1000
 
 
 def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return the precision, a mean over folds, at 100 values of recall: ``recall`` and ``precision``.
+    """Return the precision, a mean over folds, at 100 values of recall: ``recall, precision``.
 
-    Recalls are 0.01, 0.02, ... 1; the positive class is ``fail``. `verdicts` are rows of oof.parquet of one
-    entry in one split, at least one of them a fail.
+    Recalls are 0.01, 0.02, ... 1; the positive class is ``fail``; folds without fails are ignored.
+    `verdicts` are rows of oof.parquet of one entry in one split; ValueError if none is a fail.
     """
     recall, precision = precision_by_recall(verdicts)
     # the last step is at 1; rounding must not exceed it

@@ -81,7 +81,12 @@ class Predictor:
 
 
 def fit_predictor(measured: Measured, seed: int) -> Predictor:
-    """Return a predictor of the log speed of machines, fitted to `measured`, with one row per machine."""
+    """Return a predictor of the speed of machines for one application, fitted to `measured`.
+
+    `measured` is the application's performance and the stress-ng rates of the machines, one row per
+    machine. The predictor's ``predict`` takes rates, shape (n_rows, n_columns), and returns the
+    logarithm of the speed (more is better). `seed` is for the boosted trees.
+    """
     logs, speed = log_rates(measured.x), measured.log_speed
     columns = measured.columns
     every = [name for name in columns if name.endswith(EVERY_THREAD) and stressor_of(name) in columns]

@@ -310,12 +310,13 @@ def compare_by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str
 
 
 def compare_by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
-    """Return a function of two tables, (candidate, champion), that compares their mean relative errors.
+    """Return a function of two tables, (candidate, champion), that compares mean relative errors.
 
-    It returns how much smaller the candidate's error is (negative: it is worse) with a bootstrap interval on
-    the common rows, or None without any. `keys` are the columns that identify a row. Both tables have
-    ``predicted``; the candidate's also has ``measured`` and ``group``, whose rows are drawn together. `how`
-    has the number of draws and the confidence; `cases` are the rows in words, for the reason.
+    On the rows that both have, by the columns `keys`, it returns the champion's mean error minus
+    the candidate's (negative: the candidate is worse) with a bootstrap interval; it returns None if
+    there are no common rows. Both tables have ``predicted``; the candidate's also has ``measured``
+    and ``group``, whose rows are drawn together. `how` has the number of draws and the confidence;
+    `cases` are the rows in words, for the reason.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:

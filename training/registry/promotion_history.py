@@ -100,7 +100,11 @@ def champion_reason(champion: Version) -> str:
 
 
 def challenger_reason(challenger: Version) -> str:
-    """Return why a version is not champion: the replacing person's reason, or the test's; may be empty."""
+    """Return the reason why a version is not champion; empty if none is recorded.
+
+    It is the reason recorded when another version replaced it as champion, else the reason of the
+    champion/challenger test.
+    """
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
 
 

@@ -229,7 +229,9 @@ def _files_in(paths: list[Path], suffix: str) -> list[Path]:
 def recognise_format(path: Path) -> str:
     """Return the format of a file or directory, a key of `FORMATS`, recognised from its content.
 
-    InputError if the format is unknown, or `path` is missing, empty or cannot be read.
+    A directory is recognised by the names of its files, else by the content of its first file of
+    measurements. InputError if the format is unknown, or `path` is missing, empty or cannot be
+    read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
