@@ -82,8 +82,7 @@ from sklearn.model_selection import cross_val_predict
 from data.boots.tables import Boots
 from data.params import load
 from data.paths import FamilyPaths
-from data.tables.files import digest_of
-from data.tables.files import replacing, write_json
+from data.tables.files import digest_of, replacing, write_json
 from data.tables.documents import written
 from training.evaluation.metrics import summarise_folds
 from training.registry.challenger_test import Candidate, promote_candidate

@@ -189,7 +189,7 @@ def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
     chart = neighbours_chart(curves, 0.7)
     assert (
         chart.title
-        == f"Best with uniform votes at k = 5: 90.0{SPACE}% right, and no less that could be told at k = 3"
+        == f"Best with uniform votes at k = 5: accuracy 90.0{SPACE}%, not significantly lower at k = 3"
     )
     assert trees_chart(curves, 0.7) is None
 
@@ -201,8 +201,8 @@ def test_model_chart_title_names_the_best_of_both_splits():
     parts = [verdicts("logistic", good, split="stratified"), verdicts("xgboost", bad, split="stratified")]
     chart = models_chart(pd.concat([*parts, verdicts("logistic", bad)]), 0.5)
     assert chart.title == (
-        f"logistic is right most often on stratified folds: 100.0{SPACE}% at the median, "
-        f"50.0{SPACE}% on operations it never saw"
+        f"logistic has the highest median accuracy on stratified folds: 100.0{SPACE}%, "
+        f"50.0{SPACE}% on held-out operations"
     )
     assert "another data set" in chart.note
 
@@ -225,9 +225,9 @@ def test_best_curve_and_best_rule_are_compared_at_equal_recall():
     rules = verdicts("rule", [(1, "fail"), (0, "fail"), (1, "pass"), (0, "pass")], kind="rule")
     chart = precision_recall_chart("pr", models, rules)
     assert chart.title == (
-        "good and poor (average precision 0.750 to 1.000) cannot be told apart by their curves: "
-        f"where the best rule, rule, catches 50.0{SPACE}%, "
-        f"100.0{SPACE}% of the alarms of good are right instead of 50.0{SPACE}%"
+        "good and poor (average precision 0.750 to 1.000) do not differ significantly: "
+        f"at the recall of the best rule, rule (50.0{SPACE}%), "
+        f"the precision of good is 100.0{SPACE}% instead of 50.0{SPACE}%"
     )
     assert precision_recall_chart("pr", models[models["status"] == "pass"], rules) is None
 
@@ -236,7 +236,7 @@ def test_the_curve_compares_no_probabilities_of_different_folds():
     rows = [(0.9, "fail"), (0.3, "fail"), (0.8, "pass"), (0.2, "pass")]
     chart = precision_recall_chart("pr", verdicts("m", rows), verdicts("r", rows, kind="rule").head(0))
     assert chart.title == "m has the best curve (average precision 1.000 in the mean over folds)"
-    assert "means over the folds" in chart.note
+    assert "mean precision over the folds" in chart.note
 
 
 def test_the_square_root_is_undone_with_its_sign():
@@ -249,7 +249,7 @@ def test_title_of_vectors_names_the_best_separating_dimension():
     features = pd.DataFrame(values, columns=columns).assign(
         status=["pass", "pass", "fail", "fail"], comparison_id=list("abcd")
     )
-    assert vectors_chart("v", features, columns).title.startswith("medians_min parts pass from fail best")
+    assert vectors_chart("v", features, columns).title.startswith("medians_min separates pass from fail best")
     assert vectors_chart("v", features[features["status"] == "pass"], columns) is None
     assert vectors_chart("v", features, columns[:2]) is None
 
@@ -275,8 +275,8 @@ def test_a_tree_is_read_in_the_units_of_its_features():
     assert root.question == f"medians_min \u2264 \u22120.1 (\u22121.0{SPACE}%)"
     assert root.branches == (Node("", 2, 1.0), Node("", 2, 0.0))
     assert tree_chart("t", root).title == (
-        f"The first question is whether medians_min \u2264 \u22120.1 (\u22121.0{SPACE}%): "
-        f"100{SPACE}% of those that say yes fail, 0{SPACE}% of the others"
+        f"The first split is medians_min \u2264 \u22120.1 (\u22121.0{SPACE}%): "
+        f"100{SPACE}% of the samples that satisfy it fail, 0{SPACE}% of the others"
     )
 
 
@@ -322,8 +322,8 @@ def test_mistakes_are_sorted_by_confidence_without_correct_verdicts():
 @pytest.mark.parametrize(
     ("better", "title"),
     [
-        ("lower", f"Missed: c0, 10.0{SPACE}% worse at 2 threads, yet given p = 0.40"),
-        ("higher", f"Missed: c0, 10.0{SPACE}% better at 2 threads, yet given p = 0.40"),
+        ("lower", f"Missed: c0, 10.0{SPACE}% worse at 2 threads, but fail probability 0.40"),
+        ("higher", f"Missed: c0, 10.0{SPACE}% better at 2 threads, but fail probability 0.40"),
     ],
 )
 def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, title):

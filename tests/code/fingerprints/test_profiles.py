@@ -152,15 +152,15 @@ def test_reasons_state_the_shortfall_and_helpful_machines():
         f"(their rates correlate by {alike:.2f}): "
     )
     assert said(evidence(measured, settled=False))[0] == [
-        rivals + "about 21 more machines on which cache and cpu differ would tell"
+        rivals + "about 21 more machines on which cache and cpu differ are needed"
     ]
     assert said(evidence(measured, settled=False, times=50))[0] == [
-        rivals + "only machines on which cache and cpu differ would tell, no number of others"
+        rivals + "only machines on which cache and cpu differ can decide, no others"
     ]
     chance = (
         "no stressor correlates significantly: the largest is of cache, a correlation of 0.50, and chance "
-        "alone reaches 0.60 (p 0.300, more than 0.025): about 10 more machines on which cache differs would "
-        "tell whether it is the cause"
+        "alone reaches 0.60 (p 0.300, more than 0.025): about 10 more machines on which cache differs are "
+        "needed to decide whether it is the cause"
     )
     assert said(evidence(measured, p_value=0.3))[0] == [chance]
 

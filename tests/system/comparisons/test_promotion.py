@@ -160,7 +160,7 @@ def test_an_experiment_lists_models_with_their_folds_and_trials(models, trained)
 
 def test_a_run_names_its_data_set_and_commit(models, trained):
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-    table = pd.read_parquet(trained.features)
+    table = pd.read_parquet(trained.features_file)
     for run in models:
         assert run.data.tags["mlflow.source.git.commit"] == commit.stdout.strip()
         assert run.data.tags["mlflow.source.git.dirty"] in {"true", "false"}
@@ -175,7 +175,7 @@ def test_a_run_names_its_data_set_and_commit(models, trained):
 def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     found, metrics = trace_version(NAME, "1"), json.loads(trained.paths.metrics.read_text())
-    assert (found.run, found.model, found.standing) == (models[0].info.run_id, MODEL, "champion")
+    assert (found.run, found.model, found.role) == (models[0].info.run_id, MODEL, "champion")
     assert found.digest == version_of(NAME, CHAMPION).tags[DIGEST]
     assert (found.data.digest, found.data.path) == (metrics["data"]["digest"], metrics["data"]["path"])
     assert found.code.commit == commit.stdout.strip()

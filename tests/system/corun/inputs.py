@@ -136,7 +136,7 @@ def project(root: Path, given, **section):
 def staged(last="train"):
     """Run the stages in the working directory, up to and with `last`."""
     from data.corun import validity as ingested
-    from features.corun.rates import featurize_stage
+    from features.corun.featurize import featurize_stage
     from training.corun import stages as trained
 
     stages = {

@@ -63,7 +63,7 @@ def borne():
 
 def standings(store):
     found = store.search_model_versions(f"name = '{NAME}'")
-    return {int(one.version): one.tags["standing"] for one in found if "standing" in one.tags}
+    return {int(one.version): one.tags["role"] for one in found if "role" in one.tags}
 
 
 def test_each_rollback_goes_one_champion_further_back(store):
