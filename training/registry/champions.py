@@ -218,9 +218,14 @@ def files_digest(directory: Path) -> str:
     return digest.hexdigest()
 
 
-@cache
 def project_params(section: type[FamilyType]) -> Params[FamilyType]:
     """Return one family's section of the project's params.yaml (cached); InputError if it is invalid."""
+    params: Params[FamilyType] = _cached_params(section)
+    return params
+
+
+@cache
+def _cached_params(section: type[Any]) -> Any:
     return load(section, project_root() / "params.yaml")
 
 
