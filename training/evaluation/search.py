@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 Direction: TypeAlias = Literal["maximize", "minimize"]
+#: Seconds after which the lock of a killed process on a file of trials is removed.
+LOCK_SECONDS = 5
 #: The attribute of a trial with its number in the search.
 NUMBER = "number"
 
@@ -52,16 +54,22 @@ class TrialLog:
             with _connect_storage(self.storage) as storage:
                 yield _open_study(storage, self.study_name, direction)
             return
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
-
         self.file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            storage = JournalStorage(JournalFileBackend(str(self.file)))
+            storage = _journal(self.file)
         except (ValueError, KeyError):
             self.file.unlink()
-            storage = JournalStorage(JournalFileBackend(str(self.file)))
+            storage = _journal(self.file)
         yield _open_study(storage, "search", direction)
+
+
+def _journal(file: Path) -> BaseStorage:
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+
+    # the lock of a killed process expires only if its symbolic link has an absolute target
+    path = str(file.resolve())
+    return JournalStorage(JournalFileBackend(path, JournalFileSymlinkLock(path, LOCK_SECONDS)))
 
 
 def _finished_trials(study: Study) -> list[FrozenTrial]:

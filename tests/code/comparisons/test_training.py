@@ -1,9 +1,11 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import optuna
 import pandas as pd
 import pytest
+from optuna.storages.journal import JournalFileSymlinkLock
 
 from data.comparisons.params import Evaluate
 from data.errors import InputError
@@ -314,3 +316,15 @@ def test_a_significantly_worse_model_is_never_chosen():
 def test_a_model_missing_from_the_order_comes_last():
     models = {"new": said(7), "steady": said(7)}
     assert tie_break(FAILED, models, GROUPS, ["steady"], 0) == "steady"
+
+
+def test_a_lock_of_a_killed_process_expires(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = TrialLog(Path("trials/search.log"))
+    with log.open_study("maximize") as study, monkeypatch.context() as killed:
+        killed.setattr(JournalFileSymlinkLock, "release", lambda _: None)
+        study.add_trial(optuna.create_trial(value=1.0))
+    assert Path("trials/search.log.lock").is_symlink()
+    with log.open_study("maximize") as study:
+        study.ask()
+        assert len(study.trials) == 2
