@@ -355,9 +355,9 @@ def _pipeline_output(root: Path) -> str:
     return "".join(f"    {line.rstrip()}\n" for line in output.getvalue().splitlines())
 
 
-def _dvc_output(root: Path) -> str:
-    """Return the output of ``dvc metrics show``."""
-    paths = {family: FamilyPaths(family, root).metrics.with_name("summary.json") for family in FAMILIES}
+def _dvc_output(root: Path, families: Sequence[str]) -> str:
+    """Return the output of ``dvc metrics show`` for the summaries of `families`."""
+    paths = {family: FamilyPaths(family, root).summary for family in families}
     summaries = {family: json.loads(path.read_text(encoding="utf-8")) for family, path in paths.items()}
     names = sorted({name for summary in summaries.values() for name in summary})
     rows = [["Path", *names]]
@@ -455,7 +455,8 @@ def _headline(page: ResultPage, root: Path) -> str:
 #: Functions that write the tables between two marks, by name.
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "printed-by-the-pipeline": _pipeline_output,
-    "dvc-metrics-show": _dvc_output,
+    "dvc-metrics-verdicts": partial(_dvc_output, families=("comparisons", "matrices")),
+    "dvc-metrics-numbers": partial(_dvc_output, families=("corun", "fingerprints")),
     "co-runs": _corun_table,
     "online-co-runs": _online_table,
     "public-co-runs": _public_coruns,
