@@ -208,10 +208,18 @@ class Samples:
 
     @cached_property
     def version_medians(self) -> Samples:
-        """Each list as medians: one value per version, oldest first; NaN if the version has a NaN.
+        """Each list as medians, robust to single outliers: one value per version, oldest first.
 
-        Medians are robust to single outliers. They are computed once per version, even if lists share it; no
-        list begins or ends within a version.
+        NaN if the version has a NaN.
+        """
+        return self.reduce_versions(_row_medians)
+
+    def reduce_versions(self, reduce: Callable[[Floats], Floats]) -> Samples:
+        """Return each list with one value per version, oldest first.
+
+        `reduce` computes the values of versions of one length from their samples, sorted in each row: shape
+        (n_versions, length) -> (n_versions,). It is called once per version, even if lists share it; no list
+        begins or ends within a version.
         """
         values, orders = self.values, self.orders
         if not len(values):
@@ -224,11 +232,11 @@ class Samples:
         edge[self.stops[is_filled]] = True
         starts = edge[:-1].nonzero()[0]
         versions = Samples(values, orders, starts, np.append(starts[1:], len(values)))
-        medians = np.empty(len(starts))
+        levels = np.empty(len(starts))
         for rows, ordered in versions.sorted_matrices:
-            medians[rows] = _row_medians(ordered)
+            levels[rows] = reduce(ordered)
         before = np.append(np.cumsum(edge[:-1]) - edge[:-1], len(starts))
-        return Samples(medians, orders[starts], before[self.starts], before[self.stops])
+        return Samples(levels, orders[starts], before[self.starts], before[self.stops])
 
     @cached_property
     def sorted_matrices(self) -> Sequence[tuple[Ints, Floats]]:

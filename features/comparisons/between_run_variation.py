@@ -1,28 +1,39 @@
-"""Between-run variation, estimated for each machine separately."""
+"""The shift of every operation between two builds, and its standard error, from all runs of a machine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma, fdtrc, ndtri, polygamma, stdtr, stdtrit
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.outliers import select_configurations
-from features.comparisons.summaries import MAD, flatten_samples, robust_spread
+from features.comparisons.summaries import MAD, flatten_samples, hodges_lehmann, robust_spread
 
-#: Least number of operations to estimate the shift of a whole run.
+#: Least number of operations to estimate the shift of a whole run and the variation between operations.
 FEWEST = 5
-#: Variance of the median of normal samples, relative to that of their mean.
-_MEDIAN = np.pi / 2
+#: Variance of the Hodges-Lehmann estimate of normal samples, relative to that of their mean.
+_LEVEL_VARIANCE = np.pi / 3
+#: Between-run variation (standard deviation, as a share) assumed without evidence: the largest that a fail
+#: has to exceed, and the usual one, below which a change is not doubted.
+ASSUMED, ASSUMED_USUAL = 0.03, 0.007
+#: Degrees of freedom from which on a measured variance replaces the assumed one.
+ENOUGH = 5.0
+#: Degrees of freedom of an assumed variance.
+_KNOWN = 1e6
+
+#: Evidence used to estimate between-run variation.
+VariationEvidence = Literal["runs", "operations", "assumed"]
 
 
 @dataclass(frozen=True)
 class RunLevels:
-    """Medians of runs as logarithms, as if higher were better: differences are shares, negative is worse."""
+    """Levels of runs as logarithms, as if higher were better: differences are shares, negative is worse."""
 
     #: Shape (n_runs, n_configurations), in the order of the runs; NaN where not measured.
     history: Floats
@@ -33,79 +44,44 @@ class RunLevels:
 
     @classmethod
     def from_sides(cls, sides: Sides) -> RunLevels:
-        """Return the runs' log medians of all sides (of summaries: as stated); NaN unless above 0."""
+        """Return the runs' log levels (Hodges-Lehmann; of summaries: the median); NaN unless above 0."""
         levels, noise = [], []
         for _, side, five in sides.both_sides:
             runs, summary = _run_levels(side, sides.sign), side.lengths == 0
             runs[:1, summary] = _signed_logarithm(five[summary, 2], sides.sign[summary])
             levels.append(runs)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                variance = _MEDIAN * (robust_spread(five) / five[:, 2]) ** 2 / side.lengths
+                variance = _LEVEL_VARIANCE * (robust_spread(five) / five[:, 2]) ** 2 / side.lengths
             noise.append(np.where(np.isfinite(variance), variance, 0.0))
         history = _run_levels(sides.history, sides.sign)
+        history = history[np.isfinite(history).any(axis=1)]
         return cls(history, levels[0], levels[1], sides.comparison, noise[0] + noise[1])
 
-    @property
-    def by_side(self) -> tuple[Floats, Floats, Floats]:
-        """The levels of history, baseline and target, in this order."""
-        return self.history, self.baseline, self.target
-
     @cached_property
-    def shared_shifts(self) -> tuple[Floats, Floats, Floats] | None:
-        """Shift of each run as a whole: the median over its operations, against the baseline's level.
+    def _first_rows(self) -> Ints:
+        return np.flatnonzero(np.diff(self.operation, prepend=-1))
 
-        Each of shape (n_runs,); NaN for a run of fewer than `FEWEST` operations. None if baseline or target
-        have such a run.
-        """
-        reference = mean_over_runs(self.baseline)
-        shifts = []
-        for part in self.by_side:
-            operations = (self.per_operation(run) for run in part - reference)
-            medians = [
-                finite_median(run) if np.isfinite(run).sum() >= FEWEST else np.nan for run in operations
-            ]
-            shifts.append(np.array(medians))
-        history, baseline, target = shifts
-        return None if np.isnan(baseline).any() or np.isnan(target).any() else (history, baseline, target)
-
-    def without_shared_shift(self) -> RunLevels:
-        """Return a copy without the shift that all operations of a run share; `self` if it is unknown."""
-        if self.shared_shifts is None:
-            return self
-        history, baseline, target = (
-            part - moved[:, None] for part, moved in zip(self.by_side, self.shared_shifts, strict=True)
-        )
-        return replace(self, history=history, baseline=baseline, target=target)
+    @property
+    def n_operations(self) -> int:
+        """Number of operations, each with one or more configurations."""
+        return len(self._first_rows)
 
     def per_operation(self, values: Floats) -> Floats:
-        """Return the median of `values` over the configurations of each operation, shape (n_operations,)."""
-        starts = np.flatnonzero(np.diff(self.operation, prepend=-1))
-        stops, medians = np.append(starts[1:], len(values)), values[starts]
-        for row in np.flatnonzero(stops - starts > 1).tolist():
-            medians[row] = finite_median(values[starts[row] : stops[row]])
-        return medians
-
-
-def finite_median(values: Floats) -> float:
-    """Return the median of the finite values; NaN without any."""
-    finite = values[np.isfinite(values)]
-    return float(np.median(finite)) if len(finite) else np.nan
-
-
-def mean_over_runs(runs: Floats) -> Floats:
-    """Return the mean over the known runs, shape (n_configurations,); NaN without a known run."""
-    number = count_runs(runs)
-    return np.asarray(np.nansum(runs, axis=0) / np.where(number > 0, number, np.nan))
-
-
-def count_runs(runs: Floats) -> Floats:
-    """Return the number of known runs (not NaN) of each configuration, shape (n_configurations,)."""
-    return np.isfinite(runs).sum(axis=0).astype(np.float64)
+        """Return the median of `values`, shape (..., n_configurations), per operation: (..., n_operations)."""
+        starts = self._first_rows
+        if len(starts) == values.shape[-1]:
+            return values
+        stops = np.append(starts[1:], values.shape[-1])
+        columns = [
+            nan_median(np.atleast_2d(values[..., start:stop]).T)
+            for start, stop in zip(starts, stops, strict=True)
+        ]
+        return np.stack(columns, axis=-1).reshape(*values.shape[:-1], len(starts))
 
 
 def _run_levels(side: Samples, sign: Floats) -> Floats:
     """Return the levels of the runs of a side, shape (n_runs or 1, n_configurations)."""
-    levels = side.version_medians
+    levels = side.reduce_versions(hodges_lehmann)
     owner, place = flatten_samples(levels)
     orders, row = np.unique(levels.orders[place], return_inverse=True)
     runs = np.full((max(len(orders), 1), len(sign)), np.nan)
@@ -118,244 +94,513 @@ def _signed_logarithm(values: Floats, sign: Floats) -> Floats:
     return sign * np.log(values, out=np.full(len(values), np.nan), where=is_positive)
 
 
-#: A variance measured with at least this many degrees of freedom replaces the assumed one.
-ENOUGH = 5.0
-#: Steps between two runs are cut at this multiple of the usual one, as they may be changes.
-_ORDINARY_STEPS = 3.0
+class Shifts(NamedTuple):
+    """Shifts as logarithms of ratios (negative is worse), with their errors; arrays of one shape.
+
+    ``error`` is a standard error without a change, with ``freedom`` degrees of freedom; ``usual_error`` is
+    the smaller one of usual runs where the error is assumed, else the same.
+    """
+
+    value: Floats
+    error: Floats
+    freedom: Floats
+    usual_error: Floats
+
+
+@dataclass(frozen=True)
+class BuildShifts:
+    """Shifts of the target of one machine: of each configuration without the shared part, and shared."""
+
+    own: Shifts  # shape (n_configurations,)
+    whole: Shifts | None  # of the whole run, shape (1,); None with fewer than `FEWEST` operations
+    run_spread: Floats  # shape (n_configurations,): between-run standard deviation, as a share
+    evidence: VariationEvidence
+    n_operations: int
+
+
+def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
+    """Return the shifts of the target from the earlier level, and their errors without a change.
+
+    All evidence is combined. Each operation's variance between runs, from earlier runs and from several runs
+    per side, is shrunk towards the others' (moderated t, Smyth 2004). The shift shared by all operations is
+    removed as far as it exceeds chance. The shifts of the operations, most of which are unchanged, show
+    whether builds differ by more than runs (empirical null, Efron 2004). A drifting history is followed by
+    its last runs, an outlying earlier run is left out.
+
+    assumed: between-run standard deviation, as a share, with too few runs and operations.
+    """
+    n_history, n_operations = len(levels.history), levels.n_operations
+    past, target = np.vstack([levels.history, levels.baseline]), levels.target
+    whole, inflation = None, 1.0
+    if n_operations >= FEWEST:
+        past, target, whole, inflation = _remove_shared_shifts(levels, assumed)
+        past, n_history = _without_outlying_runs(past, n_history)
+    known = _Past.estimate(past, target, n_history)
+    variance, freedom, noise = known.variance, known.freedom, levels.noise
+    value, runs = known.level_shift(target)
+    noisy = np.maximum(noise - _NOISY * np.median(noise), 0.0) if len(noise) else noise
+    evidence: VariationEvidence = "runs"
+    if freedom.any():
+        error2 = np.maximum(variance * runs * inflation, np.minimum(noise, variance * runs + noisy))
+        if n_operations >= FEWEST:
+            standardised = levels.per_operation(value / np.sqrt(np.maximum(error2, _TINY)))
+            factor, freedom = _build_variation(standardised, freedom, known)
+            error2, variance = error2 * factor, variance * factor
+        few = freedom < ENOUGH
+        usual2, error2 = error2, np.where(few, np.maximum(error2, assumed**2 * runs), error2)
+        evidence = "assumed" if few.any() else evidence
+    elif n_operations >= FEWEST:
+        evidence, freedom = "operations", np.full(len(value), _SCALE_FREEDOM * (n_operations - 1))
+        common = _common_variance(levels.per_operation(value), levels.per_operation(noisy))
+        error2 = usual2 = (common + noisy) * inflation
+        variance = error2 / 2
+    else:
+        evidence, freedom = "assumed", np.full(len(value), _KNOWN)
+        variance = np.full(len(value), assumed**2)
+        error2, usual2 = (spread**2 * runs + noise for spread in (assumed, min(assumed, ASSUMED_USUAL)))
+    own = Shifts(value, np.sqrt(error2), freedom, np.sqrt(usual2))
+    return BuildShifts(own, whole, np.sqrt(variance), evidence, n_operations)
+
+
+#: Noise of samples beyond this multiple of the other operations' is added to an operation's variance.
+_NOISY = 2.5
+#: Cut of the robust scale: larger values, in units of the scale, may be changes.
+_CUT = 3.0
+#: Mean square of normal values within the cut.
+_WITHIN_CUT = 0.9733
+#: Degrees of freedom of the scale of n values are this multiple of n - 1; calibrated by simulation.
+_SCALE_FREEDOM = 1.44
+#: Share of the values that must be within the cut of a known scale, otherwise it is too small.
+_MOST_WITHIN = 0.7
+#: Evidence (probability) needed to replace the runs' variance by that of the operations' shifts.
+_REPLACED = 0.001
+#: Cut of Huber's and of Tukey's location, in standard deviations.
+_HUBER, _BISQUARE = 1.5, 4.7
+#: An earlier run whose operations scatter by this multiple of the usual run is left out.
+_OUTLYING = 4.0
+#: History and its last runs differ where they are further apart than this many standard errors.
+_APART = 2.8
+#: Least number of earlier runs to look for drift.
+_FEW_RUNS = 3
+#: Earlier runs drift where their variance exceeds half their squared steps by this many standard errors.
+_DRIFTS = 2.5
+#: Last runs that may stand for a drifting history.
+_WINDOWS = (5, 3, 2, 1)
 #: Degrees of freedom of squared steps between neighbours, which overlap (von Neumann 1941).
 _OVERLAP = 2 / 3
-#: Most degrees of freedom given to the variance of the other operations.
-_OTHERS = 8.0
-#: Efficiency of the median absolute deviation of normal values.
-_EFFICIENCY = 0.37
-#: Its correction for few values (Croux and Rousseeuw 1992, section 4), from two on.
-_FEW = (1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107)
+#: Degrees of freedom assumed for the variances of different operations, worth one observation.
+_SIMILAR = 8.0
 
 
-class Variance(NamedTuple):
-    """Variances with their degrees of freedom; 0 degrees of freedom: no data."""
-
-    value: Floats
-    freedom: Floats
-
-    def with_others(self) -> Variance:
-        """Return variances that are shrunk towards the median of all; `self` if at most one has data."""
-        has_data = self.freedom > 0
-        if has_data.sum() <= 1:
-            return self
-        freedom = float(np.median(self.freedom[has_data]))
-        usual = np.median(self.value[has_data]) / (1 - 2 / (9 * freedom)) ** 3
-        others = min(_OTHERS, float(self.freedom[has_data].sum()) / 2)
-        squares = np.where(has_data, self.value * self.freedom, 0.0)
-        return Variance((squares + others * usual) / (self.freedom + others), self.freedom + others)
+def _iterate_scale(values: Floats, scale: float) -> float | None:
+    """Return the scale of the values within `_CUT` scales; None if too few are within."""
+    for _ in range(15):
+        inside = np.abs(values) < _CUT * scale
+        if inside.mean() < _MOST_WITHIN:
+            return None
+        scale = max(float(np.sqrt(np.mean(values[inside] ** 2) / _WITHIN_CUT)), np.finfo(float).tiny)
+    return scale
 
 
-def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
-    """Return the variance of a run's level, from runs of one side and from steps between earlier runs.
+def robust_scale(values: Floats, start: float | None = None) -> float:
+    """Return the standard deviation around 0 of the finite `values`, most of which are normal.
 
-    Levels have shape (n_runs, n_configurations), NaN where a configuration was not measured in a run; the
-    result has arrays of shape (n_configurations,).
+    Values beyond three standard deviations do not count. `start`: the scale expected, from which to begin.
     """
-    before = np.vstack([history, baseline])
-    earlier = _step_variance(before) if np.isfinite(history).any() else _variance_around_mean(baseline)
-    after = _variance_around_mean(target)
-    freedom = earlier.freedom + after.freedom
-    total = earlier.value * earlier.freedom + after.value * after.freedom
-    return Variance(total / np.where(freedom > 0, freedom, 1.0), freedom)
+    values = values[np.isfinite(values)]
+    if start is not None and (scale := _iterate_scale(values, start)) is not None:
+        return scale
+    first = 1.1 * float(np.median(np.abs(values))) / MAD * (1 + 1 / len(values))
+    return _iterate_scale(values, first) or first
 
 
-def between_operations(shifts: Floats) -> Variance:
-    """Return the variance, a single value, of the shifts of unchanged operations.
+def _common_variance(value: Floats, noisy: Floats) -> float:
+    """Return the variance that the shifts have in common, beyond that of noisy operations."""
+    variance = robust_scale(value) ** 2
+    for _ in range(10 if noisy.any() else 0):
+        variance *= robust_scale(value / np.sqrt(np.maximum(variance + noisy, _TINY)), 1.0) ** 2
+    return max(variance, _TINY)
 
-    Assumes that most operations did not change, and uses the median absolute deviation (Efron 2004). With
-    fewer than two finite `shifts`, both variance and degrees of freedom are 0.
+
+_TINY = 1e-18
+
+
+def _build_variation(standardised: Floats, freedom: Floats, known: _Past) -> tuple[float, Floats]:
+    """Return by which factor the variance of builds exceeds that of runs, and its degrees of freedom."""
+    squared = robust_scale(standardised, 1.0) ** 2
+    of_shifts = 0.9 * (np.isfinite(standardised).sum() - 1)
+    of_runs = float(np.median(freedom)) if known.drifts else float(known.measured_freedom.sum())
+    if not known.n_history:
+        # runs of one side show less than builds
+        of_runs = min(of_runs, 2 * of_shifts)
+    if fdtrc(of_shifts, max(of_runs, 1.0), squared) < _REPLACED:
+        return squared, np.minimum(freedom, of_shifts)
+    return (of_runs + of_shifts * squared) / (of_runs + of_shifts), freedom
+
+
+def _bisquare_location(values: Floats, scale: float) -> float:
+    """Return Tukey's location of the finite `values` of a known standard deviation."""
+    values = values[np.isfinite(values)]
+    centre = float(np.median(values))
+    for _ in range(15):
+        ratio = (values - centre) / (_BISQUARE * scale)
+        weights = np.where(np.abs(ratio) < 1, (1 - ratio**2) ** 2, 0.0)
+        if not weights.any():
+            break
+        centre = float(weights @ values / weights.sum())
+    return centre
+
+
+def _spread_around_median(values: Floats) -> float:
+    values = values[np.isfinite(values)]
+    spread = float(np.median(np.abs(values - np.median(values)))) / MAD if len(values) else 0.0
+    return max(spread * (1 + 1 / max(len(values), 1)), 1e-12)
+
+
+def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Floats, Shifts, float]:
+    """Return past and target runs without the shifts of whole runs, that of the target, and an inflation.
+
+    A shift is removed as far as it exceeds chance and the usual shifts of earlier runs (shrinkage). The
+    inflation is the factor by which the variance of an operation's shift grows.
     """
-    finite = shifts[np.isfinite(shifts)]
-    n = len(finite)
-    if n < 2:  # noqa: PLR2004 - a single value has no spread
-        return Variance(np.zeros(1), np.zeros(1))
-    few = _FEW[n - 2] if n - 2 < len(_FEW) else n / (n - 0.8)
-    spread = few * float(np.median(np.abs(finite - np.median(finite)))) / MAD
-    return Variance(np.array([spread**2]), np.array([_EFFICIENCY * (n - 1)]))
-
-
-def _variance_around_mean(runs: Floats) -> Variance:
-    freedom = np.maximum(count_runs(runs) - 1, 0.0)
-    squares = np.nansum((runs - mean_over_runs(runs)) ** 2, axis=0)
-    return Variance(squares / np.where(freedom > 0, freedom, 1.0), freedom)
-
-
-def _step_variance(runs: Floats) -> Variance:
-    """Return half the mean square of the steps between neighbours, with large steps limited."""
-    halves, counts = np.zeros((2, runs.shape[1]))
-    for column, levels in enumerate(runs.T):
-        steps = np.abs(np.diff(levels[np.isfinite(levels)]))
-        if len(steps):
-            limited = np.minimum(steps, _ORDINARY_STEPS * np.median(steps) / MAD)
-            halves[column], counts[column] = np.mean(limited**2) / 2, len(steps)
-    return Variance(halves, _OVERLAP * counts)
-
-
-#: Between-run variation (standard deviation, as a share) assumed without evidence.
-ASSUMED = 0.03
-#: Probability that an unchanged comparison, and an unchanged whole run, exceeds its limit.
-LEVEL, LEVEL_WHOLE = 0.006, 0.002
-
-#: Estimates from few operations increase a limit at most by this factor.
-_AT_MOST = 2.0
-
-#: Evidence used to estimate between-run variation.
-VariationEvidence = Literal["runs", "operations", "assumed"]
-
-
-@dataclass(frozen=True)
-class RunShift:
-    """Shifts, and how large they are without a change; as logarithms, negative is worse."""
-
-    #: value, limit: a shift within the limit, in either direction, is between-run variation.
-    value: Floats
-    limit: Floats
-    evidence: VariationEvidence
-
-    @property
-    def sign_beyond_limit(self) -> Ints:
-        """-1 where the target is worse by more than between-run variation, 1 where better, else 0."""
-        return np.where(np.abs(self.value) > self.limit, np.sign(self.value), 0.0).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Offsets:
-    """Differences between runs without a change: shared by a whole run, and of single operations."""
-
-    whole: RunShift | None  # of the whole run, one value; None with too few operations
-    per_configuration: RunShift  # of each configuration, the shared shift removed, shape (n_configurations,)
-
-
-def divide_shifts(sides: Sides, assumed: float = ASSUMED) -> Offsets:
-    """Return the targets' shifts on one machine: of the whole run, and of each configuration without it.
-
-    Shifts are logarithms of ratios; negative is worse. The shared part is the median shift of the run's
-    operations. The variance without a change is estimated from earlier runs and from several runs per side
-    (at least `ENOUGH` degrees of freedom), otherwise from the operations of this pair of runs, assuming that
-    most are unchanged; with too few operations, `assumed`, a standard deviation as a share, is used.
-    Estimates with too few degrees of freedom can only increase the limit.
-
-    An unchanged comparison exceeds the limits with probability `LEVEL`, whatever its number of
-    configurations; an unchanged run exceeds its limit with probability `LEVEL_WHOLE`.
-    """
-    levels = RunLevels.from_sides(sides)
-    level = LEVEL / sides.per_comparison[sides.comparison]
-    return Offsets(_whole_shift(levels, assumed), _own_shifts(levels.without_shared_shift(), assumed, level))
-
-
-def _whole_shift(levels: RunLevels, assumed: float) -> RunShift | None:
-    if levels.shared_shifts is None:
-        return None
-    history, baseline, target = (shifts[:, None] for shifts in levels.shared_shifts)
-    measured = between_runs(history, baseline, target)
-    variance = _at_least_assumed(measured, assumed)
-    value, runs = _level_shift(history, baseline, target, variance)
-    limit = _limit_in_errors(measured.freedom, np.array([LEVEL_WHOLE])) * np.sqrt(variance * runs)
-    return RunShift(value, limit, "runs" if measured.freedom[0] >= ENOUGH else "assumed")
-
-
-def _own_shifts(levels: RunLevels, assumed: float, level: Floats) -> RunShift:
-    measured = between_runs(*levels.by_side).with_others()
-    is_measured = measured.freedom >= ENOUGH
-    variance = _at_least_assumed(measured, assumed)
-    value, runs = _level_shift(*levels.by_side, variance)
-    limit2 = _limit_in_errors(measured.freedom, level) ** 2 * (variance * runs + levels.noise)
-    operations = between_operations(levels.per_operation(value))
-    by_operations = operations.freedom[0] >= ENOUGH
-    if not np.isfinite(levels.history).any():
-        # without history, the runs of two builds do not show the variation between builds
-        noisier = np.maximum(levels.noise - np.median(levels.noise), 0.0)
-        of_pair = _limit_in_errors(operations.freedom, level) ** 2 * (operations.value + noisier)
-        if not by_operations:
-            # most of so few operations may have changed
-            limit2 = np.maximum(limit2, np.minimum(of_pair, _AT_MOST**2 * limit2))
-        else:
-            limit2 = np.where(is_measured, np.maximum(limit2, of_pair), of_pair)
-    evidence: VariationEvidence = (
-        "runs" if is_measured.all() else "operations" if by_operations else "assumed"
+    n_history, past = len(levels.history), np.vstack([levels.history, levels.baseline])
+    n_past, enough = len(past), n_history > _FEW_RUNS
+    reference = nan_median(past) if enough else nan_mean(levels.baseline)
+    moved = np.vstack([past, levels.target])
+    runs = levels.per_operation(moved - reference)
+    is_complete = np.isfinite(runs).sum(axis=1) >= FEWEST
+    scales = np.array([_spread_around_median(run) for run in runs])
+    if enough:
+        scales[:] = np.median(scales[:n_history])
+    elif len(runs) > 2:  # noqa: PLR2004 - the first of two runs is the reference
+        scales[:] = np.median(scales[scales > 1e-10]) if (scales > 1e-10).any() else scales.max()
+    raw = np.array(
+        [
+            _bisquare_location(run, scale) if complete else 0.0
+            for run, scale, complete in zip(runs, scales, is_complete, strict=True)
+        ]
     )
-    return RunShift(value, np.sqrt(limit2), evidence)
+    chance = 1.1 * scales**2 / np.maximum(np.isfinite(runs).sum(axis=1), 1)
+    squared, usual = raw**2, 0.0
+    if enough:
+        distances = np.abs(raw[:n_past] - np.median(raw[:n_past]))
+        limited = np.minimum(distances, _CUT * np.median(distances) / MAD)
+        usual = max(float(np.mean(limited**2)) * n_past / (n_past - 1) - chance[0], 0.0)
+        beyond = squared > _CLEARLY * (chance + usual)
+        excess = np.where(beyond, np.maximum(squared - 2 * chance, 0.0), 0.0)
+        kept = np.maximum(usual / (usual + chance), excess / (excess + chance))
+    else:
+        kept = np.maximum(1 - 2 * chance / np.maximum(squared, _TINY), 0.0)
+    shared = raw * kept
+    moved = moved - shared[:, None]
+    inflation = 1 + 1.1 * float(np.mean(kept[n_past:])) / levels.n_operations
+    whole = _whole_shift(raw[:n_past], raw[n_past:], chance, n_history, None if enough else assumed)
+    return moved[:n_past], moved[n_past:], whole, inflation
 
 
-def _at_least_assumed(measured: Variance, assumed: float) -> Floats:
-    """Return the variances, at least the assumed one where the degrees of freedom are too few."""
-    return np.maximum(measured.value, np.where(measured.freedom >= ENOUGH, 0.0, assumed**2))
+#: Square of the shift of a whole run, relative to its variance, from which it is clearly unusual.
+_CLEARLY = 6.6
 
 
-def _level_shift(
-    history: Floats, baseline: Floats, target: Floats, variance: Floats
-) -> tuple[Floats, Floats]:
-    """Return the shift of the target from the earlier level, and its variance in units of a run's."""
-    n_history, n_baseline, n_target = count_runs(history), count_runs(baseline), count_runs(target)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.abs(mean_over_runs(history) - mean_over_runs(baseline))
-        error = np.sqrt(variance * (1 / n_history + 1 / n_baseline))
-        usual = _limit_in_errors(np.zeros(1), np.array([LEVEL])) * error
-        same = np.where(distance <= usual, n_history, 0.0)
-        before = n_baseline + same
-        earlier = np.where(same > 0, mean_over_runs(history), 0.0)
-        level = (n_baseline * mean_over_runs(baseline) + same * earlier) / before
-        return mean_over_runs(target) - level, 1 / before + 1 / n_target
+def _whole_shift(
+    before: Floats, after: Floats, chance: Floats, n_history: int, assumed: float | None
+) -> Shifts:
+    """Return the shift of the target's runs as a whole; `assumed`: between-run spread without history."""
+    known = _Past.estimate(before[:, None], after[:, None], n_history)
+    value, runs = known.level_shift(after[:, None])
+    variance = known.variance + chance[-1] if assumed is None else assumed**2 + chance[-1:]
+    error = np.sqrt(variance * runs)
+    return Shifts(value, error, known.freedom if assumed is None else np.full(1, _KNOWN), error)
 
 
-def _limit_in_errors(freedom: Floats, level: Floats) -> Floats:
-    """Return the limit in standard errors, from Student's t where the variance is measured, else normal."""
-    from scipy.special import ndtri, stdtrit
-
-    student = stdtrit(np.maximum(freedom, ENOUGH), 1 - level)
-    return np.where(freedom >= ENOUGH, student, ndtri(1 - level))
-
-
-@dataclass(frozen=True)
-class MachineOffsets:
-    """Between-run differences of all machines; arrays of shape (n_configurations,)."""
-
-    value: Floats  # shift without the shared one; see `RunShift`
-    limit: Floats
-    together: Floats  # shift of the whole run; NaN if unknown
-    #: -1 where the configuration, or its whole run, is worse by more than between-run variation, 1 where
-    #: better, else 0.
-    configuration_sign: Ints
-    whole_run_sign: Ints
-    machine: NDArray[np.str_]
-    by_machine: Mapping[str, Offsets]  # by machine
-
-    @property
-    def whole_run_shifts(self) -> Mapping[str, RunShift]:
-        """Shift of the whole run by machine, for the machines where it is known."""
-        return {name: part.whole for name, part in self.by_machine.items() if part.whole is not None}
-
-    def evidence_at(self, configuration: int) -> VariationEvidence:
-        """Return the evidence used to estimate between-run variation on the machine of a configuration."""
-        return self.by_machine[str(self.machine[configuration])].per_configuration.evidence
+def _without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
+    """Return the runs without earlier ones in which the operations scatter far more than usual."""
+    if n_history <= _FEW_RUNS:
+        return past, n_history
+    sizes = nan_median(np.abs(past - nan_median(past)).T)
+    outlying = sizes > _OUTLYING * np.nanmedian(sizes)
+    outlying[n_history:] = False
+    return past[~outlying], n_history - int(outlying.sum())
 
 
-def machine_offsets(sides: Sides, machines: Sequence[str], assumed: float) -> MachineOffsets:
-    """Return the shifts of whole runs and of configurations, and their limits, for each machine separately.
+def nan_median(runs: Floats) -> Floats:
+    """Return the median of the finite values of each column; NaN without any."""
+    filled = np.where(np.isfinite(runs).any(axis=0), runs, 0.0)
+    return np.where(np.isfinite(runs).any(axis=0), np.nanmedian(filled, axis=0), np.nan)
 
-    Shifts are logarithms of ratios, negative is worse; see `divide_shifts`. machines: one per comparison.
-    assumed: between-run variation where none can be estimated, as a share of the median.
-    """
-    machine = np.array(machines, str)[sides.comparison]
-    value, limit, together = np.full((3, len(machine)), np.nan)
-    (configuration_sign, whole_run_sign), by_machine = (
-        np.zeros((2, len(machine)), np.int64),
-        dict[str, Offsets](),
-    )
-    for name in dict.fromkeys(machine.tolist()):
-        rows = np.flatnonzero(machine == name)
-        part = by_machine[name] = divide_shifts(select_configurations(sides, rows), assumed)
-        value[rows], limit[rows], configuration_sign[rows] = (
-            part.per_configuration.value,
-            part.per_configuration.limit,
-            part.per_configuration.sign_beyond_limit,
+
+def nan_mean(runs: Floats) -> Floats:
+    """Return the mean of the finite values of each column; NaN without any."""
+    number = count_runs(runs)
+    return np.asarray(np.nansum(runs, axis=0) / np.where(number > 0, number, np.nan))
+
+
+def count_runs(runs: Floats) -> Floats:
+    """Return the number of finite values of each column, shape (n_configurations,)."""
+    return np.isfinite(runs).sum(axis=0).astype(np.float64)
+
+
+def _huber_mean(runs: Floats, scale: Floats) -> Floats:
+    """Return Huber's location of each column, whose standard deviation is `scale`."""
+    centre = nan_median(runs)
+    for _ in range(10):
+        distance = np.abs(runs - centre)
+        weights = np.where(
+            np.isfinite(distance), np.minimum(1, _HUBER * scale / np.maximum(distance, _TINY)), 0.0
         )
-        if part.whole is not None:
-            together[rows] = part.whole.value
-            whole_run_sign[rows] = part.whole.sign_beyond_limit
-    return MachineOffsets(value, limit, together, configuration_sign, whole_run_sign, machine, by_machine)
+        total = weights.sum(axis=0)
+        centre = np.where(
+            total > 0, (weights * np.nan_to_num(runs)).sum(axis=0) / np.maximum(total, _TINY), centre
+        )
+    return centre
+
+
+def _location(runs: Floats, scale: Floats) -> Floats:
+    """Return Huber's location of four runs or more, else their mean."""
+    return _huber_mean(runs, scale) if len(runs) > _FEW_RUNS else nan_mean(runs)
+
+
+def _limited_variance(runs: Floats) -> tuple[Floats, Floats]:
+    """Return the variance of each column, with far values limited, and its degrees of freedom."""
+    number, middle = count_runs(runs), nan_mean(runs)
+    distance = np.abs(runs - middle)
+    if len(runs) > _FEW_RUNS:
+        median = nan_median(runs)
+        spread = nan_median(np.abs(runs - median)) / MAD * (1 + 1 / np.maximum(number, 1))
+        spread = np.maximum(spread, np.nanmedian(spread) / 2) + 1e-12
+        distance = np.minimum(np.abs(runs - _huber_mean(runs, spread)), _CUT * spread)
+    freedom = np.maximum(number - 1, 0.0)
+    return np.nansum(distance**2, axis=0) / np.where(freedom > 0, freedom, 1.0), freedom
+
+
+@dataclass(frozen=True)
+class _Past:
+    """The runs before the target, with the variance of a run and how their level is estimated."""
+
+    runs: Floats  # shape (n_runs, n_configurations): history, then baseline
+    n_history: int
+    variance: Floats  # shape (n_configurations,): of one run, shrunk; 0 without evidence
+    freedom: Floats  # its degrees of freedom
+    measured_freedom: Floats  # those of each configuration's own runs
+    window: int | None  # the last runs that stand for a drifting history; None without drift
+
+    @property
+    def drifts(self) -> bool:
+        return self.window is not None
+
+    @classmethod
+    def estimate(cls, past: Floats, target: Floats, n_history: int) -> _Past:
+        before, of_before = _limited_variance(past if n_history else past[n_history:])
+        window = None
+        if n_history >= _FEW_RUNS and _is_drifting(past, before, of_before):
+            window, before, of_before = _best_window(past)
+        after, of_after = _limited_variance(target)
+        freedom = of_before + of_after
+        pooled = (before * of_before + after * of_after) / np.where(freedom > 0, freedom, 1.0)
+        variance, moderated = moderate_variances(pooled, freedom)
+        return cls(past, n_history, variance, moderated, freedom, window)
+
+    def level_shift(self, target: Floats) -> tuple[Floats, Floats]:
+        """Return the shift of the target from the earlier level, and its variance in units of a run's."""
+        scale = np.sqrt(np.maximum(self.variance, _TINY))
+        n_baseline = len(self.runs) - self.n_history
+        if self.window is not None:
+            level, used = nan_mean(self.runs[-self.window :]), self.runs[-self.window :]
+            number = count_runs(used)
+        elif self.n_history:
+            level, number = _location(self.runs, scale), count_runs(self.runs)
+            last = max(n_baseline, _FEW_RUNS)
+            lately, before = self.runs[-last:], self.runs[:-last]
+            if len(before):
+                recent, n_recent, n_before = nan_mean(lately), count_runs(lately), count_runs(before)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    error = scale * np.sqrt(1 / n_recent + 1 / n_before)
+                    is_apart = np.abs(recent - _location(before, scale)) > _APART * error
+                level, number = np.where(is_apart, recent, level), np.where(is_apart, n_recent, number)
+        else:
+            level, number = nan_mean(self.runs), count_runs(self.runs)
+        after = _location(target, scale)
+        with np.errstate(divide="ignore"):
+            return after - level, 1 / np.maximum(number, 1) + 1 / np.maximum(count_runs(target), 1)
+
+
+def _is_drifting(past: Floats, variance: Floats, freedom: Floats) -> bool:
+    """Return whether the variance of all operations' runs exceeds that of their steps."""
+    steps = np.abs(np.diff(past, axis=0))
+    limit = _CUT * nan_median(steps) / MAD if len(steps) > _FEW_RUNS else np.inf
+    halves = nan_mean(np.minimum(steps, limit) ** 2) / 2
+    return bool(np.nansum(variance) > np.nansum(halves) * (1 + _DRIFTS * np.sqrt(2 / max(freedom.sum(), 1))))
+
+
+def _best_window(past: Floats) -> tuple[int, Floats, Floats]:
+    """Return how many last runs predict the next run best, the variance of a run, and its freedom."""
+    best: tuple[float, int, Floats, int] | None = None
+    for window in _WINDOWS:
+        if len(past) < window + _FEW_RUNS:
+            continue
+        errors = np.array([past[at] - nan_mean(past[at - window : at]) for at in range(window, len(past))])
+        limit = _CUT * float(np.nanmedian(np.abs(errors))) / MAD
+        squares = nan_mean(np.minimum(np.abs(errors), limit) ** 2)
+        if best is None or np.nanmean(squares) < best[0]:
+            best = float(np.nanmean(squares)), window, squares / (1 + 1 / window), len(errors)
+    assert best is not None
+    _, window, variance, number = best
+    return window, np.nan_to_num(variance), np.where(np.isfinite(variance), _OVERLAP * number, 0.0)
+
+
+def moderate_variances(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Return variances that are shrunk towards the usual one, and their degrees of freedom (Smyth 2004).
+
+    Arrays of shape (n_configurations,); 0 degrees of freedom: no data, such a variance becomes the usual one.
+    How far they are shrunk depends on how much the variances differ by more than chance.
+    """
+    has_data = (freedom > 0) & (variance > 0)
+    number = int(has_data.sum())
+    if number <= 1:
+        return variance, np.where(has_data, freedom, 0.0)
+    own = freedom[has_data]
+    logarithms = np.log(variance[has_data]) - (digamma(own / 2) - np.log(own / 2))
+    chance = float(np.mean(polygamma(1, own / 2)))
+    error = np.sqrt((np.mean(polygamma(3, own / 2)) + 2 * chance**2 * number / (number - 1)) / number)
+    excess = max(float(np.var(logarithms, ddof=1)) - chance - float(error), 0.0)
+    excess = ((number - 1) * excess + float(polygamma(1, _SIMILAR / 2))) / number
+    prior = min(2 * _inverse_trigamma(excess), float(own.sum() - own.mean()))
+    middle = np.clip(logarithms, *np.quantile(logarithms, [0.05, 0.95])) if number > FEWEST else logarithms
+    usual = np.exp(np.mean(middle) + digamma(prior / 2) - np.log(prior / 2))
+    if excess <= _EQUAL:
+        values = variance[has_data]
+        usual = np.mean(np.minimum(values, np.quantile(values, 0.95)) if number > 2 * FEWEST else values)
+    squares = np.where(has_data, freedom * variance, 0.0)
+    freedom = np.where(has_data, freedom, 0.0)
+    return (squares + prior * usual) / (freedom + prior), freedom + prior
+
+
+#: Variance of log variances up to which these are equal, so that their mean is the better estimate.
+_EQUAL = 0.05
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Return x with trigamma(x) = `value` (Smyth 2004, appendix)."""
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
+        x += step
+        if -step / x < 1e-8:
+            break
+    return x
+
+
+#: Expected share of false alarms among the operations called worse (Benjamini and Hochberg 1995).
+FALSE_DISCOVERY_RATE = 0.035
+#: Largest probability that an unchanged comparison is called worse, and that an unchanged whole run is.
+LEVEL, LEVEL_WHOLE = 0.005, 0.0005
+#: An operation is doubted from this many standard errors on.
+DOUBTED = 2.1
+#: Power of the smallest change that is said to be detectable, as a normal quantile: 80 %.
+_POWER = float(ndtri(0.8))
+
+
+@dataclass(frozen=True)
+class RunShifts:
+    """Shifts of all machines' targets; arrays of shape (n_configurations,) unless stated otherwise."""
+
+    own: Shifts
+    together: Floats  # shift of the whole run; NaN if unknown
+    run_spread: Floats  # between-run standard deviation of the configuration, as a share
+    machine: NDArray[np.str_]
+    by_machine: dict[str, BuildShifts]
+    comparison: Ints  # row of the comparison, ascending
+    n_comparisons: int
+
+    @classmethod
+    def from_sides(cls, sides: Sides, machines: Sequence[str], assumed: float) -> RunShifts:
+        """Return the shifts of each machine separately; see `build_shifts`.
+
+        `machines`: one per comparison. `assumed`: between-run standard deviation, as a share, where it cannot
+        be estimated.
+        """
+        machine = np.array(machines, str)[sides.comparison]
+        own, by_machine = np.full((4, len(machine)), np.nan), dict[str, BuildShifts]()
+        together, spread = np.full((2, len(machine)), np.nan)
+        for name in dict.fromkeys(machine.tolist()):
+            rows = np.flatnonzero(machine == name)
+            shifts = build_shifts(RunLevels.from_sides(select_configurations(sides, rows)), assumed)
+            by_machine[name] = shifts
+            own[:, rows], spread[rows] = np.array(shifts.own), shifts.run_spread
+            if shifts.whole is not None:
+                together[rows] = shifts.whole.value
+        return cls(Shifts(*own), together, spread, machine, by_machine, sides.comparison, sides.n_comparisons)
+
+    def is_beyond(self, sign: float) -> NDArray[np.bool_]:
+        """Return which comparisons moved in the direction of `sign` (-1: worse) by more than variation.
+
+        Shape (n_comparisons,). The false discovery rate over all comparisons is `FALSE_DISCOVERY_RATE`.
+        """
+        own = self.own
+        with np.errstate(invalid="ignore", divide="ignore"):
+            p = np.nan_to_num(stdtr(own.freedom, -sign * own.value / own.error), nan=1.0)
+        by_comparison = np.ones(self.n_comparisons)
+        numbers = np.bincount(self.comparison, minlength=self.n_comparisons)
+        np.minimum.at(by_comparison, self.comparison, p)
+        by_comparison = np.minimum(by_comparison * np.maximum(numbers, 1), 1.0)
+        tested = numbers > 0
+        adjusted = np.ones(self.n_comparisons)
+        adjusted[tested] = _adjust_discoveries(by_comparison[tested] / self._dependence)
+        whole = np.zeros(self.n_comparisons, bool)
+        whole[self.comparison[self._whole_run_beyond(sign, LEVEL_WHOLE)]] = True
+        return np.asarray((adjusted <= FALSE_DISCOVERY_RATE) & (by_comparison <= LEVEL)) | whole
+
+    @property
+    def _dependence(self) -> float:
+        """Factor by which false alarms are fewer because all operations share an estimated error."""
+        numbers = [b.n_operations for b in self.by_machine.values() if b.evidence == "operations"]
+        return 1 + _SHARED_ERROR / max(numbers) if len(numbers) == len(self.by_machine) > 0 else 1.0
+
+    def is_doubted(self) -> NDArray[np.bool_]:
+        """Return which comparisons may be worse, shape (n_comparisons,): by `DOUBTED` errors or more."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rows = self.own.value / self.own.usual_error < -DOUBTED
+        doubted = np.zeros(self.n_comparisons, bool)
+        doubted[self.comparison[rows | self._whole_run_beyond(-1.0, LEVEL)]] = True
+        return doubted
+
+    def is_known(self) -> NDArray[np.bool_]:
+        """Return for which comparisons all shifts are known, shape (n_comparisons,)."""
+        unknown = np.bincount(self.comparison[np.isnan(self.own.value)], minlength=self.n_comparisons)
+        return (unknown == 0) & (np.bincount(self.comparison, minlength=self.n_comparisons) > 0)
+
+    def _whole_run_beyond(self, sign: float, level: float) -> NDArray[np.bool_]:
+        """Return the configurations whose whole run moved by more than runs do."""
+        beyond = np.zeros(len(self.machine), bool)
+        for name, build in self.by_machine.items():
+            if (whole := build.whole) is not None:
+                p = stdtr(whole.freedom, -sign * whole.value / np.maximum(whole.error, _TINY))
+                beyond[self.machine == name] = bool(p[0] <= level)
+        return beyond
+
+    @property
+    def interval(self) -> tuple[Floats, Floats]:
+        """Lower and upper limits of the shifts, including the whole run's, at a confidence of 95 %."""
+        value = self.own.value + np.nan_to_num(self.together)
+        half = stdtrit(self.own.freedom, 0.975) * self.own.error
+        return value - half, value + half
+
+    @property
+    def detectable(self) -> Floats:
+        """The smallest slow-down that is found with a probability of 80 %, as a share."""
+        level = min(LEVEL, FALSE_DISCOVERY_RATE * self._dependence / max(self.n_comparisons, 1))
+        return np.expm1((stdtrit(self.own.freedom, 1 - level) + _POWER) * self.own.error)
+
+
+#: See `RunShifts._dependence`: calibrated by simulation with 5 to 500 operations.
+_SHARED_ERROR = 40.0
+
+
+def _adjust_discoveries(p: Floats) -> Floats:
+    """Return adjusted p-values (Benjamini and Hochberg 1995), of the shape of `p`."""
+    order = np.argsort(p)
+    adjusted = np.empty(len(p))
+    steps = p[order] * len(p) / np.arange(1, len(p) + 1)
+    adjusted[order] = np.minimum.accumulate(steps[::-1])[::-1]
+    return adjusted

@@ -277,6 +277,24 @@ def robust_spread(five: Floats) -> Floats:
     return np.maximum((five[..., 3] - five[..., 1]) / _IQR, NOISE_FLOOR * middle)
 
 
+#: Samples of a longer row are represented by as many quantiles.
+_MOST_PAIRED = 20
+
+
+def hodges_lehmann(ordered: Floats) -> Floats:
+    """Return the median of the means of all pairs of samples of each row (Hodges and Lehmann 1963).
+
+    `ordered`, shape (n_rows, n_samples), is sorted in each row; of more than `_MOST_PAIRED` samples, as many
+    quantiles are used. Nearly as efficient as the mean, and robust; NaN for a row with a NaN.
+    """
+    if (length := ordered.shape[1]) > _MOST_PAIRED:
+        place = (np.arange(_MOST_PAIRED) + 0.5) / _MOST_PAIRED * length - 0.5
+        low, weight = np.floor(place).astype(np.int64), place % 1
+        ordered = ordered[:, low] * (1 - weight) + ordered[:, np.minimum(low + 1, length - 1)] * weight
+    first, second = np.triu_indices(ordered.shape[1])
+    return np.asarray(np.median(ordered[:, first] / 2 + ordered[:, second] / 2, axis=1))
+
+
 def range_overlap(baseline: Floats, target: Floats) -> Floats:
     """Return (target maximum - baseline minimum) / range of both sides, shape (n_configurations,).
 

@@ -16,6 +16,7 @@ from data.comparisons.pair import MatchedOperations, Missing, list_names, number
 from data.comparisons.pair import describe_missing as missing_notes
 from data.comparisons.tables import OPERATION, ComparisonTables, comparison_units
 from data.errors import InputError, escape_invisible, one_line
+from features.comparisons.lasting_changes import WANTED
 from serving.comparisons import render
 from serving.comparisons.compare.acknowledging import Excuse
 from serving.comparisons.compare.weighing import AdjustedJudgement, Outcome, outcome_of
@@ -52,7 +53,8 @@ class ComparedRow:
     direction: Direction
     move: Move | None  # the largest improvement of an improvement, else the worst change
     excuse: Excuse | None  # why it need not fail a build
-    hidden: float  # the smallest change detectable in its samples, as a share; NaN if unknown
+    interval: tuple[float, float]  # of 95 %, of the change as a share (negative is worse); NaN if unknown
+    detectable: float  # the smallest slow-down that is found with 80 % probability, as a share; NaN: unknown
     matched: str = ""  # the target's name of the operation, if it differs
 
     @property
@@ -116,8 +118,8 @@ class ComparedRow:
     def _noise_reasons(self) -> Sequence[str]:
         if self.outcome == "unchanged" or self.move is None:
             return ()
-        if abs(self.move.change) <= self.hidden:
-            return (f"changes below {percent(self.hidden)} cannot be told from the scatter of these samples",)
+        if self.detectable > WANTED:
+            return (f"changes below {percent(self.detectable)} cannot be detected",)
         return self.verdict.words if self.verdict.decided_by == "model" else ()
 
 
@@ -218,7 +220,8 @@ def compared_rows(
             direction=direction_words(unit, -1.0 if is_lower else 1.0),
             move=weighed.faster.get(row, verdict.moved),
             excuse=excuse,
-            hidden=float(weighed.hidden[row]),
+            interval=(float(weighed.changes.low[row]), float(weighed.changes.high[row])),
+            detectable=float(weighed.changes.detectable[row]),
             matched=matched.name_in_target(verdict.benchmark, verdict.operation),
         )
 

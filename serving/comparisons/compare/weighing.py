@@ -1,19 +1,19 @@
-"""Verdicts adjusted for between-run variation: a fail within it is unsure, until further runs confirm it."""
+"""Verdicts adjusted for between-run variation, with the interval of each change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.between_run_variation import MachineOffsets, VariationEvidence, machine_offsets
+from features.comparisons.between_run_variation import ASSUMED, LEVEL_WHOLE, RunShifts
 from features.comparisons.lasting_changes import SMALLEST, WANTED
-from features.comparisons.summaries import robust_spread
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import percent
 from serving.comparisons.judge import Judgement, Move, Verdict, configuration_moves, judge_tables
@@ -22,19 +22,29 @@ from serving.comparisons.model import Judge
 Outcome = Literal[
     "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
 ]
-#: Standard error of the median of n normal samples, in standard deviations divided by the root of n.
-_MEDIAN_ERROR = 1.2533
-#: Detectable difference at a confidence of 95 %, in standard errors.
-_DETECTABLE = 1.96
-#: Assumed number of samples of a summary.
-_SUMMARIZED = 5
 #: Smaller changes of a whole run are not mentioned.
 _QUIET = 0.005
-_EVIDENCE: dict[VariationEvidence, str] = {
-    "runs": "as other runs show",
-    "operations": "as the other operations of these runs show",
-    "assumed": "assumed: several runs a side, --history or --between-run-variation say more",
-}
+class Changes(NamedTuple):
+    """The change of each comparison's worst configuration, as a share of the worse side; negative is worse.
+
+    Arrays of shape (n_comparisons,), NaN if unknown.
+    """
+
+    low: Floats  # low, high: limits of the interval of 95 %, including the shift of the whole run
+    high: Floats
+    detectable: Floats  # the smallest slow-down that is found with a probability of 80 %
+
+    @classmethod
+    def of_worst(cls, shifts: RunShifts) -> Changes:
+        """Return the changes of the configurations with the smallest shift, in standard errors."""
+        columns = np.full((3, shifts.n_comparisons), np.nan)
+        order = np.argsort(-shifts.own.value / shifts.own.error, kind="stable")
+        order = order[np.isfinite(shifts.own.value[order])]
+        low, high = shifts.interval
+        for column, values in zip(columns, (low, high, shifts.detectable), strict=True):
+            column[shifts.comparison[order]] = values[order]
+        columns[:2] = np.copysign(np.expm1(np.abs(columns[:2])), columns[:2])
+        return cls(*columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +54,7 @@ class AdjustedJudgement:
     judgement: Judgement  # the adjusted verdicts, with remarks where they differ from the model's
     judged: NDArray[np.str_]  # shape (n_comparisons,), the model's verdicts
     faster: dict[int, Move]  # the largest improvement of improved comparisons, by row
-    #: shape (n_comparisons,), the smallest change detectable in the samples at a confidence of 95 %, as a
-    #: share, of the configuration where it is largest; NaN if invalid
-    hidden: Floats
+    changes: Changes
     whole: dict[str, float]  # change of the whole run by machine, as a share; negative is worse
 
     def replace_rows(self, other: AdjustedJudgement, rows: NDArray[np.bool_]) -> AdjustedJudgement:
@@ -69,7 +77,7 @@ class AdjustedJudgement:
             ),
             judged=np.where(rows, other.judged, self.judged),
             faster=faster | {row: move for row, move in other.faster.items() if rows[row]},
-            hidden=np.where(rows, other.hidden, self.hidden),
+            changes=Changes(*(np.where(rows, *pair) for pair in zip(other.changes, self.changes, strict=True))),
             whole=other.whole,
         )
 
@@ -77,9 +85,12 @@ class AdjustedJudgement:
 def judge_runs(
     tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()
 ) -> AdjustedJudgement:
-    """Return verdicts on comparisons of runs; a fail within between-run variation becomes ``unsure``.
+    """Return verdicts on comparisons of runs, adjusted for between-run variation.
 
-    So does a pass that got worse relative to a whole run that got faster.
+    A comparison fails if the model does not pass it, and its shift exceeds between-run variation with a false
+    discovery rate of 3.5 % over all comparisons. It passes if the model passes it, or if the shift is within
+    between-run variation. Otherwise it is ``unsure``; so is one that the model passes because the whole run
+    got faster.
 
     `tables`: of `data.comparisons.pair.paired_runs`.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
@@ -88,93 +99,99 @@ def judge_runs(
     """
     judgement = judge_tables(tables, served, notes=notes)
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
-    offsets = machine_offsets(prepared.sides, tables.comparisons["machine"].tolist(), assumed)
-    doubts = dict(_doubted_rows(judgement.answers, prepared, offsets)) if assumed else {}
-    answers = judgement.answers.copy()
-    answers[[*doubts]] = "unsure"
-    whole_run_notes = tuple(_whole_run_notes(offsets, tables)) if assumed else ()
+    shifts = RunShifts.from_sides(prepared.sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
+    answers, remarks = judgement.answers, dict[int, str]()
+    if assumed:
+        answers = _adjusted_answers(judgement.answers, prepared, shifts)
+        remarks = dict(_remarks(judgement.answers, answers, shifts))
     return AdjustedJudgement(
         judgement=replace(
             judgement,
             answers=answers,
-            iterate_verdicts=lambda: _with_doubts(judgement, doubts),
-            notes=(*judgement.notes, *whole_run_notes),
+            iterate_verdicts=lambda: _with_remarks(judgement, answers, remarks),
+            notes=(*judgement.notes, *(_whole_run_notes(shifts, tables) if assumed else ())),
         ),
         judged=judgement.answers,
-        faster=_find_improvements(tables, served, prepared, offsets, answers == "pass"),
-        hidden=_detectable_changes(prepared.sides),
+        faster=_find_improvements(tables, served, prepared, shifts, answers == "pass"),
+        changes=Changes.of_worst(shifts),
         whole={
-            machine: _share_of_worse(offset.value[0]) for machine, offset in offsets.whole_run_shifts.items()
+            machine: _share_of_worse(build.whole.value[0])
+            for machine, build in shifts.by_machine.items()
+            if build.whole is not None
         },
     )
 
 
-def _with_doubts(judgement: Judgement, doubts: dict[int, str]) -> Iterator[Verdict]:
+def _adjusted_answers(
+    judged: NDArray[np.str_], prepared: PreparedComparisons, shifts: RunShifts
+) -> NDArray[np.str_]:
+    known, worse, doubted = shifts.is_known(), shifts.is_beyond(-1.0), shifts.is_doubted()
+    faster_run = np.bincount(shifts.comparison, shifts.together > _QUIET, shifts.n_comparisons) > 0
+    answers = judged.copy()
+    not_passed = np.isin(judged, ("fail", "unsure")) & known
+    answers[not_passed] = np.where(worse, "fail", np.where(doubted, "unsure", "pass"))[not_passed]
+    answers[(judged == "pass") & known & worse & faster_run] = "unsure"
+    return answers
+
+
+def _with_remarks(
+    judgement: Judgement, answers: NDArray[np.str_], remarks: Mapping[int, str]
+) -> Iterator[Verdict]:
     for row, verdict in enumerate(judgement.verdicts):
-        if (doubt := doubts.get(row)) is None:
-            yield verdict
-            continue
-        probability = "" if verdict.probability is None else f" ({verdict.probability:.3f})"
-        remark = f"unsure, where the model alone says {verdict.verdict}{probability}: {doubt}"
-        yield verdict._replace(verdict="unsure", remarks=(remark, *verdict.remarks))
+        if remark := remarks.get(row):
+            verdict = verdict._replace(verdict=str(answers[row]), remarks=(remark, *verdict.remarks))
+        yield verdict
 
 
-def _doubted_rows(
-    answers: NDArray[np.str_], prepared: PreparedComparisons, offsets: MachineOffsets
+def _remarks(
+    judged: NDArray[np.str_], answers: NDArray[np.str_], shifts: RunShifts
 ) -> Iterator[tuple[int, str]]:
-    owner, n = prepared.sides.comparison, prepared.sides.n_comparisons
-    worse = _any_configuration(offsets.configuration_sign < 0, owner, n)
-    confirmed = worse | _any_configuration(np.isnan(offsets.value) | (offsets.whole_run_sign < 0), owner, n)
-    faster_run = _any_configuration(offsets.together > _QUIET, owner, n)
-    for row in np.flatnonzero((answers == "fail") & ~confirmed).tolist():
-        at = _worst_configuration(offsets, owner == row)
-        whole = _whole_run_clause(offsets, at) if abs(offsets.together[at]) > _QUIET else ""
-        limit, evidence = _size_text(offsets.limit[at]), _EVIDENCE[offsets.evidence_at(at)]
-        change = f"{_change_text(offsets.value[at])}{whole}"
-        yield row, f"{change}, and runs differ by up to {limit} without a change ({evidence})"
-    for row in np.flatnonzero((answers == "pass") & worse & faster_run).tolist():
-        at = _worst_configuration(offsets, owner == row)
-        yield row, f"{_change_text(offsets.value[at])}{_whole_run_clause(offsets, at)}"
-
-
-def _any_configuration(flags: NDArray[np.bool_], owner: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
-    return np.bincount(owner[flags], minlength=n) > 0
-
-
-def _whole_run_clause(offsets: MachineOffsets, at: int) -> str:
-    return f" relative to the whole run, which got {_change_text(offsets.together[at])}"
-
-
-def _worst_configuration(offsets: MachineOffsets, configurations: NDArray[np.bool_]) -> int:
-    rows = np.flatnonzero(configurations)
-    return int(rows[np.nanargmin(offsets.value[rows] / offsets.limit[rows])])
-
-
-def _whole_run_notes(offsets: MachineOffsets, tables: ComparisonTables) -> Iterator[str]:
-    operations = tables.comparisons["machine"].value_counts()
-    for machine, whole in offsets.whole_run_shifts.items():
-        change = whole.value[0]
-        if abs(change) <= _QUIET:
+    """Yield the row and the reason of each verdict that between-run variation decided."""
+    for row in np.flatnonzero((judged != answers) | np.isin(judged, ("fail", "unsure"))).tolist():
+        at = _worst_configuration(shifts, shifts.comparison == row)
+        if at < 0:
             continue
-        place = f" on {machine}" if len(offsets.by_machine) > 1 else ""
-        count, limit = operations[machine], _size_text(whole.limit[0])
-        note = f"the whole run{place} got {_change_text(change)}, by the middle one of its {count} operations"
-        if abs(change) > whole.limit[0]:
-            yield f"{note}: more than the {limit} that runs differ by, so all have a cause in common"
+        change, spread = _change_text(shifts.own.value[at]), _size_text(shifts.run_spread[at])
+        whole = shifts.together[at]
+        if abs(whole) > _QUIET:
+            change += f" than the run, which got {_change_text(whole)}"
+        match str(answers[row]):
+            case "fail":
+                yield row, f"{change}; builds of this operation differ by {spread}"
+            case "unsure":
+                yield row, f"{change}; certain only from {_size_text(shifts.detectable[at])} on"
+            case "pass":
+                yield row, f"{change}, within the usual variation of {spread}"
+
+
+def _worst_configuration(shifts: RunShifts, configurations: NDArray[np.bool_]) -> int:
+    rows = np.flatnonzero(configurations & np.isfinite(shifts.own.value))
+    return int(rows[np.argmin(shifts.own.value[rows] / shifts.own.error[rows])]) if len(rows) else -1
+
+
+def _whole_run_notes(shifts: RunShifts, tables: ComparisonTables) -> Iterator[str]:
+    operations = tables.comparisons["machine"].value_counts()
+    for machine, build in shifts.by_machine.items():
+        if (whole := build.whole) is None or abs(change := whole.value[0]) <= _QUIET:
+            continue
+        place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
+        note = f"the whole run{place} got {_change_text(change)}, by the middle one of its"
+        note += f" {operations[machine]} operations"
+        limit = float(-stdtrit(whole.freedom, LEVEL_WHOLE)[0] * whole.error[0])
+        if abs(change) > limit:
+            yield f"{note}: more than the {_size_text(limit)} that runs differ by, so all have a cause in common"
         else:
-            yield f"{note}; runs differ by up to {limit} ({_EVIDENCE[whole.evidence]})"
+            yield f"{note}; runs differ by up to {_size_text(limit)}"
 
 
 def _find_improvements(
     tables: ComparisonTables,
     served: Judge,
     prepared: PreparedComparisons,
-    offsets: MachineOffsets,
+    shifts: RunShifts,
     passed: NDArray[np.bool_],
 ) -> dict[int, Move]:
-    owner, n = prepared.sides.comparison, prepared.sides.n_comparisons
-    beyond = (offsets.configuration_sign > 0) | ((offsets.whole_run_sign > 0) & (prepared.change > 0))
-    rows = np.flatnonzero(passed & _any_configuration(beyond, owner, n))
+    rows = np.flatnonzero(passed & shifts.is_beyond(1.0))
     if not len(rows):
         return {}
     rows = rows[judge_tables(_exchange_sides(tables, rows), served).answers == "fail"]
@@ -211,17 +228,6 @@ def _share_of_worse(shift: float) -> float:
     return float(np.copysign(np.expm1(abs(shift)), shift))
 
 
-def _detectable_changes(sides: Sides) -> Floats:
-    """Return `AdjustedJudgement.hidden`, from the standard errors of medians of normal samples."""
-    variance, changes = np.zeros(len(sides.comparison)), np.full(sides.n_comparisons, np.nan)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        for _, samples, five in sides.both_sides:
-            numbers = np.where(samples.lengths > 0, samples.lengths, _SUMMARIZED)
-            variance += (_MEDIAN_ERROR * robust_spread(five) / np.abs(five[:, 2])) ** 2 / numbers
-        np.fmax.at(changes, sides.comparison, _DETECTABLE * np.sqrt(variance))
-    return np.where(np.isfinite(changes), changes, np.nan)
-
-
 def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknowledged: bool) -> Outcome:
     """Return the outcome of comparison `row`, given its adjusted `verdict`.
 
@@ -237,5 +243,5 @@ def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknow
         case "pass":
             moved, min_effect_size = verdict.moved, weighed.judgement.card.min_effect_size or SMALLEST
             still = moved is not None and abs(moved.change) < min_effect_size and verdict.improved is None
-            return "unchanged" if still and weighed.hidden[row] <= WANTED else "within_noise"
+            return "unchanged" if still and weighed.changes.detectable[row] <= WANTED else "within_noise"
     return verdict.verdict
