@@ -122,17 +122,18 @@ def compare_builds(circumstances: Circumstances, served: Judge, seed: int, slowd
 
 
 Answers = NDArray[np.str_]
-#: Simulated builds per row, and the least number of comparisons.
+#: Least numbers of simulated builds and comparisons per row.
 BUILDS, COMPARISONS = 100, 1000
 
 
 def rates(circumstances: Circumstances, served: Judge, seed: int) -> list[object]:
     """Return a row: shares of unchanged builds and comparisons, and of slower operations, by verdict."""
     slowdown, changed = smallest_slowdown(circumstances), np.arange(circumstances.operations) % 20 == 0
-    number = max(BUILDS, COMPARISONS // circumstances.operations) if circumstances.operations < 100 else 20
+    number = max(BUILDS, COMPARISONS // circumstances.operations)
     same, slow = (
         np.array(
-            [compare_builds(circumstances, served, seed + place, change) for place in range(number)], dtype=str
+            [compare_builds(circumstances, served, seed + place, change) for place in range(number)],
+            dtype=str,
         )
         for change in (0.0, slowdown)
     )
@@ -201,11 +202,10 @@ def main() -> None:
         for place, circumstances in enumerate(track(everything, "drift"))
     ]
     notes = (
-        f"Simulated runs, seed {options.seed}; {BUILDS} builds per row and kind, {COMPARISONS} comparisons at "
-        f"least, 20 builds of 500 operations. 10 samples per run and operation.",
-        "One in 20 operations is slower by the smallest change that the best test finds in 80 % of all cases.",
-        "The best test knows the spread; it lets one unchanged build in twenty fail, and 0.5 % of the "
-        "operations.",
+        f"Simulated runs, seed {options.seed}; 10 samples per run and operation.",
+        f"A row has {BUILDS} unchanged and as many changed builds, at least {COMPARISONS} comparisons each.",
+        "One in 20 operations is slower, by the smallest change that the best test finds in 80 % of cases.",
+        "The best test knows the spread; 5 % of the unchanged builds fail it, and 0.5 % of the operations.",
         f"The champion is {served.ref.name} {served.ref.version}.",
     )
     table = Table("False alarms and power of `compare`", {**_CONDITIONS, **_RESULTS}, rows, notes)

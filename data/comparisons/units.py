@@ -80,3 +80,22 @@ def scale_to(unit: str, wanted: str) -> float | None:
         return 1.0
     scale = conversion_factor(unit, wanted)
     return None if scale is None else float(scale)
+
+
+#: Units of times and of rates and sizes, ascending; values are shown in the largest one that they reach.
+_READABLE = (tuple(_TIMES)[:5], *(tuple(f"{p}{name}" for p in _DECIMAL) for name in ("bit", "B", "op", "Hz")))
+
+
+def readable_unit(value: float, unit: str) -> tuple[str, float]:
+    """Return the unit in which a person reads `value`, such as us for 0.0002 s, and the factor to it.
+
+    The factor is 1.0 for units other than times, sizes, operations and their rates.
+    """
+    name, slash, per = unit.partition("/")
+    units = next((units for units in _READABLE if name in units), ())
+    sizes = [(other, float(Fraction(_SIZES[name][1], _SIZES[other][1]))) for other in units]
+    reached = [(other, factor) for other, factor in sizes if abs(value) * factor >= 1]
+    if not value or not reached:
+        return unit, 1.0
+    other, factor = reached[-1]
+    return f"{other}{slash}{per}", factor

@@ -21,14 +21,14 @@ FEWEST = 5
 _LEVEL_VARIANCE = np.pi / 3
 #: Between-run variation (standard deviation, as a share) assumed without evidence: the largest that a fail
 #: has to exceed, and the usual one, below which a change is not doubted.
-ASSUMED, ASSUMED_USUAL = 0.03, 0.007
+ASSUMED, ASSUMED_USUAL = 0.015, 0.007
 #: Degrees of freedom from which on a measured variance replaces the assumed one.
 ENOUGH = 5.0
 #: Degrees of freedom of an assumed variance.
 _KNOWN = 1e6
 
 #: Evidence used to estimate between-run variation.
-VariationEvidence = Literal["runs", "operations", "assumed"]
+VariationEvidence = Literal["runs", "operations"]
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,7 @@ class RunLevels:
             runs, summary = _run_levels(side, sides.sign), side.lengths == 0
             runs[:1, summary] = _signed_logarithm(five[summary, 2], sides.sign[summary])
             levels.append(runs)
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                variance = _LEVEL_VARIANCE * (robust_spread(five) / five[:, 2]) ** 2 / side.lengths
-            noise.append(np.where(np.isfinite(variance), variance, 0.0))
+            noise.append(_sample_variance(side, five))
         history = _run_levels(sides.history, sides.sign)
         history = history[np.isfinite(history).any(axis=1)]
         return cls(history, levels[0], levels[1], sides.comparison, noise[0] + noise[1])
@@ -67,7 +65,7 @@ class RunLevels:
         return len(self._first_rows)
 
     def per_operation(self, values: Floats) -> Floats:
-        """Return the median of `values`, shape (..., n_configurations), per operation: (..., n_operations)."""
+        """Return the medians of `values`, shape (..., n_configurations), as (..., n_operations)."""
         starts = self._first_rows
         if len(starts) == values.shape[-1]:
             return values
@@ -77,6 +75,13 @@ class RunLevels:
             for start, stop in zip(starts, stops, strict=True)
         ]
         return np.stack(columns, axis=-1).reshape(*values.shape[:-1], len(starts))
+
+
+def _sample_variance(side: Samples, five: Floats) -> Floats:
+    """Return the variance of each side's level due to its samples, as a share; 0 for summaries."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        variance = _LEVEL_VARIANCE * (robust_spread(five) / five[:, 2]) ** 2 / side.lengths
+    return np.where(np.isfinite(variance), variance, 0.0)
 
 
 def _run_levels(side: Samples, sign: Floats) -> Floats:
@@ -112,14 +117,13 @@ class BuildShifts:
     """Shifts of the target of one machine: of each configuration without the shared part, and shared."""
 
     own: Shifts  # shape (n_configurations,)
-    whole: Shifts | None  # of the whole run, shape (1,); None with fewer than `FEWEST` operations
+    whole: Shifts  # of the whole run, shape (1,)
     run_spread: Floats  # shape (n_configurations,): between-run standard deviation, as a share
     evidence: VariationEvidence
-    n_operations: int
 
 
 def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
-    """Return the shifts of the target from the earlier level, and their errors without a change.
+    """Return the shifts of `FEWEST` or more operations, and their errors without a change.
 
     All evidence is combined. Each operation's variance between runs, from earlier runs and from several runs
     per side, is shrunk towards the others' (moderated t, Smyth 2004). The shift shared by all operations is
@@ -127,39 +131,59 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     whether builds differ by more than runs (empirical null, Efron 2004). A drifting history is followed by
     its last runs, an outlying earlier run is left out.
 
-    assumed: between-run standard deviation, as a share, with too few runs and operations.
+    assumed: between-run standard deviation of whole runs, as a share, without earlier runs.
     """
-    n_history, n_operations = len(levels.history), levels.n_operations
-    past, target = np.vstack([levels.history, levels.baseline]), levels.target
-    whole, inflation = None, 1.0
-    if n_operations >= FEWEST:
-        past, target, whole, inflation = _remove_shared_shifts(levels, assumed)
-        past, n_history = _without_outlying_runs(past, n_history)
+    past, target, whole, inflation = _remove_shared_shifts(levels, assumed)
+    past, n_history = _without_outlying_runs(past, len(levels.history))
     known = _Past.estimate(past, target, n_history)
     variance, freedom, noise = known.variance, known.freedom, levels.noise
     value, runs = known.level_shift(target)
-    noisy = np.maximum(noise - _NOISY * np.median(noise), 0.0) if len(noise) else noise
+    noisy = np.maximum(noise - _NOISY * np.median(noise), 0.0)
     evidence: VariationEvidence = "runs"
     if freedom.any():
         error2 = np.maximum(variance * runs * inflation, np.minimum(noise, variance * runs + noisy))
-        if n_operations >= FEWEST:
-            standardised = levels.per_operation(value / np.sqrt(np.maximum(error2, _TINY)))
-            factor, freedom = _build_variation(standardised, freedom, known)
-            error2, variance = error2 * factor, variance * factor
-        few = freedom < ENOUGH
-        usual2, error2 = error2, np.where(few, np.maximum(error2, assumed**2 * runs), error2)
-        evidence = "assumed" if few.any() else evidence
-    elif n_operations >= FEWEST:
-        evidence, freedom = "operations", np.full(len(value), _SCALE_FREEDOM * (n_operations - 1))
-        common = _common_variance(levels.per_operation(value), levels.per_operation(noisy))
-        error2 = usual2 = (common + noisy) * inflation
-        variance = error2 / 2
+        standardised = levels.per_operation(value / np.sqrt(np.maximum(error2, _TINY)))
+        factor, freedom = _build_variation(standardised, freedom, known)
+        error2, variance = error2 * factor, variance * factor
     else:
-        evidence, freedom = "assumed", np.full(len(value), _KNOWN)
-        variance = np.full(len(value), assumed**2)
-        error2, usual2 = (spread**2 * runs + noise for spread in (assumed, min(assumed, ASSUMED_USUAL)))
-    own = Shifts(value, np.sqrt(error2), freedom, np.sqrt(usual2))
-    return BuildShifts(own, whole, np.sqrt(variance), evidence, n_operations)
+        evidence, freedom = "operations", np.full(len(value), _SCALE_FREEDOM * (levels.n_operations - 1))
+        common = _common_variance(levels.per_operation(value), levels.per_operation(noisy))
+        error2 = (common + noisy) * inflation
+        variance = error2 / 2
+    error = np.sqrt(error2)
+    return BuildShifts(Shifts(value, error, freedom, error), whole, np.sqrt(variance), evidence)
+
+
+def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Floats, NDArray[np.bool_]]:
+    """Return the shift of each configuration by itself, its run spread, and whether the spread is assumed.
+
+    With fewer than `ENOUGH` degrees of freedom, the standard deviation between runs is at least the assumed
+    one, a share. Arrays of shape (n_configurations,).
+    """
+    sums, noise = np.zeros((2, 3, len(sides.sign))), np.zeros(len(sides.sign))
+    for at, (_, side, five) in enumerate(sides.both_sides):
+        number, total, squares = sums[at]
+        parts = (side, sides.history) if at == 0 else (side,)
+        for levels in (part.reduce_versions(hodges_lehmann) for part in parts):
+            owner, place = flatten_samples(levels)
+            values = _signed_logarithm(levels.values[place], sides.sign[owner])
+            np.add.at(number, owner, 1.0)
+            np.add.at(total, owner, values)
+            np.add.at(squares, owner, values**2)
+        stated = (number == 0).nonzero()[0]
+        number[stated] = 1.0
+        total[stated] = _signed_logarithm(five[stated, 2], sides.sign[stated])
+        squares[stated] = total[stated] ** 2
+        noise += _sample_variance(side, five)
+    number, mean = sums[:, 0], sums[:, 1] / sums[:, 0]
+    freedom = (number - 1).sum(axis=0)
+    within = np.maximum(sums[:, 2] - number * mean**2, 0.0).sum(axis=0) / np.maximum(freedom, 1.0)
+    runs, is_assumed = (1 / number).sum(axis=0), freedom < ENOUGH
+    least = np.where(is_assumed, assumed**2, 0.0), np.where(is_assumed, min(assumed, ASSUMED_USUAL) ** 2, 0.0)
+    variance, usual = (np.maximum(within, each) for each in least)
+    error, usual_error = (np.sqrt(part * runs + noise) for part in (variance, usual))
+    shifts = Shifts(mean[1] - mean[0], error, np.where(is_assumed, _KNOWN, freedom), usual_error)
+    return shifts, np.sqrt(variance), is_assumed
 
 
 #: Noise of samples beyond this multiple of the other operations' is added to an operation's variance.
@@ -222,7 +246,8 @@ def _common_variance(value: Floats, noisy: Floats) -> float:
     return max(variance, _TINY)
 
 
-_TINY = 1e-18
+#: Least variance, and least standard deviation, as shares of the level; smaller ones are rounding errors.
+_TINY, _LEAST_SCALE = 1e-18, 1e-12
 
 
 def _build_variation(standardised: Floats, freedom: Floats, known: _Past) -> tuple[float, Floats]:
@@ -254,7 +279,7 @@ def _bisquare_location(values: Floats, scale: float) -> float:
 def _spread_around_median(values: Floats) -> float:
     values = values[np.isfinite(values)]
     spread = float(np.median(np.abs(values - np.median(values)))) / MAD if len(values) else 0.0
-    return max(spread * (1 + 1 / max(len(values), 1)), 1e-12)
+    return max(spread * (1 + 1 / max(len(values), 1)), _LEAST_SCALE)
 
 
 def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Floats, Shifts, float]:
@@ -273,7 +298,9 @@ def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Fl
     if enough:
         scales[:] = np.median(scales[:n_history])
     elif len(runs) > 2:  # noqa: PLR2004 - the first of two runs is the reference
-        scales[:] = np.median(scales[scales > 1e-10]) if (scales > 1e-10).any() else scales.max()
+        # several runs of one side; those equal to the reference scatter by nothing
+        scattered = scales[scales > 2 * _LEAST_SCALE]
+        scales[:] = np.median(scattered) if len(scattered) else _LEAST_SCALE
     raw = np.array(
         [
             _bisquare_location(run, scale) if complete else 0.0
@@ -479,6 +506,10 @@ def moderate_variances(variance: Floats, freedom: Floats) -> tuple[Floats, Float
 _EQUAL = 0.05
 
 
+#: Relative step at which an iteration ends.
+_CONVERGED = 1e-8
+
+
 def _inverse_trigamma(value: float) -> float:
     """Return x with trigamma(x) = `value` (Smyth 2004, appendix)."""
     x = 0.5 + 1 / value
@@ -486,7 +517,7 @@ def _inverse_trigamma(value: float) -> float:
         trigamma = float(polygamma(1, x))
         step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
         x += step
-        if -step / x < 1e-8:
+        if -step / x < _CONVERGED:
             break
     return x
 
@@ -508,35 +539,63 @@ class RunShifts:
     own: Shifts
     together: Floats  # shift of the whole run; NaN if unknown
     run_spread: Floats  # between-run standard deviation of the configuration, as a share
+    #: Whether the shifts decide; the features of a comparison by itself contain what its runs show.
+    decides: NDArray[np.bool_]
     machine: NDArray[np.str_]
-    by_machine: dict[str, BuildShifts]
+    by_machine: dict[str, BuildShifts]  # of machines with `FEWEST` operations or more
     comparison: Ints  # row of the comparison, ascending
     n_comparisons: int
 
     @classmethod
+    def of_singles(cls, sides: Sides, assumed: float = ASSUMED) -> RunShifts:
+        """Return the shifts of each comparison by itself; see `single_shifts`."""
+        shifts, spread, decides = single_shifts(sides, assumed)
+        unknown, machine = np.full(len(spread), np.nan), np.full(len(spread), "")
+        return cls(shifts, unknown, spread, decides, machine, {}, sides.comparison, sides.n_comparisons)
+
+    @classmethod
     def from_sides(cls, sides: Sides, machines: Sequence[str], assumed: float) -> RunShifts:
-        """Return the shifts of each machine separately; see `build_shifts`.
+        """Return the shifts of each machine separately; see `build_shifts` and `single_shifts`.
 
         `machines`: one per comparison. `assumed`: between-run standard deviation, as a share, where it cannot
         be estimated.
         """
         machine = np.array(machines, str)[sides.comparison]
         own, by_machine = np.full((4, len(machine)), np.nan), dict[str, BuildShifts]()
-        together, spread = np.full((2, len(machine)), np.nan)
+        (together, spread), decides = np.full((2, len(machine)), np.nan), np.ones(len(machine), bool)
         for name in dict.fromkeys(machine.tolist()):
             rows = np.flatnonzero(machine == name)
-            shifts = build_shifts(RunLevels.from_sides(select_configurations(sides, rows)), assumed)
-            by_machine[name] = shifts
-            own[:, rows], spread[rows] = np.array(shifts.own), shifts.run_spread
-            if shifts.whole is not None:
-                together[rows] = shifts.whole.value
-        return cls(Shifts(*own), together, spread, machine, by_machine, sides.comparison, sides.n_comparisons)
+            chosen = select_configurations(sides, rows)
+            if len(np.unique(chosen.comparison)) < FEWEST:
+                shifts, spread[rows], decides[rows] = single_shifts(chosen, assumed)
+                own[:, rows] = np.array(shifts)
+                continue
+            build = by_machine[name] = build_shifts(RunLevels.from_sides(chosen), assumed)
+            own[:, rows], spread[rows] = np.array(build.own), build.run_spread
+            together[rows] = build.whole.value
+        return cls(
+            Shifts(*own),
+            together,
+            spread,
+            decides,
+            machine,
+            by_machine,
+            sides.comparison,
+            sides.n_comparisons,
+        )
 
     def is_beyond(self, sign: float) -> NDArray[np.bool_]:
         """Return which comparisons moved in the direction of `sign` (-1: worse) by more than variation.
 
         Shape (n_comparisons,). The false discovery rate over all comparisons is `FALSE_DISCOVERY_RATE`.
         """
+        p, adjusted = self._p_values(sign)
+        whole = np.zeros(self.n_comparisons, bool)
+        whole[self.comparison[self._whole_run_beyond(sign, LEVEL_WHOLE)]] = True
+        return np.asarray((adjusted <= FALSE_DISCOVERY_RATE) & (p <= LEVEL)) | whole
+
+    def _p_values(self, sign: float) -> tuple[Floats, Floats]:
+        """Return the p-value of each comparison, of its clearest configuration, and the adjusted ones."""
         own = self.own
         with np.errstate(invalid="ignore", divide="ignore"):
             p = np.nan_to_num(stdtr(own.freedom, -sign * own.value / own.error), nan=1.0)
@@ -544,18 +603,33 @@ class RunShifts:
         numbers = np.bincount(self.comparison, minlength=self.n_comparisons)
         np.minimum.at(by_comparison, self.comparison, p)
         by_comparison = np.minimum(by_comparison * np.maximum(numbers, 1), 1.0)
-        tested = numbers > 0
-        adjusted = np.ones(self.n_comparisons)
+        tested, adjusted = numbers > 0, np.ones(self.n_comparisons)
         adjusted[tested] = _adjust_discoveries(by_comparison[tested] / self._dependence)
-        whole = np.zeros(self.n_comparisons, bool)
-        whole[self.comparison[self._whole_run_beyond(sign, LEVEL_WHOLE)]] = True
-        return np.asarray((adjusted <= FALSE_DISCOVERY_RATE) & (by_comparison <= LEVEL)) | whole
+        return by_comparison, adjusted
+
+    def regression_probability(self, low: float, high: float) -> Floats:
+        """Return the probability that each comparison is worse, shape (n_comparisons,).
+
+        It is at least `high` where `is_beyond`, from `low` to `high` where otherwise `is_doubted`, and below
+        `low` elsewhere; it grows with the shift.
+        """
+        _, adjusted = self._p_values(-1.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            errors = np.nan_to_num(-self.own.value / self.own.usual_error)
+        largest = np.zeros(self.n_comparisons)
+        np.maximum.at(largest, self.comparison, errors)
+        below = low * np.clip(largest / DOUBTED, 0, _ALMOST)
+        between = low + (high - low) * np.clip(1 - DOUBTED / np.maximum(largest, DOUBTED), 0, _ALMOST)
+        above = high + (1 - high) * np.clip(1 - adjusted / FALSE_DISCOVERY_RATE, 0, 1)
+        return np.select([self.is_beyond(-1.0), self.is_doubted()], [above, between], below)
 
     @property
     def _dependence(self) -> float:
         """Factor by which false alarms are fewer because all operations share an estimated error."""
-        numbers = [b.n_operations for b in self.by_machine.values() if b.evidence == "operations"]
-        return 1 + _SHARED_ERROR / max(numbers) if len(numbers) == len(self.by_machine) > 0 else 1.0
+        builds = self.by_machine.values()
+        numbers = [len(build.run_spread) for build in builds if build.evidence == "operations"]
+        is_shared = len(numbers) == len(np.unique(self.machine)) > 0
+        return 1 + _SHARED_ERROR / max(numbers) if is_shared else 1.0
 
     def is_doubted(self) -> NDArray[np.bool_]:
         """Return which comparisons may be worse, shape (n_comparisons,): by `DOUBTED` errors or more."""
@@ -566,17 +640,18 @@ class RunShifts:
         return doubted
 
     def is_known(self) -> NDArray[np.bool_]:
-        """Return for which comparisons all shifts are known, shape (n_comparisons,)."""
-        unknown = np.bincount(self.comparison[np.isnan(self.own.value)], minlength=self.n_comparisons)
+        """Return for which comparisons all shifts are known and decide, shape (n_comparisons,)."""
+        is_unknown = np.isnan(self.own.value) | ~self.decides
+        unknown = np.bincount(self.comparison[is_unknown], minlength=self.n_comparisons)
         return (unknown == 0) & (np.bincount(self.comparison, minlength=self.n_comparisons) > 0)
 
     def _whole_run_beyond(self, sign: float, level: float) -> NDArray[np.bool_]:
         """Return the configurations whose whole run moved by more than runs do."""
         beyond = np.zeros(len(self.machine), bool)
         for name, build in self.by_machine.items():
-            if (whole := build.whole) is not None:
-                p = stdtr(whole.freedom, -sign * whole.value / np.maximum(whole.error, _TINY))
-                beyond[self.machine == name] = bool(p[0] <= level)
+            whole = build.whole
+            p = stdtr(whole.freedom, -sign * whole.value / np.maximum(whole.error, _TINY))
+            beyond[self.machine == name] = bool(p[0] <= level)
         return beyond
 
     @property
@@ -593,6 +668,8 @@ class RunShifts:
         return np.expm1((stdtrit(self.own.freedom, 1 - level) + _POWER) * self.own.error)
 
 
+#: Largest part of a range of probabilities that does not reach the next one.
+_ALMOST = 0.999
 #: See `RunShifts._dependence`: calibrated by simulation with 5 to 500 operations.
 _SHARED_ERROR = 40.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +16,8 @@ from typing import Literal
 from data.comparisons.pair import MatchedOperations, Missing, list_names, number_with_noun
 from data.comparisons.pair import describe_missing as missing_notes
 from data.comparisons.tables import OPERATION, ComparisonTables, comparison_units
+from data.comparisons.units import readable_unit
 from data.errors import InputError, escape_invisible, one_line
-from features.comparisons.lasting_changes import WANTED
 from serving.comparisons import render
 from serving.comparisons.compare.acknowledging import Excuse
 from serving.comparisons.compare.weighing import AdjustedJudgement, Outcome, outcome_of
@@ -76,11 +77,12 @@ class ComparedRow:
 
     @property
     def median_texts(self) -> tuple[str, str]:
-        """Baseline's and target's median with their unit; empty if unknown."""
+        """Baseline's and target's median in a readable unit, such as ``217 us``; empty if unknown."""
         if self.move is None:
             return "", ""
         medians = self.move.baseline_median, self.move.target_median
-        before, after = (f"{value:.4g} {self.unit}".rstrip() for value in medians)
+        unit, factor = readable_unit(min(medians, key=abs), self.unit)
+        before, after = (f"{value * factor:.4g} {unit}".rstrip() for value in medians)
         return before, after
 
     @property
@@ -89,38 +91,46 @@ class ComparedRow:
         return "" if self.move is None else describe_change(self.move.change, self.direction)
 
     @property
+    def interval_text(self) -> str:
+        """The change's interval of 95 % in percent, such as ``6.9 to 8.2 %``, positive is worse; or empty."""
+        low, high = (100 * limit for limit in self.interval)
+        return "" if math.isnan(low) else f"{-high:+.1f} to {-low:+.1f} %"
+
+    @property
+    def detectable_text(self) -> str:
+        """The smallest slow-down that is found with 80 % probability, such as ``2.1 %``; empty if unknown."""
+        return "" if math.isnan(self.detectable) else percent(self.detectable)
+
+    @property
     def configuration_text(self) -> str:
         """The configuration of `move`, such as ``4 threads``; empty if unknown."""
         return "" if self.move is None else number_with_noun(self.move.threads, "thread")
 
     @property
     def reason(self) -> str:
-        """The reasons of the outcome, joined by semicolons: excuse, remarks, evidence and counterfactual."""
+        """The reason of the outcome in one sentence of at most 15 words."""
         verdict = self.verdict
         if verdict.invalid_reason is not None:
             return verdict.invalid_reason
-        if self.outcome == "improvement":
-            return "; ".join(verdict.words[:1])
-        if self.outcome in QUIET:
-            return "; ".join((*verdict.remarks, *self._noise_reasons()))
-        excuse = "" if self.excuse is None else self.excuse.summary
+        if self.excuse is not None:
+            return self.excuse.summary
+        if self.outcome == "unchanged":
+            return ""
+        if self.outcome != "improvement" and verdict.remarks:
+            return verdict.remarks[0]
+        return next(iter(verdict.words), "")
+
+    @property
+    def details(self) -> Sequence[str]:
+        """Other remarks, the evidence, the counterfactual, and a warning if out of distribution."""
+        verdict = self.verdict
+        if verdict.invalid_reason is not None:
+            return ()
         has_flip = self.outcome in {"regression", "unsure"} and self.judged == verdict.verdict
         out_of_distribution = "" if verdict.out_of_distribution is None else verdict.out_of_distribution.words
-        parts = (
-            excuse,
-            *verdict.remarks,
-            *verdict.words,
-            verdict.counterfactual if has_flip else "",
-            out_of_distribution,
-        )
-        return "; ".join(filter(None, parts))
-
-    def _noise_reasons(self) -> Sequence[str]:
-        if self.outcome == "unchanged" or self.move is None:
-            return ()
-        if self.detectable > WANTED:
-            return (f"changes below {percent(self.detectable)} cannot be detected",)
-        return self.verdict.words if self.verdict.decided_by == "model" else ()
+        flip = verdict.counterfactual if has_flip else ""
+        everything = (*verdict.remarks, *verdict.words, flip, out_of_distribution)
+        return tuple(part for part in dict.fromkeys(everything) if part and part != self.reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +188,8 @@ class ComparedSides:
             "baseline": lambda row: row.median_texts[0],
             "target": lambda row: row.median_texts[1],
             "change": lambda row: row.change_text,
+            "95 % interval of slow-down": lambda row: row.interval_text,
+            "detectable from": lambda row: row.detectable_text,
             "p": lambda row: row.shown_probability,
             "reason": lambda row: row.reason,
         }
@@ -315,7 +327,9 @@ def as_compare_json(compared: ComparedSides) -> str:
     """Return the verdicts as a JSON document, with additional fields for comparisons of runs.
 
     Each verdict also has ``outcome``, ``model_verdict``, ``machine``, ``unit``, ``versions``,
-    ``target_operation``, ``faster`` (the largest improvement, or null) and ``acknowledged`` (an excuse, or
+    ``target_operation``, ``reason`` (one sentence), ``interval`` (95 %, of the change as a share, negative is
+    worse; or null), ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %,
+    as a share; or null), ``faster`` (the largest improvement, or null) and ``acknowledged`` (an excuse, or
     null). The document also has ``missing`` (parts that only one side has), ``counts`` of outcomes, and
     ``whole_run``: the median change of all operations by machine, as a share; negative is worse.
     """
@@ -328,6 +342,9 @@ def as_compare_json(compared: ComparedSides) -> str:
             "unit": row.unit,
             "versions": row.versions,
             "target_operation": row.matched or verdict["operation"],
+            "reason": row.reason,
+            "interval": None if math.isnan(row.interval[0]) else list(row.interval),
+            "detectable_change": None if math.isnan(row.detectable) else row.detectable,
             "faster": row.move._asdict() if row.outcome == "improvement" and row.move else None,
             "acknowledged": None if row.excuse is None else asdict(row.excuse),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,15 @@ from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import percent
 from serving.comparisons.judge import Judgement, Move, Verdict, configuration_moves, judge_tables
 from serving.comparisons.model import Judge
+from serving.reports.verdict_lines import Answer
 
 Outcome = Literal[
     "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
 ]
 #: Smaller changes of a whole run are not mentioned.
 _QUIET = 0.005
+
+
 class Changes(NamedTuple):
     """The change of each comparison's worst configuration, as a share of the worse side; negative is worse.
 
@@ -77,7 +80,9 @@ class AdjustedJudgement:
             ),
             judged=np.where(rows, other.judged, self.judged),
             faster=faster | {row: move for row, move in other.faster.items() if rows[row]},
-            changes=Changes(*(np.where(rows, *pair) for pair in zip(other.changes, self.changes, strict=True))),
+            changes=Changes(
+                *(np.where(rows, *pair) for pair in zip(other.changes, self.changes, strict=True))
+            ),
             whole=other.whole,
         )
 
@@ -101,30 +106,30 @@ def judge_runs(
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
     shifts = RunShifts.from_sides(prepared.sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
     answers, remarks = judgement.answers, dict[int, str]()
+    cuts = judgement.card.decision_thresholds
     if assumed:
-        answers = _adjusted_answers(judgement.answers, prepared, shifts)
+        answers = _adjusted_answers(judgement.answers, shifts)
         remarks = dict(_remarks(judgement.answers, answers, shifts))
+    probability = shifts.regression_probability(cuts.low, cuts.high)
+    is_between = (answers == "unsure") & (probability >= cuts.high)
+    probability[is_between] = (cuts.low + cuts.high) / 2
     return AdjustedJudgement(
         judgement=replace(
             judgement,
             answers=answers,
-            iterate_verdicts=lambda: _with_remarks(judgement, answers, remarks),
+            iterate_verdicts=lambda: _with_remarks(judgement, answers, probability, remarks),
             notes=(*judgement.notes, *(_whole_run_notes(shifts, tables) if assumed else ())),
         ),
         judged=judgement.answers,
         faster=_find_improvements(tables, served, prepared, shifts, answers == "pass"),
         changes=Changes.of_worst(shifts),
         whole={
-            machine: _share_of_worse(build.whole.value[0])
-            for machine, build in shifts.by_machine.items()
-            if build.whole is not None
+            machine: _share_of_worse(build.whole.value[0]) for machine, build in shifts.by_machine.items()
         },
     )
 
 
-def _adjusted_answers(
-    judged: NDArray[np.str_], prepared: PreparedComparisons, shifts: RunShifts
-) -> NDArray[np.str_]:
+def _adjusted_answers(judged: NDArray[np.str_], shifts: RunShifts) -> NDArray[np.str_]:
     known, worse, doubted = shifts.is_known(), shifts.is_beyond(-1.0), shifts.is_doubted()
     faster_run = np.bincount(shifts.comparison, shifts.together > _QUIET, shifts.n_comparisons) > 0
     answers = judged.copy()
@@ -135,12 +140,18 @@ def _adjusted_answers(
 
 
 def _with_remarks(
-    judgement: Judgement, answers: NDArray[np.str_], remarks: Mapping[int, str]
+    judgement: Judgement, answers: NDArray[np.str_], probability: Floats, remarks: Mapping[int, str]
 ) -> Iterator[Verdict]:
     for row, verdict in enumerate(judgement.verdicts):
-        if remark := remarks.get(row):
-            verdict = verdict._replace(verdict=str(answers[row]), remarks=(remark, *verdict.remarks))
-        yield verdict
+        remark = remarks.get(row)
+        if remark is None:
+            yield verdict
+            continue
+        yield verdict._replace(
+            verdict=cast(Answer, str(answers[row])),
+            probability=float(probability[row]),
+            remarks=(remark, *verdict.remarks),
+        )
 
 
 def _remarks(
@@ -172,14 +183,15 @@ def _worst_configuration(shifts: RunShifts, configurations: NDArray[np.bool_]) -
 def _whole_run_notes(shifts: RunShifts, tables: ComparisonTables) -> Iterator[str]:
     operations = tables.comparisons["machine"].value_counts()
     for machine, build in shifts.by_machine.items():
-        if (whole := build.whole) is None or abs(change := whole.value[0]) <= _QUIET:
+        whole = build.whole
+        if abs(change := whole.value[0]) <= _QUIET:
             continue
         place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
         note = f"the whole run{place} got {_change_text(change)}, by the middle one of its"
         note += f" {operations[machine]} operations"
         limit = float(-stdtrit(whole.freedom, LEVEL_WHOLE)[0] * whole.error[0])
         if abs(change) > limit:
-            yield f"{note}: more than the {_size_text(limit)} that runs differ by, so all have a cause in common"
+            yield f"{note}: more than the {_size_text(limit)} that runs differ by, so with a common cause"
         else:
             yield f"{note}; runs differ by up to {_size_text(limit)}"
 
