@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,16 +69,20 @@ def draw_comparisons(
     ), slower
 
 
-def write_model(name: str, directory: Path) -> Path:
-    """Fit and write the catalogue's model `name`, with first parameters, on 1,000 synthetic comparisons."""
+def write_model(name: str, directory: Path, params: Mapping[str, Any] | None = None) -> Path:
+    """Fit and write the catalogue's model `name` on 1,000 synthetic comparisons.
+
+    `params`: parameters in place of the first ones.
+    """
     from training.estimators.catalogue import build_pipeline, without_sampler
 
     tables, slower = draw_comparisons(1000, seed=1)
     features = feature_vectors(Sides.from_tables(tables))
     model = CATALOGUE[name]
-    fitted = build_pipeline(model, model.start, slower.astype(int), 0).fit(features, slower.astype(int))
+    chosen = {**model.start, **(params or {})}
+    fitted = build_pipeline(model, chosen, slower.astype(int), 0).fit(features, slower.astype(int))
     table = _feature_table(tables, features, slower)
-    card = Card(name, FEATURES, 0.5, dict(model.start), table.reference_medians(), "0" * 64, 0)
+    card = Card(name, FEATURES, 0.5, chosen, table.reference_medians(), "0" * 64, 0)
     whole, folder = TrainedModel(without_sampler(fitted), card), directory / name
     whole.write(folder)
     labels = table.frame[["comparison_id", "status"]].assign(labelled_by="nobody", labelled_at=pd.NaT)
@@ -103,6 +108,7 @@ def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
         explain_all = partial(_explain, with_counterfactuals=True)
         batch_runs: dict[str, Callable[[], object]] = {
             "judged": partial(judge_tables, tables, served),
+            "with reasons": lambda: _read_reasons(judge_tables(tables, served)),  # noqa: B023
             "told": lambda: _explain(judge_tables(tables, served)),  # noqa: B023 - called at once
             "told, and what would flip it": lambda: explain_all(judge_tables(tables, served)),  # noqa: B023
         }
@@ -110,6 +116,7 @@ def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
             yield f"{name}: {what}, of {VERDICTS:,}", f"{shortest_time(run, 2) / VERDICTS * 1e6:.1f} us"
         answers: dict[str, Callable[[bytes], object]] = {
             "judged": partial(_judge_body, served),
+            "with reasons": lambda body: _read_reasons(_judge_body(served, body)),  # noqa: B023
             "told": lambda body: _explain(_judge_body(served, body)),  # noqa: B023
             "told, and what would flip it": lambda body: explain_all(_judge_body(served, body)),  # noqa: B023
             "from JSON to JSON": lambda body: answer_json(body, served),  # noqa: B023
@@ -118,6 +125,11 @@ def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
             for what, answer in answers.items():
                 alone = shortest_time(lambda: [answer(body) for body in requests], 2) / SINGLY  # noqa: B023
                 yield f"{name}: one alone{past}, {what}", f"{alone * 1e6:.1f} us"
+
+
+def _read_reasons(judgement: Judgement) -> None:
+    for verdict in judgement.iterate_verdicts():
+        _ = verdict.reason
 
 
 def _explain(judgement: Judgement, *, with_counterfactuals: bool = False) -> None:
@@ -177,8 +189,9 @@ def main() -> None:
             "A time is that of one verdict. Synthetic comparisons of two configurations,",
             f"{REPETITIONS} samples a side, judged in one call by models fitted to 1,000 others.",
             "Judged: sides from tables or JSON, features, probability, contributions, verdicts as an array.",
-            "Told: that, and of each an object with features, sentences, labelled comparisons and warning.",
-            f"One alone: {SINGLY} requests of one comparison; JSON, too, tells what would flip the verdict.",
+            "With reasons: that, and of each one sentence.",
+            "Told: also an object with features, sentences, labelled comparisons and warning.",
+            f"One alone: {SINGLY} requests of one comparison; JSON has only the reasons.",
             "The shorter of two runs each, on one core.",
             load_note(before),
         ],

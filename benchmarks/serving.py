@@ -26,6 +26,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks.judging import write_model
 from benchmarks.table import (
     PERFJUDGE,
     Table,
@@ -39,6 +40,7 @@ from benchmarks.table import (
 from data.comparisons.tables import ComparisonTables
 from data.corun.tables import SAMPLE_DTYPES
 from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
+from training.estimators.catalogue import CATALOGUE
 from training.registry.champions import CHAMPION, locate_model, tracking_uri
 
 CONNECTIONS = 16
@@ -47,6 +49,8 @@ SECONDS, ROUNDS = 8, 3
 #: Requests sent while the memory is measured, and comparisons of a batch request.
 MEMORY, BATCH = 100_000, 10_000
 JSON = {"Content-Type": "application/json"}
+#: Model and parameters of the largest forest.
+_LARGE_FOREST = ("random-forest", {"trees": 500})
 #: Seconds of co-run samples in an online request, and the endpoint that gets one request at a time.
 SAMPLED, ALONE = 2.0, "/v1/irup"
 #: Script of wrk: sends the bodies in turn, and prints the figures as JSON in the end.
@@ -79,16 +83,30 @@ class LoadTest:
     p50: float
     p99: float
     failed: int
+    processor_seconds: float = 0.0  # of the server
 
     @property
     def per_second(self) -> float:
         return self.answers / self.seconds
 
+    @property
+    def processor_time(self) -> float:
+        """Processor time of an answer in milliseconds; unlike throughput it hardly depends on other load."""
+        return 1e3 * self.processor_seconds / self.answers
+
 
 def run_load_test(
-    url: str, bodies: Sequence[str] = (), connections: int = CONNECTIONS, seconds: int = SECONDS
+    url: str,
+    bodies: Sequence[str] = (),
+    connections: int = CONNECTIONS,
+    seconds: int = SECONDS,
+    process: int | None = None,
 ) -> LoadTest:
-    """Send the bodies in turn over `connections` connections; without bodies, send GET requests."""
+    """Send the bodies in turn over `connections` connections; without bodies, send GET requests.
+
+    `process`: the server, whose processor time is measured.
+    """
+    before = 0.0 if process is None else processor_seconds(process)
     with tempfile.TemporaryDirectory() as scratch:
         script, lines = Path(scratch) / "load.lua", Path(scratch) / "bodies"
         script.write_text(_SCRIPT, encoding="utf-8")
@@ -96,7 +114,14 @@ def run_load_test(
         options = f"-t1 -c{connections} -d{seconds} --timeout 60".split()
         command = ["wrk", *options, "-s", str(script), url, "--", str(lines)]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return LoadTest(**json.loads(output.splitlines()[-1]))
+    spent = 0.0 if process is None else processor_seconds(process) - before
+    return LoadTest(**json.loads(output.splitlines()[-1]), processor_seconds=spent)
+
+
+def processor_seconds(process: int) -> float:
+    """Return the user and system time that a process has taken so far."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -241,6 +266,29 @@ def _column_lists(frame: pd.DataFrame) -> dict[str, list[float | None]]:
     return measured.where(measured.notna(), None).to_dict("list")
 
 
+def model_rows(bodies: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    """Measure a server with each model of the catalogue, and with a forest of 500 trees, beside /healthz."""
+    models: list[tuple[str, Mapping[str, Any]]] = [*((name, {}) for name in CATALOGUE), _LARGE_FOREST]
+    for name, params in models:
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        with tempfile.TemporaryDirectory() as directory:
+            model = write_model(name, Path(directory), params)
+            command = [str(PERFJUDGE), "serve", "--port", str(port), "--model", str(model)]
+            with running_server(command, f"{url}/readyz") as process:
+                measure = partial(run_load_test, seconds=SECONDS // 2, process=process)
+                results = run_rounds(
+                    {
+                        "/healthz": partial(measure, f"{url}/healthz"),
+                        "judge": partial(measure, f"{url}/v1/comparisons/judge", bodies),
+                    }
+                )
+        health, judged = results.values()
+        words = ", ".join(f"{value} {parameter}" for parameter, value in params.items())
+        shares = judged.per_second / health.per_second, health.processor_time / judged.processor_time
+        yield f"{name} ({words})" if words else name, judged.per_second, judged.p99, *shares
+
+
 def resident_memory(process: int) -> float:
     status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
@@ -271,29 +319,35 @@ def main() -> None:
     os.environ.setdefault("MLFLOW_TRACKING_URI", tracking_uri())
     shipped, vectors, judge = shipped_comparisons(), rows_for_mlflow(), f"{ours}/v1/comparisons/judge"
     singles = [json.dumps({"comparisons": [entry]}) for entry in shipped]
+    explained = [json.dumps({"comparisons": [entry], "explain": True}) for entry in shipped]
     batch = [{**shipped[n % len(shipped)], "comparison_id": f"{n}"} for n in range(BATCH)]
     with ExitStack() as stack:
         served = [str(PERFJUDGE), "serve", "--port", str(ports[0])]
         process = stack.enter_context(running_server(served, f"{ours}/readyz"))
         served = [sys.executable, "-m", "mlflow", "models", "serve", "--env-manager", "local"]
         served += ["-m", f"models:/regression-comparison@{CHAMPION}", "--port", str(ports[1])]
-        stack.enter_context(running_server(served, f"{theirs}/ping"))
+        mlflow_process = stack.enter_context(running_server(served, f"{theirs}/ping"))
+        measure = partial(run_load_test, process=process)
         results = run_rounds(
             {
-                "perfjudge, /healthz": partial(run_load_test, f"{ours}/healthz"),
-                "perfjudge, one comparison": partial(run_load_test, judge, singles),
-                "mlflow models serve, one vector": partial(run_load_test, f"{theirs}/invocations", vectors),
+                "perfjudge, /healthz": partial(measure, f"{ours}/healthz"),
+                "perfjudge, one comparison": partial(measure, judge, singles),
+                "mlflow models serve, one vector": partial(
+                    run_load_test, f"{theirs}/invocations", vectors, process=mlflow_process
+                ),
+                "perfjudge, one comparison, explained": partial(measure, judge, explained),
             }
         )
         body = json.dumps({"comparisons": batch}).encode()
         together = median(time_call(partial(post_body, judge, body))[0] for _ in range(5))
         others = {
-            path: run_load_test(ours + path, bodies, 1 if path == ALONE else CONNECTIONS, 2 * SECONDS)
+            path: measure(ours + path, bodies, 1 if path == ALONE else CONNECTIONS, 2 * SECONDS)
             for path, bodies in family_bodies().items()
         }
         memory = [("memory after these, MB", resident_memory(process)), *memory_rows(process, judge, singles)]
-    health, single, mlflow = results.values()
-    columns = {"what": "", "answers a second": ",.0f", "median, ms": ".2f", "p99, ms": ".2f", "failed": "d"}
+    health, single, mlflow, _ = results.values()
+    measured = {"answers a second": ",.0f", "median, ms": ".2f", "p99, ms": ".2f"}
+    columns = {"what": "", **measured, "processor time, ms": ".2f", "failed": "d"}
     wanted = [
         ("one comparison, times MLflow's throughput", single.per_second / mlflow.per_second, "at least 20"),
         ("one comparison, p99 in ms", single.p99, "under 15"),
@@ -302,7 +356,7 @@ def main() -> None:
         *((*row, "under 600, flat") for row in memory),
     ]
     answered = [
-        (name, entry.per_second, entry.p50, entry.p99, entry.failed)
+        (name, entry.per_second, entry.p50, entry.p99, entry.processor_time, entry.failed)
         for name, entry in {**results, **others}.items()
     ]
     publish(
@@ -316,11 +370,24 @@ def main() -> None:
                     f"{CONNECTIONS} connections (profiles: one), a process each, wrk on the same machine;",
                     f"{SECONDS} s in turn, of {ROUNDS} the one of median throughput; the other doors once.",
                     "Both answer with the same champion: MLflow's gets vectors and returns probabilities,",
-                    "ours gets samples and returns verdicts with reasons.",
+                    "ours gets samples and returns verdicts, each with its reason in a sentence; explained:",
+                    "also with evidence, attributions, nearest examples and counterfactuals.",
                     load_note(before),
                 ],
             ),
             Table("What is asked of it", {"what": "", "measured": ",.2f", "wanted": ""}, wanted),
+            Table(
+                "One comparison by each model",
+                {
+                    "model": "",
+                    "answers a second": ",.0f",
+                    "p99, ms": ".2f",
+                    "share of /healthz": ".2f",
+                    "by processor time": ".2f",
+                },
+                [*model_rows(singles)],
+                ["Models fitted to 1,000 synthetic comparisons; wanted: a share of at least 0.33."],
+            ),
         ],
     )
 

@@ -165,6 +165,11 @@ class JudgeRequest(RequestPart):
         default=None, description="Maximum share of the other comparisons that fail."
     )
     costs: RequestCosts | None = Field(default=None, description="Costs of errors, instead of both limits.")
+    explain: bool = Field(
+        default=False,
+        description="Also return the contributions of features, the evidence, nearest labelled comparisons"
+        " and counterfactuals.",
+    )
 
 
 Part = TypeVar("Part", bound=BaseModel)

@@ -56,6 +56,16 @@ class Yardstick(NamedTuple):
     spread: Floats  # shape (n_configurations,): standard deviation of one run, as a share of the level
     versions: Floats  # shape (n_configurations,): versions of history and baseline; 1: `spread` is the prior
 
+    @property
+    def usual_difference(self) -> Floats:
+        """Standard deviation of the difference of two runs, as a share of the level."""
+        return np.asarray(self.spread * np.sqrt(2.0))
+
+    @property
+    def is_measured(self) -> NDArray[np.bool_]:
+        """Whether versions of the operation decide about its spread more than the prior does."""
+        return self.versions >= _ENOUGH_RUNS
+
 
 class Steps(NamedTuple):
     """The step of every configuration, as a share of its level; negative is worse.
@@ -84,9 +94,7 @@ def usual_spread(blocks: Sequence[Sides]) -> float:
     result is limited to the bounds of the prior, 0.002 to 0.007.
     """
     yardsticks = [run_steps(sides).yardstick for sides in blocks]
-    spreads = np.concatenate(
-        [yardstick.spread[yardstick.versions >= _ENOUGH_RUNS] for yardstick in yardsticks]
-    )
+    spreads = np.concatenate([yardstick.spread[yardstick.is_measured] for yardstick in yardsticks])
     return float(np.clip(np.median(spreads), _LEAST_PRIOR, _MOST_PRIOR)) if len(spreads) else ORDINARY
 
 
@@ -96,7 +104,7 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
     Shape (n_configurations,); False with too few earlier runs, and where the target has several runs.
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
-    has_evidence = sampled & (steps.yardstick.versions >= _ENOUGH_RUNS) & (steps.runs == 1)
+    has_evidence = sampled & steps.yardstick.is_measured & (steps.runs == 1)
     return np.asarray(has_evidence & (steps.step > -_SIGNIFICANT * steps.error))
 
 

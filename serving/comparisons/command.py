@@ -30,6 +30,7 @@ def judge_source(
     from_: str | None = None,
     fail_on_unsure: bool | None = None,
     retrospective: bool = False,
+    explain: bool | None = None,
     **deciding: Any,
 ) -> int:
     """Judge all comparisons of `source`, write the verdicts as `wanted` describes, and return the exit code.
@@ -41,6 +42,7 @@ def judge_source(
     `keep_going`: skip parts that cannot be read, and report them on stderr.
     `better`: the direction of comparisons without one; None: "higher", with a note.
     `from_`: the format; None: detected from the content.
+    `explain`: add evidence, nearest examples and counterfactuals; Markdown always has them, folded.
     `deciding`: further options of `load_judge`, such as `min_effect_size` as a share.
     Raises InputError if the source cannot be read or has no comparison, or the model does not exist.
     """
@@ -51,8 +53,10 @@ def judge_source(
     judgement = judge_tables(tables, served, notes=problems.notes)
     printable = PrintableJudgement(
         judgement.count_verdicts("fail"),
-        lambda: render.table_lines(judgement, version_ranges(tables)),
-        lambda: render.as_json(judgement),
+        lambda: render.table_lines(
+            judgement, version_ranges(tables), explain=bool(explain) or wanted.shown == "markdown"
+        ),
+        lambda: render.as_json(judgement, explain=bool(explain)),
         lambda: as_xml(judgement, tables),
     )
     if kind == "comparison-xml" and source.is_file():

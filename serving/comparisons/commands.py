@@ -108,6 +108,14 @@ Costs = Annotated[
 FailOnUnsure = Annotated[
     bool | None, typer.Option("--fail-on-unsure", help="Exit with 1 if a verdict is unsure.")
 ]
+Explain = Annotated[
+    bool | None,
+    typer.Option(
+        "--why",
+        "--explain",
+        help="Add evidence, attributions (JSON), nearest labelled comparisons and counterfactuals.",
+    ),
+]
 #: Options of `serving.comparisons.model.load_judge`, by the names of its parameters.
 DECIDING = {
     "min_effect_size": MinEffectSize,
@@ -122,6 +130,7 @@ JUDGING = {
     **DECIDING,
     "fail_on_unsure": FailOnUnsure,
     "retrospective": Retrospective,
+    "explain": Explain,
 }
 
 Labels = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -43,13 +43,13 @@ class _RepeatedProblems(Problems):
 
 
 def answer_json(body: bytes, served: Judge) -> Answered:
-    """Return the verdicts on the comparisons of a JSON request, as JSON with explanations.
+    """Return the verdicts on the comparisons of a JSON request, as JSON, with explanations if it asks.
 
     Raises RefusedError with status 400 if the body is not JSON, 413 if it is too complex, 409 if the model
     cannot guarantee a requested rate; InputError if the request is invalid; ModelError if a number is not
     finite.
     """
-    return _json_answer(judged_json(body, served))
+    return _answer_request(_read_body(body), served)
 
 
 def judged_json(body: bytes, served: Judge) -> Judgement:
@@ -69,27 +69,36 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     the other requests.
     """
     requests = [_result_or_error(partial(_read_body, body)) for body in bodies]
-    # requests with their own decision policy are judged separately
-    batch = [
-        request for request in requests if not isinstance(request, Exception) and not _has_policy(request)
-    ]
-    comparisons = [comparison for request in batch for comparison in request.comparisons]
-    answers: Iterator[Answered] | None = None
-    # comparisons that the model cannot judge must not fail the other requests
-    with suppress(ModelError):
-        parts = judge_sides(named_sides(comparisons), served).split_groups(
-            [len(r.comparisons) for r in batch]
-        )
-        answers = map(_json_answer, parts)
+    answers: dict[int, Answered | Exception] = {}
+    for explain in (False, True):
+        # requests with their own decision policy are judged separately
+        batch = {
+            row: request
+            for row, request in enumerate(requests)
+            if not isinstance(request, Exception) and request.explain == explain and not _has_policy(request)
+        }
+        if not batch:
+            continue
+        comparisons = [comparison for request in batch.values() for comparison in request.comparisons]
+        # comparisons that the model cannot judge must not fail the other requests
+        with suppress(ModelError):
+            judgement = judge_sides(named_sides(comparisons), served)
+            model = render.model_json(judgement)
+            parts = judgement.split_groups([len(request.comparisons) for request in batch.values()])
+            answered = [_json_answer(part, explain=explain, model=model) for part in parts]
+            answers |= zip(batch, answered, strict=True)
+    for row, request in enumerate(requests):
+        if row not in answers:
+            answers[row] = (
+                request
+                if isinstance(request, Exception)
+                else _result_or_error(partial(_answer_request, request, served))
+            )
+    return [answers[row] for row in range(len(requests))]
 
-    def answer_request(request: JudgeRequest | Exception) -> Answered | Exception:
-        if isinstance(request, Exception):
-            return request
-        if answers is not None and not _has_policy(request):
-            return next(answers)
-        return _result_or_error(lambda: _json_answer(_judge_request(request, served)))
 
-    return [answer_request(request) for request in requests]
+def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
+    return _json_answer(_judge_request(request, served), explain=request.explain)
 
 
 def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
@@ -128,8 +137,9 @@ def _read_body(body: bytes) -> JudgeRequest:
     return request
 
 
-def _json_answer(judgement: Judgement) -> Answered:
-    content = render.as_json(judgement, flipped=len(judgement) <= render.FLIPPED)
+def _json_answer(judgement: Judgement, *, explain: bool, model: str | None = None) -> Answered:
+    flipped = len(judgement) <= render.FLIPPED
+    content = render.as_json(judgement, explain=explain, flipped=flipped, model=model)
     out_of_distribution = int(judgement.out_of_distribution().sum())
     return Answered(
         content.encode(),

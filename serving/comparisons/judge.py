@@ -22,7 +22,7 @@ from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
-from training.evaluation.thresholds import SAME, below_min_effect, discount_below, verdicts_with_minimum
+from training.evaluation.thresholds import below_min_effect, discount_below, verdicts_with_minimum
 
 Ints = NDArray[np.int64]
 #: Smaller changes have one significant digit, others one decimal.
@@ -72,12 +72,32 @@ class Verdict(NamedTuple):
     threshold: float
     invalid_reason: str | None
     decided_by: DecidedBy
-    remarks: tuple[str, ...]  # on the minimum effect size, excluded outliers and later versions
+    remarks: tuple[str, ...]  # on excluded outliers and later versions
     moved: Move | None  # the configuration with the worst change; None if the comparison is invalid
     improved: Move | None  # another configuration, with the largest improvement
     unsure_from: float  # from here to the threshold the verdict is ``unsure``
+    min_effect_size: float  # as a share
     explanations: Explanations  # computes the properties below for many verdicts at once
     row: int
+
+    @property
+    def reason(self) -> str:
+        """The reason in one sentence of at most 15 words."""
+        if self.invalid_reason is not None:
+            return self.invalid_reason
+        below = self.min_effect_size if self.decided_by == "min_effect_size" else None
+        return self.explanations.reason(self.row, self.verdict, below)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Remarks, evidence, counterfactual, examples and warning as phrases; empty if invalid."""
+        if self.invalid_reason is not None:
+            return ()
+        improved = "" if self.improved is None else self.improved.in_words
+        warning = "" if self.out_of_distribution is None else self.out_of_distribution.words
+        examples = (example.in_words for example in self.examples)
+        phrases = (*self.remarks, *self.words, improved, self.counterfactual, *examples, warning)
+        return tuple(filter(None, phrases))
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -115,6 +135,7 @@ class Verdict(NamedTuple):
     def _comparable_fields(self) -> tuple[object, ...]:
         return (
             *self[:-2],
+            self.reason,
             self.reasons,
             self.words,
             self.examples,
@@ -150,11 +171,10 @@ class Judgement:
         return int(np.count_nonzero(self.answers == answer))
 
     def first_lines(self, max_lines: int) -> Iterator[VerdictLine]:
-        """Yield the first verdicts, `max_lines` at most, as lines of a table with the evidence as reason."""
+        """Yield the first verdicts, `max_lines` at most, as lines of a table."""
         for verdict in islice(self.iterate_verdicts(), max_lines):
-            reason = verdict.invalid_reason or "; ".join(verdict.words)
             yield VerdictLine(
-                verdict.verdict, verdict.probability, verdict.benchmark, verdict.operation, reason
+                verdict.verdict, verdict.probability, verdict.benchmark, verdict.operation, verdict.reason
             )
 
     @cached_property
@@ -223,9 +243,8 @@ def judge_sides(
         )
     columns = columns[decided]
     probability = np.where(judgeable, 0.0, np.nan)
-    contributions = np.zeros_like(columns)
     if len(columns):
-        probability[decided], contributions = model.predict_and_explain(columns)
+        probability[decided] = model.predict_probability(columns)
         probability = discount_below(probability, below, card.beneath)
     answers = verdicts_with_minimum(
         card.decision_thresholds, probability, below, unsure_below=card.policy.allows_unsure_below
@@ -236,7 +255,7 @@ def judge_sides(
         answers=answers,
         place=np.where(decided, decided.cumsum() - 1, -1),
         columns=columns,
-        contributions=contributions,
+        contribute=lambda vectors: model.predict_and_explain(vectors)[1],
         features=card.features,
         count=reasons,
         decide=model.decide_verdicts,
@@ -294,7 +313,8 @@ def _iterate_verdicts(
 ) -> Iterator[Verdict]:
     cuts = card.decision_thresholds
     change = np.append(prepared.change, np.nan)[prepared.best]
-    is_better = (prepared.best != prepared.worst) & (change > 0) & (change >= card.min_effect_size)
+    min_effect_size = card.min_effect_size
+    is_better = (prepared.best != prepared.worst) & (change > 0) & (change >= min_effect_size)
     best_moves = configuration_moves(prepared, np.where(is_better, prepared.best, -1))
     rows = zip(
         zip(*columns[:4], strict=True),
@@ -307,21 +327,12 @@ def _iterate_verdicts(
     for row, (start, probability, problem, below, worst, best) in enumerate(rows):
         if problem:
             yield Verdict(
-                *start, None, cuts.high, problem, "validity", (), None, None, cuts.low, explanations, row
-            )
+                *start, None, cuts.high, problem, "validity", (), None, None, cuts.low, min_effect_size,
+                explanations, row,
+            )  # fmt: skip
             continue
-        row_remarks = remarks.get(row, ())
-        if below and worst is not None:
-            row_remarks = (_min_effect_remark(worst.change, card.min_effect_size), *row_remarks)
         by: DecidedBy = "min_effect_size" if below and start[3] == "pass" else "model"
         yield Verdict(
-            *start, probability, cuts.high, None, by, row_remarks, worst, best, cuts.low, explanations, row
-        )
-
-
-def _min_effect_remark(change: float, min_effect_size: float) -> str:
-    if change > 0:
-        return "no median got worse"
-    if change < -min_effect_size - SAME:
-        return "no more than runs of this operation differ by"
-    return f"below the minimum effect size of {100 * min_effect_size:g} %"
+            *start, probability, cuts.high, None, by, remarks.get(row, ()), worst, best, cuts.low,
+            min_effect_size, explanations, row,
+        )  # fmt: skip

@@ -134,7 +134,7 @@ def _with_comparisons(tables: ComparisonTables, comparisons: pd.DataFrame) -> Co
 def _fact_sentences(prepared: PreparedComparisons, row: int, unit: str) -> tuple[str, ...]:
     # the models of the folds are not stored, so no model orders the facts
     facts = Facts.from_comparison(prepared, row)
-    return write_sentences(facts, direction_words(unit, facts.sign), None, _FACTS, None)
+    return write_sentences(facts, direction_words(unit, facts.sign), None, _FACTS)
 
 
 def _annotators_by_id(labels: pd.DataFrame) -> pd.Series:

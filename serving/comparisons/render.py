@@ -18,28 +18,38 @@ FLIPPED = 100
 UNFLIPPED = f"what would flip a verdict is told in answers of up to {FLIPPED} comparisons"
 
 
-def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
+def as_json(
+    judgement: Judgement, *, explain: bool = True, flipped: bool = True, model: str | None = None
+) -> str:
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
+    `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals.
     `flipped`: compute the counterfactuals; if not, they are null and a note explains it.
+    `model`: the result of `model_json`, if it is already computed.
     """
+    lines = (_verdict_json(verdict, explain, flipped) for verdict in judgement.iterate_verdicts())
+    verdicts = ",\n  ".join(lines)
+    rows = f"[\n  {verdicts}\n]" if verdicts else "[]"
+    notes = json.dumps((*judgement.notes, *((UNFLIPPED,) if explain and not flipped else ())))
+    return f'{{"model": {model or model_json(judgement)},\n"verdicts": {rows},\n"notes": {notes}}}\n'
+
+
+def model_json(judgement: Judgement) -> str:
+    """Return the model of a judgement, with its decision policy, as JSON."""
     card = judgement.card
     about = {
         "contribution_unit": judgement.unit,
         "min_effect_size": card.min_effect_size,
         "decided": decided_answer(card),
     }
-    model = json.dumps({**asdict(judgement.model), **about}, allow_nan=False)
-    verdicts = ",\n  ".join(_verdict_json(verdict, flipped) for verdict in judgement.iterate_verdicts())
-    rows = f"[\n  {verdicts}\n]" if verdicts else "[]"
-    notes = json.dumps((*judgement.notes, *(() if flipped else (UNFLIPPED,))))
-    return f'{{"model": {model},\n"verdicts": {rows},\n"notes": {notes}}}\n'
+    return json.dumps({**asdict(judgement.model), **about}, allow_nan=False)
 
 
-def table_lines(judgement: Judgement, versions: Sequence[str]) -> VerdictTable:
+def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
     """Return the verdicts as lines of a table, one suite per benchmark.
 
     `versions`: the versions of each comparison, such as ``v1 -> v2``; shown if they differ.
+    `explain`: add details to the verdicts ``fail`` and ``unsure``.
     """
     names = [verdict.comparison_id for verdict in judgement.verdicts]
     if len(set(versions)) != 1:
@@ -50,13 +60,14 @@ def table_lines(judgement: Judgement, versions: Sequence[str]) -> VerdictTable:
             verdict.probability,
             verdict.benchmark,
             verdict.operation,
-            _reasons_line(verdict),
+            verdict.reason,
             verdict.remarks,
             which=name,
+            details=verdict.details if explain and verdict.verdict != "pass" else (),
         )
         for verdict, name in zip(judgement.verdicts, names, strict=True)
     ]
-    headings, notes = ("benchmark", "operation", "reasons"), judgement.notes
+    headings, notes = ("benchmark", "operation", "reason"), judgement.notes
     return VerdictTable(rows, headings, judgement_summary(judgement), notes, notes)
 
 
@@ -75,10 +86,25 @@ def judgement_summary(judgement: Judgement) -> str:
     )
 
 
-def _verdict_json(verdict: Verdict, flipped: bool) -> str:
+def _verdict_json(verdict: Verdict, explain: bool, flipped: bool) -> str:
     """Return the text that ``json.dumps`` returns, in a third of its time. All numbers are finite."""
     invalid = "null" if verdict.invalid_reason is None else _quoted(verdict.invalid_reason)
     remarks = ", ".join(map(_quoted, verdict.remarks))
+    warning = verdict.out_of_distribution
+    out_of_distribution = "null" if warning is None else json.dumps(warning._asdict(), allow_nan=False)
+    return (
+        f'{{"comparison_id": {_quoted(verdict.comparison_id)}, "benchmark": {_quoted(verdict.benchmark)},'
+        f' "operation": {_quoted(verdict.operation)}, "verdict": "{verdict.verdict}",'
+        f' "probability": {_number_json(verdict.probability)}, "threshold": {verdict.threshold!r},'
+        f' "unsure_from": {verdict.unsure_from!r}, "reason": {_quoted(verdict.reason)},'
+        f' "invalid_reason": {invalid}, "decided_by": "{verdict.decided_by}",'
+        f' "remarks": [{remarks}], "moved": {_move_json(verdict.moved)},'
+        f' "improved": {_move_json(verdict.improved)}, "out_of_distribution": {out_of_distribution}'
+        f"{_explanation_json(verdict, flipped) if explain else ''}}}"
+    )
+
+
+def _explanation_json(verdict: Verdict, flipped: bool) -> str:
     reasons = ", ".join(
         f'{{"feature": "{feature}", "value": {_number_json(value)}, "contribution": {contribution!r}}}'
         for feature, value, contribution in verdict.reasons
@@ -91,25 +117,12 @@ def _verdict_json(verdict: Verdict, flipped: bool) -> str:
         f' "distance": {example.distance!r}, "near": {_quoted(example.near)}}}'
         for example in verdict.examples
     )
-    counterfactual_change, counterfactual = (
+    change, counterfactual = (
         (verdict.counterfactual_change, verdict.counterfactual) if flipped else (None, "")
     )
-    out_of_distribution = (
-        "null"
-        if verdict.out_of_distribution is None
-        else json.dumps(verdict.out_of_distribution._asdict(), allow_nan=False)
-    )
     return (
-        f'{{"comparison_id": {_quoted(verdict.comparison_id)}, "benchmark": {_quoted(verdict.benchmark)},'
-        f' "operation": {_quoted(verdict.operation)}, "verdict": "{verdict.verdict}",'
-        f' "probability": {_number_json(verdict.probability)}, "threshold": {verdict.threshold!r},'
-        f' "unsure_from": {verdict.unsure_from!r},'
-        f' "reasons": [{reasons}], "invalid_reason": {invalid}, "decided_by": "{verdict.decided_by}",'
-        f' "remarks": [{remarks}], "moved": {_move_json(verdict.moved)},'
-        f' "improved": {_move_json(verdict.improved)},'
-        f' "words": [{words}], "examples": [{examples}],'
-        f' "counterfactual_change": {_number_json(counterfactual_change)},'
-        f' "counterfactual": {_quoted(counterfactual)}, "out_of_distribution": {out_of_distribution}}}'
+        f', "reasons": [{reasons}], "words": [{words}], "examples": [{examples}],'
+        f' "counterfactual_change": {_number_json(change)}, "counterfactual": {_quoted(counterfactual)}'
     )
 
 
@@ -125,15 +138,3 @@ def _move_json(move: Move | None) -> str:
 
 def _number_json(value: float | None) -> str:
     return "null" if value is None else repr(value)
-
-
-def _reasons_line(verdict: Verdict) -> str:
-    """Return the evidence in one line; counterfactuals and examples only for ``fail`` and ``unsure``."""
-    if verdict.invalid_reason is not None:
-        return verdict.invalid_reason
-    parts = [*verdict.remarks, *verdict.words, "" if verdict.improved is None else verdict.improved.in_words]
-    if verdict.verdict != "pass":
-        parts += [verdict.counterfactual, *(example.in_words for example in verdict.examples)]
-    if verdict.out_of_distribution is not None:
-        parts.append(verdict.out_of_distribution.words)
-    return "; ".join(filter(None, parts))

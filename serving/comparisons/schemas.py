@@ -65,12 +65,11 @@ class VerdictAnswer(BaseModel):
     )
     threshold: float = Field(description="Smallest probability with the verdict fail.")
     unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
-    reasons: list[ReasonAnswer]
+    reason: str = Field(description="Why, in one sentence of at most 15 words.")
     invalid_reason: str | None
     decided_by: Literal["model", "min_effect_size", "validity"]
     remarks: list[str] = Field(
-        description="Remarks: no median worsened by at least the minimum effect size; excluded outliers; "
-        "versions after the target that the model ignores or misses."
+        description="Remarks: excluded outliers; versions after the target that the model ignores or misses."
     )
     moved: MoveAnswer | None = Field(
         description="The configuration with the worst change; null if the verdict is invalid."
@@ -78,21 +77,29 @@ class VerdictAnswer(BaseModel):
     improved: MoveAnswer | None = Field(
         description="The configuration with the largest improvement, if it is another one."
     )
-    words: list[str] = Field(
-        description="Evidence in sentences: the change, the usual variation, other facts for the verdict and "
-        "against it; empty if the verdict is invalid."
-    )
-    examples: list[LabelledAnswer] = Field(
-        description="The most similar comparison of each label, that with the verdict's label first."
-    )
-    counterfactual_change: float | None = Field(
-        description="Counterfactual: the smallest change of the median in `moved` that flips the verdict, as "
-        "a share; negative is worse. Null if no change from 100 % worse to 1 % better does, or if it was "
-        "not computed."
-    )
-    counterfactual: str = Field(description="`counterfactual_change` in words; empty if it is null.")
     out_of_distribution: UnlikeAnswer | None = Field(
         description="A warning: the comparison is out of the distribution of the training data."
+    )
+    reasons: list[ReasonAnswer] = Field(
+        default=[], description="Strongest contributions of features. This and the next four: with `explain`."
+    )
+    words: list[str] = Field(
+        default=[],
+        description="Evidence in sentences: the change, the usual variation, other facts for the verdict and "
+        "against it; empty if the verdict is invalid.",
+    )
+    examples: list[LabelledAnswer] = Field(
+        default=[],
+        description="The most similar comparison of each label, that with the verdict's label first.",
+    )
+    counterfactual_change: float | None = Field(
+        default=None,
+        description="Counterfactual: the smallest change of the median in `moved` that flips the verdict, as "
+        "a share; negative is worse. Null if no change from 100 % worse to 1 % better does, or if it was "
+        "not computed.",
+    )
+    counterfactual: str = Field(
+        default="", description="`counterfactual_change` in words; empty if it is null."
     )
 
 

@@ -20,7 +20,7 @@ from serving.plugins import Endpoint, HandleBatch
 
 T = TypeVar("T")
 #: Maximum size in bytes of a body that is answered in the event loop, and of all bodies answered in one turn.
-SMALL = 32 * 1024
+SMALL, TURN = 32 * 1024, 128 * 1024
 
 
 class Pending(NamedTuple):
@@ -33,13 +33,15 @@ class Pending(NamedTuple):
 
 @dataclass
 class PendingBatch:
-    """Pending small bodies of one endpoint; those of one turn of the event loop are answered by one call.
+    """Pending small bodies of one endpoint; those that arrive together are answered by one call.
 
-    There is no added delay: a single body is answered alone.
+    A batch is complete when a turn of the event loop brings no further body, which delays a single body by
+    one turn.
     """
 
     handle_batch: HandleBatch
     _pending: list[Pending] = field(default_factory=list)
+    _n_before: int = 0  # number of bodies pending one turn earlier
 
     async def answer_body(self, body: bytes, model: Any) -> Answered:
         """Return the answer to one body; raises the exceptions of its handler."""
@@ -51,10 +53,15 @@ class PendingBatch:
         return await request.answer
 
     def _answer_pending(self) -> None:
-        """Answer at least one body and at most `SMALL` bytes; leave the rest to the next turn."""
+        """Answer at least one body and at most `TURN` bytes; leave the rest to the next turn."""
+        if len(self._pending) > self._n_before:
+            self._n_before = len(self._pending)
+            asyncio.get_running_loop().call_soon(self._answer_pending)
+            return
         sizes = list(accumulate(len(request.body) for request in self._pending))
-        count = max(1, sum(size <= SMALL for size in sizes))
+        count = max(1, sum(size <= TURN for size in sizes))
         batch, self._pending = self._pending[:count], self._pending[count:]
+        self._n_before = len(self._pending)
         if self._pending:
             asyncio.get_running_loop().call_soon(self._answer_pending)
         for _, same_model in groupby(batch, key=lambda request: id(request.model)):

@@ -26,6 +26,7 @@ class VerdictLine:
     `reason`: the evidence for the verdict, or why it is missing.
     `notes`: remarks of one line; only JUnit XML shows them per verdict.
     `which`: distinguishes verdicts with equal suite and name; shown only if such verdicts exist.
+    `details`: further evidence; Markdown folds it, other forms add it to the reason.
     `excused`: why JUnit XML does not report a ``fail`` as a failure; empty: it does.
     """
 
@@ -37,11 +38,17 @@ class VerdictLine:
     notes: tuple[str, ...] = ()
     which: str = ""
     excused: str = ""
+    details: tuple[str, ...] = ()
 
     @property
     def is_failure(self) -> bool:
         """Whether JUnit XML reports a failure."""
         return self.verdict == "fail" and not self.excused
+
+    @property
+    def full_reason(self) -> str:
+        """The reason and the details."""
+        return "; ".join((self.reason, *self.details))
 
     @property
     def chance(self) -> str:
@@ -74,9 +81,13 @@ class VerdictTable:
         suite, name, reason = self.headings
         return (suite, name, "comparison", reason) if self.shared_names else self.headings
 
-    def row_cells(self, row: VerdictLine) -> tuple[str, ...]:
-        """Return the text cells of a row, with `which` if rows share suite and name."""
-        return (row.suite, row.name, *((row.which,) if self.shared_names else ()), row.reason)
+    def row_cells(self, row: VerdictLine, *, details: bool = False) -> tuple[str, ...]:
+        """Return the text cells of a row, with `which` if rows share suite and name.
+
+        `details`: add the details to the reason.
+        """
+        reason = row.full_reason if details else row.reason
+        return (row.suite, row.name, *((row.which,) if self.shared_names else ()), reason)
 
 
 def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
@@ -89,14 +100,13 @@ def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
     headings = (Column(rich_text(name)) for name in lines.cell_headings)
     table = Table("verdict", "probability", *headings, caption=rich_text(lines.summary))
     for row in lines.rows:
-        table.add_row(
-            rich_text(row.verdict, _MARK[row.verdict]), row.chance, *map(rich_text, lines.row_cells(row))
-        )
+        cells = map(rich_text, lines.row_cells(row, details=True))
+        table.add_row(rich_text(row.verdict, _MARK[row.verdict]), row.chance, *cells)
     return table_text(table, terminal=terminal) + "".join(f"{one_line(note)}\n" for note in lines.notes)
 
 
 def as_markdown(lines: VerdictTable) -> str:
-    """Return the verdicts as a Markdown table below a summary, regressions first, with a list of notes."""
+    """Return the verdicts as a Markdown table below a summary, regressions first, with details and notes."""
     parts = [
         markdown_line(lines.summary),
         "",
@@ -106,6 +116,16 @@ def as_markdown(lines: VerdictTable) -> str:
     for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
         verdict = row.verdict if row.verdict == "pass" else f"**{row.verdict}**"
         parts.append(f"| {verdict} | {row.chance} | {' | '.join(map(markdown_cell, lines.row_cells(row)))} |")
+    explained = [row for row in lines.rows if row.details]
+    if explained:
+        parts += ["", "<details><summary>Why</summary>", ""]
+        for row in explained:
+            name = " ".join(filter(None, (row.suite, row.name, row.which if lines.shared_names else "")))
+            parts += [
+                f"- **{markdown_line(name)}**: {row.verdict}",
+                *(f"  - {markdown_line(text)}" for text in row.details),
+            ]
+        parts += ["", "</details>"]
     if lines.notes:
         parts += ["", *(f"- {markdown_line(note)}" for note in lines.notes)]
     return "\n".join(parts) + "\n"
@@ -152,11 +172,11 @@ def _add_case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
     if row.is_failure:
         message = f"regression with probability {row.chance}"
         etree.SubElement(case, "failure", type="regression", message=message).text = escape_invisible(
-            row.reason
+            row.full_reason
         )
     elif _is_skipped(row):
         chance = f"unsure, regression with probability {row.chance}: " if row.verdict == "unsure" else ""
-        etree.SubElement(case, "skipped", message=escape_invisible(f"{chance}{row.reason}"))
+        etree.SubElement(case, "skipped", message=escape_invisible(f"{chance}{row.full_reason}"))
     _add_output(etree, case, row.notes)
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from anyio import CapacityLimiter
 
-from serving.http.batching import SMALL, PendingBatch, RequestBatcher
+from serving.http.batching import SMALL, TURN, PendingBatch, RequestBatcher
 from serving.http.bodies import JSON, Answered
 
 MODEL = object()
@@ -56,7 +56,7 @@ def test_an_error_of_the_batch_fails_every_request():
 
 def test_the_event_loop_runs_between_batches_of_one_model():
     answering, turns = Answering(), []
-    half, later = b"x" * (SMALL // 2), object()
+    half, later = b"x" * (TURN // 2), object()
 
     async def asked():
         waiting = PendingBatch(answering.handle_batch)

@@ -178,9 +178,18 @@ def test_ctrl_c_ends_a_server_started_with_interrupts_ignored(model_directory):
 
 
 @pytest.mark.parametrize(
-    ("floor", "verdict", "remarks"),
-    [("30%", "pass", ["below the minimum effect size of 30 %"]), ("none", "fail", [])],
+    ("floor", "verdict", "ending"),
+    [("30%", "pass", ", below the minimum effect size of 30.0 %"), ("none", "fail", "")],
 )
-def test_a_minimum_effect_size_option_overrides_the_model(judged, floor, verdict, remarks):
+def test_a_minimum_effect_size_option_overrides_the_model(judged, floor, verdict, ending):
     slow = json.loads(judged("--json", "--min-effect-size", floor).stdout)["verdicts"][1]
-    assert (slow["verdict"], slow["remarks"]) == (verdict, remarks)
+    assert slow["verdict"] == verdict
+    assert slow["reason"].endswith(ending)
+    assert "words" not in slow
+
+
+def test_the_option_why_adds_evidence_to_json_and_tables(judged):
+    slow = json.loads(judged("--json", "--why").stdout)["verdicts"][1]
+    assert (slow["verdict"], len(slow["reasons"]), slow["counterfactual"][:11]) == ("fail", 3, "would pass ")
+    assert slow["counterfactual"] in " ".join(judged("--format", "table", "--why").stdout.split())
+    assert "would pass" not in judged("--format", "table").stdout

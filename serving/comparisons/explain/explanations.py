@@ -22,13 +22,15 @@ from serving.comparisons.explain.features import (
     percent,
 )
 from serving.comparisons.explain.sentences import (
+    DecisiveFacts,
     Direction,
     Facts,
     Measured,
-    UsualSpread,
+    decisive_facts,
     describe_counterfactual,
     direction_words,
     measure_comparisons,
+    write_reason,
     write_sentences,
 )
 from training.comparisons.stored import StoredExamples
@@ -116,8 +118,8 @@ class Explanations:
     units: Callable[[], Sequence[str]]  # returns the unit of every comparison
     answers: NDArray[np.str_]  # shape (n_comparisons,), the verdicts
     place: Ints  # shape (n_comparisons,), the row of `columns`; -1 if the model did not decide
-    columns: Floats  # columns, contributions: shape (n_vectors, n_features)
-    contributions: Floats
+    columns: Floats  # shape (n_vectors, n_features)
+    contribute: Callable[[Floats], Floats]  # returns the contributions of features, shape as `columns`
     features: tuple[str, ...]
     count: int  # number of reasons
     decide: Decide  # the model's verdicts on modified comparisons
@@ -143,7 +145,18 @@ class Explanations:
         facts = Facts.from_measured(self.prepared.sides, measurements)
         leaning = zip(*self._cached_result(row, Explanations._fact_contributions, _BLOCK), strict=True)
         words = direction_words(self._named_units[row], facts.sign)
-        return write_sentences(facts, words, str(self.answers[row]), leaning, self._prior_spread)
+        return write_sentences(facts, words, str(self.answers[row]), leaning)
+
+    def reason(self, row: int, answer: str, below: float | None) -> str:
+        """Return the reason of the verdict `answer` on a valid comparison in one sentence.
+
+        `below`: the minimum effect size, as a share, if it decided; else None.
+        """
+        facts = self._cached_result(row, Explanations._decisive_rows, _BLOCK)
+        assert facts is not None, "the comparison is valid"
+        words = direction_words(self._named_units[row], self._worst_signs[row])
+        warning = bool(self.is_out_of_distribution[row])
+        return write_reason(facts, words, answer, below, out_of_distribution=warning)
 
     def counterfactual_change(self, row: int) -> float | None:
         """Return the smallest change of the median that flips the verdict; None if no change does.
@@ -158,8 +171,7 @@ class Explanations:
         change = self.counterfactual_change(row)
         if change is None:
             return ""
-        sign = float(self.prepared.sides.sign[self.prepared.worst[row]])
-        words: Direction = direction_words(self._named_units[row], sign)
+        words: Direction = direction_words(self._named_units[row], self._worst_signs[row])
         return describe_counterfactual(change, self.answers[row] == "fail", words)
 
     def examples_by_label(self, row: int) -> tuple[NearestExample, ...]:
@@ -245,6 +257,11 @@ class Explanations:
         measurements = iter(measure_comparisons(self.prepared, rows[valid]))
         return [next(measurements) if is_valid else None for is_valid in valid.tolist()]
 
+    def _decisive_rows(self, rows: Ints) -> Sequence[DecisiveFacts | None]:
+        valid = self.answers[rows] != "invalid"
+        facts = iter(decisive_facts(self.prepared, rows[valid]))
+        return [next(facts) if is_valid else None for is_valid in valid.tolist()]
+
     def _fact_contributions(self, rows: Ints) -> Sequence[tuple[Sequence[Fact], Sequence[float]]]:
         """Return the facts and their contributions, the strongest first; positive is towards ``fail``."""
         decided = self.place[rows] >= 0
@@ -289,14 +306,18 @@ class Explanations:
         return is_of_fact
 
     @cached_property
+    def _worst_signs(self) -> Sequence[float]:
+        """-1 where lower is better in the configuration with the worst change, else 1; 0 without any."""
+        return np.append(self.prepared.sides.sign, 0.0)[self.prepared.worst].tolist()
+
+    @cached_property
     def _named_units(self) -> Sequence[str]:
         return self.units()
 
     @cached_property
-    def _prior_spread(self) -> UsualSpread | None:
-        if self.nearest_examples is None or not self.nearest_examples.prior.any():
-            return None
-        return UsualSpread(*self.nearest_examples.prior.tolist())
+    def contributions(self) -> Floats:
+        """The contributions of all features, shape as `columns`; ModelError if one is not finite."""
+        return self.contribute(self.columns) if len(self.columns) else np.zeros_like(self.columns)
 
 
 def _spread_rows(

@@ -1,10 +1,10 @@
-"""Measured facts as sentences, ordered by the model's contributions."""
+"""The reason of a verdict in one sentence, and measured facts as sentences, ordered by contributions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product, starmap
 from math import isnan, nan
 from operator import itemgetter
 from typing import Any, NamedTuple, Self
@@ -20,8 +20,6 @@ from serving.comparisons.explain.features import Fact, percent
 
 #: The interquartile range of a normal distribution in standard deviations.
 _IQR = 1.349
-#: Least number of steps between builds to state the usual one.
-_FEWEST_STEPS = 2
 #: Least number of builds to state a trend.
 _FEWEST_FOR_TREND = 6
 
@@ -30,7 +28,6 @@ class EarlierBuilds(NamedTuple):
     """Builds before the target."""
 
     steps: int  # number of steps between neighbouring builds
-    usual: float  # their median size, as a share; NaN if there are few
     larger: int  # number of steps at least as large as the one from the baseline to the target
     builds: int  # number of builds before the target, including the baseline's
     as_bad: int  # number of builds at least as bad as the target
@@ -54,7 +51,6 @@ class EarlierBuilds(NamedTuple):
             trend = (late - early) / abs(early)
         return cls(
             len(steps),
-            _median(steps) if len(steps) >= _FEWEST_STEPS else nan,
             sum(step >= abs(change) for step in steps),
             len(past),
             sum(level <= after for level in past),
@@ -79,6 +75,22 @@ class LaterBuilds(NamedTuple):
         return cls(len(levels), (_median(levels) - baseline) / abs(baseline))
 
 
+class UsualVariation(NamedTuple):
+    """By how much two builds usually differ."""
+
+    difference: float  # standard deviation of the difference of two builds, as a share
+    is_measured: bool  # whether it is that of this operation, not that of the training data
+
+    def in_words(self, *, short: bool = False) -> str:
+        """Return a clause such as ``builds of this operation differ by 0.8 %``.
+
+        `short`: without the words that tell whether it is measured.
+        """
+        subject = "builds of this operation" if self.is_measured and not short else "builds"
+        adverb = "" if self.is_measured or short else "usually "
+        return f"{subject} {adverb}differ by {percent(self.difference)}"
+
+
 class Facts(NamedTuple):
     """Measurements of one comparison, in the configuration with the worst change."""
 
@@ -98,6 +110,7 @@ class Facts(NamedTuple):
     noise_target: float
     low: float  # low, high: change of the worst and of the best sample, as a share of the baseline's
     high: float
+    variation: UsualVariation
     past: EarlierBuilds
     later: LaterBuilds = LaterBuilds()
 
@@ -109,23 +122,25 @@ class Facts(NamedTuple):
     @classmethod
     def from_measured(cls, sides: Sides, row: Measured) -> Self:
         """Return `row`, an item of the result of `measure_comparisons`, with other builds added."""
-        at, looks_back, *values = row
+        at, looks_back, *values, difference, is_measured = row
+        values.append(UsualVariation(difference, is_measured))
         values.append(EarlierBuilds.from_sides(sides, at, values[4]) if looks_back else _NO_PAST)
         if sides.later.lengths[at]:
             values.append(LaterBuilds.from_sides(sides, at, values[1] * float(sides.baseline_five[at, 2])))
         return cls(*values)
 
 
-#: Position of the configuration, whether earlier builds are known, and `Facts` without its last two fields.
+#: Position of the configuration, whether earlier builds are known, `Facts` without its last three fields, and
+#: the fields of `UsualVariation`.
 Measured = tuple[Any, ...]
-_NO_PAST = EarlierBuilds(0, nan, 0, 0, 0, nan, 0)
+_NO_PAST = EarlierBuilds(0, 0, 0, 0, nan, 0)
 
 
 def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
     """Return a tuple of measurements (`Measured`) for each of the comparisons `rows`; all must be valid.
 
     Each is of the configuration with the worst change: its index in ``prepared.sides``, whether earlier
-    builds are known, and the fields of `Facts` without the last two.
+    builds are known, the fields of `Facts` without the last three, and those of `UsualVariation`.
     """
     sides, at = prepared.sides.overflow_safe, prepared.worst[rows]
     sign = sides.sign[at]
@@ -157,6 +172,8 @@ def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measu
             (t[:, 3] - t[:, 1]) / _IQR / np.abs(t[:, 2]),
             (t[:, 0] - b[:, 0]) / np.abs(b[:, 0]),
             (t[:, 4] - b[:, 4]) / np.abs(b[:, 4]),
+            prepared.steps.yardstick.usual_difference[at],
+            prepared.steps.yardstick.is_measured[at],
         )
     return [*zip(*(column.tolist() for column in columns), strict=True)]
 
@@ -235,6 +252,103 @@ def direction_words(unit: str, sign: float) -> Direction:
     return _HIGH if lower else _LOW
 
 
+#: Most words of a reason.
+MOST_WORDS = 15
+_UNLIKE = "unlike the training data"
+
+
+class DecisiveFacts(NamedTuple):
+    """The numbers that a reason needs, of the configuration with the worst change."""
+
+    change: float  # the target's median against the baseline's, as a share; negative is worse
+    scatter: (
+        float  # of the samples of the side with more scatter: standard deviation by the quartiles, a share
+    )
+    threads: int
+    configurations: int  # number of configurations, and of those that got worse
+    worse: int
+    variation: UsualVariation
+
+
+def decisive_facts(prepared: PreparedComparisons, rows: Ints) -> list[DecisiveFacts]:
+    """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid."""
+    sides, at = prepared.sides, prepared.worst[rows]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        fives = np.array((sides.baseline_five[at], sides.target_five[at]))
+        scatter = ((fives[..., 3] - fives[..., 1]) / np.abs(fives[..., 2])).max(axis=0) / _IQR
+    yardstick = prepared.steps.yardstick
+    variations = zip(yardstick.usual_difference[at].tolist(), yardstick.is_measured[at].tolist(), strict=True)
+    columns = (
+        prepared.change[at].tolist(),
+        scatter.tolist(),
+        sides.threads[at].tolist(),
+        sides.per_comparison[rows].tolist(),
+        prepared.n_worsened[rows].tolist(),
+        starmap(UsualVariation, variations),
+    )
+    return [*map(DecisiveFacts, *columns)]
+
+
+def write_reason(
+    facts: DecisiveFacts,
+    direction: Direction,
+    answer: str,
+    below: float | None = None,
+    *,
+    out_of_distribution: bool = False,
+) -> str:
+    """Return the reason of a verdict as one sentence of at most `MOST_WORDS` words.
+
+    `answer`: the verdict "pass", "unsure" or "fail".
+    `below`: the minimum effect size, as a share, if it decided; else None.
+    `out_of_distribution`: mention that the comparison is unlike the training data.
+
+    Examples
+    --------
+    >>> facts = DecisiveFacts(-0.079, 0.01, 8, 1, 1, UsualVariation(0.008, True))
+    >>> write_reason(facts, direction_words("ms", -1), "fail")
+    '7.9 % slower; builds of this operation differ by 0.8 %'
+    >>> write_reason(facts._replace(change=-0.002), direction_words("ms", -1), "pass")
+    '0.2 % slower, within the usual variation of 0.8 %'
+    """
+    head = describe_change(facts.change, direction)
+    place = f" at {number_with_noun(facts.threads, 'thread')}" if facts.configurations > 1 else ""
+    warning = f"; {_UNLIKE}" if out_of_distribution else ""
+    # the most informative of the sentences that are short enough
+    for ending, short, where in product((warning, ""), (False, True), (place, "")):
+        words = f"{head}{where}{_decisive_clause(facts, answer, below, short=short)}{ending}"
+        if words.count(" ") < MOST_WORDS:
+            return words
+    return head
+
+
+def _decisive_clause(facts: DecisiveFacts, answer: str, below: float | None, *, short: bool) -> str:
+    """Return what follows the change in a reason: what decided, or what the change is compared with."""
+    size, variation = abs(facts.change), facts.variation
+    if answer == "pass":
+        limit = _limit_of_passing(facts, below)
+        return f", not significant; {variation.in_words(short=short)}" if limit is None else limit
+    if answer == "unsure" and size <= facts.scatter:
+        return f"; samples scatter by {percent(facts.scatter)}"
+    if answer == "fail" and facts.change >= 0:
+        return "; other evidence speaks for a regression"
+    if answer == "fail" and size <= variation.difference and facts.configurations > 1:
+        return f"; {facts.worse} of {facts.configurations} configurations got worse"
+    return f"; {variation.in_words(short=short)}"
+
+
+def _limit_of_passing(facts: DecisiveFacts, below: float | None) -> str | None:
+    """Return the clause with the limit that a passing change is within, empty for no change for the worse."""
+    size, usual = abs(facts.change), facts.variation.difference
+    if facts.change >= 0:
+        return ""
+    if below is not None and size <= below:
+        return f", below the minimum effect size of {percent(below)}"
+    if size <= usual:
+        return f", within the usual variation of {percent(usual)}"
+    return f", within the samples' scatter of {percent(facts.scatter)}" if size <= facts.scatter else None
+
+
 #: Most sentences for the verdict and against it, after the change and the usual variation.
 _FOR, _AGAINST = 2, 1
 #: Values of `FactInWords.towards`.
@@ -262,26 +376,17 @@ class FactInWords(NamedTuple):
     towards: int  # 1: evidence for a regression, -1: against it, 0: neither
 
 
-class UsualSpread(NamedTuple):
-    """By how much medians worsened in training comparisons labelled pass, as shares."""
-
-    usual: float  # usual, most: the median and the 95 % quantile
-    quantile_95: float
-
-
 def write_sentences(
     facts: Facts,
     direction: Direction,
     answer: str | None,
     leaning: Iterable[tuple[Fact, float]],
-    prior: UsualSpread | None,
 ) -> tuple[str, ...]:
     """Return the evidence in sentences: change, usual variation, facts for the verdict, facts against it.
 
     `answer`: the verdict "pass", "unsure" or "fail"; None: list facts without taking sides.
     `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. Whether a
     fact supports the verdict is measured, as a model may weigh it against a typical regression.
-    `prior`: the usual variation where no other builds are known.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
     change = f"median {describe_change(facts.change, direction)}"
@@ -301,7 +406,7 @@ def write_sentences(
             against = against or [f"{_AGAINST_WORDS[verdict]}: {in_words.words}"]
         elif len(supporting) < _FOR and (not verdict or in_words.towards == verdict or weight * verdict > 0):
             supporting.append(in_words.words)
-    return tuple(filter(None, (change, _usual_variation(facts, prior), *supporting, *against)))
+    return (change, _describe_variation(facts), *supporting, *against)
 
 
 def describe_change(change: float, direction: Direction) -> str:
@@ -325,20 +430,13 @@ def describe_counterfactual(change: float, failed: bool, direction: Direction) -
     return f"would fail from {words} on" if change else f"would fail {were} {words}"
 
 
-def _usual_variation(facts: Facts, prior: UsualSpread | None) -> str:
-    past = facts.past
-    if not isnan(past.usual):
-        if past.earlier:
-            builds = number_with_noun(past.earlier, "earlier build")
-        else:
-            builds = f"{past.builds} builds of the baseline"
-        return f"builds of this operation usually differ by {percent(past.usual)} ({builds})"
-    if prior is None:
-        return ""
-    return (
-        "nothing is known of other builds of this operation; medians of the training data got worse by "
-        f"{percent(prior.usual)} without a regression, 19 of 20 by less than {percent(prior.quantile_95)}"
-    )
+def _describe_variation(facts: Facts) -> str:
+    words, past = facts.variation.in_words(), facts.past
+    if not facts.variation.is_measured:
+        return f"few builds of this operation are known; {words}"
+    if past.earlier:
+        return f"{words} ({number_with_noun(past.earlier, 'earlier build')})"
+    return f"{words} ({past.builds} builds of the baseline)"
 
 
 def _describe_separation(facts: Facts, direction: Direction) -> FactInWords | None:
@@ -403,17 +501,17 @@ def _describe_edges(facts: Facts, direction: Direction) -> FactInWords:
 def _describe_repetitions(facts: Facts, _direction: Direction) -> FactInWords:
     fewer = min(facts.n_baseline, facts.n_target)
     if not fewer:
-        return FactInWords("only five numbers a side are known, no samples", _BETTER)
+        return FactInWords("only five numbers a side are known, no samples", _NEITHER)
     samples = f"{number_with_noun(fewer, 'sample')} a side"
-    return FactInWords(f"only {samples}", _BETTER) if fewer < _FEW else FactInWords(samples, _NEITHER)
+    return FactInWords(f"only {samples}" if fewer < _FEW else samples, _NEITHER)
 
 
 def _describe_builds(facts: Facts, _direction: Direction) -> FactInWords | None:
-    if not facts.past.usual > 0:
+    usual = facts.variation.difference
+    if not facts.variation.is_measured:
         return None
-    times = abs(facts.change) / facts.past.usual
-    words = f"the change is {times:.1f} times the usual difference"
-    return FactInWords(words, _sign_against(facts.change, facts.past.usual))
+    words = f"the change is {abs(facts.change) / usual:.1f} times the usual difference"
+    return FactInWords(words, _sign_against(facts.change, usual))
 
 
 def _describe_steps(facts: Facts, _direction: Direction) -> FactInWords | None:

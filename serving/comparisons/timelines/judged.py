@@ -288,7 +288,7 @@ class VersionVerdict(NamedTuple):
         """Return the mark, probability and change of a verdict of a model or a server; NaN where None."""
         probability = np.nan if verdict.probability is None else verdict.probability
         change = np.nan if verdict.moved is None else verdict.moved.change
-        return cls(MARK[verdict.verdict], probability, change, lambda: verdict.words)
+        return cls(MARK[verdict.verdict], probability, change, lambda: (verdict.reason,))
 
 
 Answering = Callable[[VersionSides, Sequence[VersionComparison]], list[VersionVerdict]]

@@ -32,7 +32,7 @@ from serving.comparisons import render
 from serving.comparisons.judge import Judgement
 
 #: Names of the elements in lists, by the name of the list in JSON; all other names are those of JSON.
-ELEMENTS = {"reasons": "reason", "remarks": "remark", "examples": "example", "words": "words"}
+ELEMENTS = {"reasons": "attribution", "remarks": "remark", "examples": "example", "words": "words"}
 #: Fields of a verdict that are attributes of the comparison.
 _OF_COMPARISON = ("comparison_id", "benchmark", "operation", "verdict")
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

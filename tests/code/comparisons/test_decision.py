@@ -14,7 +14,6 @@ from serving.comparisons.judge import judge_tables
 from serving.http.api import application
 from serving.http.settings import ServerSettings
 from serving.models import Served
-from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.inputs import comparison_row, rows
 from tests.families import feature_table, small_family
 from training.comparisons.decision import read_changes, write_out_of_fold
@@ -42,8 +41,8 @@ def judged(served, *configurations, floor=None):
 class AlwaysFails:
     unit = "probability"
 
-    def predict_and_explain(self, columns, reference):
-        return np.ones(len(columns)), np.zeros(columns.shape)
+    def predict_probability(self, columns):
+        return np.ones(len(columns))
 
 
 @pytest.fixture
@@ -54,7 +53,8 @@ def eager(served):
 def test_changes_below_minimum_effect_size_always_pass(eager):
     (verdict,) = judged(eager, (1, [100.0] * 3, [99.999999] * 3)).verdicts
     assert (verdict.verdict, verdict.probability, verdict.decided_by) == ("pass", 0.0, "min_effect_size")
-    assert (verdict.remarks, verdict.reasons) == (("below the minimum effect size of 0.5 %",), ())
+    assert (verdict.remarks, verdict.reasons) == ((), ())
+    assert verdict.reason == "1e-06 % less throughput, below the minimum effect size of 0.5 %"
 
 
 @pytest.mark.parametrize("target", [[99.5] * 3, [30.0] * 3])
@@ -136,22 +136,19 @@ def test_answer_names_the_worst_and_the_best_configuration(served):
     better = {"threads": 1, "baseline_median": 100.0, "target_median": 105.0, "change": pytest.approx(0.05)}
     assert (answer["moved"], answer["improved"], answer["decided_by"]) == (worse, better, "model")
     told = "median 3.0 % less throughput at 8 threads; 1 of 2 configurations got worse; "
-    for text in (
-        as_markdown(render.table_lines(judgement, [""])),
-        as_plain(render.table_lines(judgement, [""])),
-    ):
-        assert told in " ".join(text.split())
-        assert "; 1 thread: median 5.0 % better" in " ".join(text.split())
+    details = judgement.verdicts[0].details
+    assert "; ".join(details).startswith(told)
+    assert "1 thread: median 5.0 % better" in details
 
 
 def test_small_changes_are_reported_without_rounding_to_zero(served):
     lines = render.table_lines(
         judged(served, (1, [100.0] * 3, [99.96] * 3), (2, [100.0] * 3, [100.3] * 3)), [""]
     )
-    moved = "median 0.04 % less throughput at 1 thread; 1 of 2 configurations got worse"
-    assert lines.rows[0].reason == f"below the minimum effect size of 0.5 %; {moved}"
+    moved = "0.04 % less throughput at 1 thread"
+    assert lines.rows[0].reason == f"{moved}, below the minimum effect size of 0.5 %"
     lines = render.table_lines(judged(served, (1, [100.0] * 3, [100.0] * 3)), [""])
-    assert lines.rows[0].reason == "below the minimum effect size of 0.5 %; median unchanged"
+    assert lines.rows[0].reason == "unchanged"
 
 
 def test_all_server_processes_use_the_configured_minimum_effect_size(served, tmp_path, monkeypatch):

@@ -169,7 +169,7 @@ def as_content(node):
     return read(node, schema["properties"])
 
 
-NAMES = {"reasons": "reason", "remarks": "remark", "examples": "example"}
+NAMES = {"reasons": "attribution", "remarks": "remark", "examples": "example"}
 
 
 def test_answers_in_xml_and_json_are_equally_complete(served):

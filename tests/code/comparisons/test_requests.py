@@ -93,15 +93,23 @@ def told(content):
     return [line.strip().rstrip(",") for line in content.decode().splitlines()[2:-2]]
 
 
+def explained(content):
+    return content.removesuffix(b"}") + b', "explain": true}'
+
+
 @given(st.lists(comparison, min_size=1, max_size=5).map(numbered))
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_verdict_bytes_do_not_depend_on_batching_or_source(served, comparisons):
-    bodies = [body([one]) for one in comparisons]
+    bodies = [explained(body([one])) for one in comparisons]
     alone = [answer_json(one, served) for one in bodies]
     together = answer_many(bodies, served)
     assert [one.content for one in together] == [one.content for one in alone]
+    mixed = [ask for one in comparisons for ask in (body([one]), explained(body([one])))]
+    assert [one.content for one in answer_many(mixed, served)] == [
+        answer_json(ask, served).content for ask in mixed
+    ]
     assert [one.vectors.tobytes() for one in together] == [one.vectors.tobytes() for one in alone]
-    batch = answer_json(body(comparisons), served).content
+    batch = answer_json(explained(body(comparisons)), served).content
     assert told(batch) == [line for one in alone for line in told(one.content)]
     assert render.as_json(judge_tables(tables_of({"comparisons": comparisons}), served)).encode() == batch
     assert [json.dumps(json.loads(line)) for line in told(batch)] == told(batch)

@@ -1,11 +1,14 @@
 """What verdicts say of themselves: sentences, labelled comparisons, what would flip them, a warning."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import get_args
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.comparisons.params import FeatureSet
 from data.errors import InputError
@@ -13,11 +16,21 @@ from features.comparisons.vectors import PreparedComparisons, feature_vectors, m
 from serving.comparisons import render
 from serving.comparisons.explain.counterfactuals import TRIED
 from serving.comparisons.explain.features import describe_feature as said
-from serving.comparisons.explain.features import feature_meaning, format_value
-from serving.comparisons.explain.sentences import EarlierBuilds, Facts, direction_words, write_sentences
+from serving.comparisons.explain.features import feature_meaning, format_value, percent
+from serving.comparisons.explain.sentences import (
+    MOST_WORDS,
+    DecisiveFacts,
+    EarlierBuilds,
+    Facts,
+    UsualVariation,
+    direction_words,
+    write_reason,
+    write_sentences,
+)
 from serving.comparisons.judge import judge_sides
 from serving.comparisons.schemas import JudgeAnswer
 from serving.models import ModelRef, Served
+from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.posted import comparison, drawn, posted, trained
 from training.comparisons.stored import ReadyModel
 from training.comparisons.train import MOST
@@ -57,14 +70,12 @@ def test_later_versions_are_mentioned_if_the_model_uses_them():
     one = comparison([100, 101, 102], [110, 111, 112], STEADY)
     one["configurations"][0]["later"] = [[108.0, 109.0], [0.0], [111.0]]
     asked = PreparedComparisons.from_sides(posted(one).sides)
-    told = partial(
-        write_sentences, Facts.from_comparison(asked, 0), direction_words("ms", -1), "fail", prior=None
-    )
+    told = partial(write_sentences, Facts.from_comparison(asked, 0), direction_words("ms", -1), "fail")
     after = "the median of what came after the target is 8.7 % slower (2 builds)"
     assert told([("later", 1.0)])[2:] == (after,)
     assert told([("levels", 1.0), ("later", -1.0)])[3:] == (after,)
     bare = Facts.from_comparison(PreparedComparisons.from_sides(posted(comparison([1, 1], [2, 2])).sides), 0)
-    assert len(write_sentences(bare, direction_words("ms", -1), "fail", [("later", 1.0)], None)) == 1
+    assert len(write_sentences(bare, direction_words("ms", -1), "fail", [("later", 1.0)])) == 2
 
 
 STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
@@ -74,18 +85,17 @@ def test_sentences_state_shift_usual_difference_and_sample_separation(served):
     (one,) = told(served, comparison([100, 101, 102], [110, 111, 112], STEADY))
     assert one.words[:2] == (
         "median 9.9 % slower",
-        "builds of this operation usually differ by 2.0 % (4 earlier builds)",
+        "builds of this operation differ by 1.6 % (4 earlier builds)",
     )
+    assert one.reason.startswith("9.9 % slower; builds of this operation differ by 1.6 %")
     assert "all 3 target samples are slower than all 3 baseline samples" in one.words
 
 
-def test_without_history_sentences_cite_the_training_data(served):
+def test_without_history_sentences_state_the_assumed_variation(served):
     (one,) = told(served, comparison([100, 101, 102], [110, 111, 112]))
-    usual, most = served.model.examples.prior
-    assert one.words[1] == (
-        "nothing is known of other builds of this operation; medians of the training data got worse by "
-        f"{100 * usual:.2g} % without a regression, 19 of 20 by less than {100 * most:.1f} %"
-    )
+    usual = f"builds usually differ by {percent(2**0.5 * served.model.card.run_spread)}"
+    assert one.words[1] == f"few builds of this operation are known; {usual}"
+    assert one.reason.startswith(f"9.9 % slower; {usual}")
 
 
 @pytest.mark.parametrize(
@@ -117,16 +127,106 @@ def test_sentences_mark_facts_that_contradict_the_verdict():
     facts = Facts(
         threads=1, sign=-1.0, configurations=1, worse=1, change=-0.07, n_baseline=5, n_target=5, gap=-0.01,
         superior=0.0, noise_baseline=0.01, noise_target=0.03, low=-0.09, high=-0.05,
-        past=EarlierBuilds(steps=20, usual=0.012, larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20),
+        variation=UsualVariation(0.012, is_measured=True),
+        past=EarlierBuilds(steps=20, larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20),
     )  # fmt: skip
     leaning = [("separation", 0.4), ("spread", -0.3), ("levels", -0.2), ("steps", 0.1), ("trend", 0.001)]
-    assert write_sentences(facts, direction_words("ms", -1), "fail", leaning, None) == (
+    assert write_sentences(facts, direction_words("ms", -1), "fail", leaning) == (
         "median 7.0 % slower",
-        "builds of this operation usually differ by 1.2 % (20 earlier builds)",
+        "builds of this operation differ by 1.2 % (20 earlier builds)",
         "all 5 target samples are slower than all 5 baseline samples",
         "of 20 steps between earlier builds none was as large",
         "against a regression: the target scatters 3.0 times as much as the baseline",
     )
+
+
+SLOWER = "7.9 % slower"
+SLOW = DecisiveFacts(-0.079, 0.01, 8, 1, 1, UsualVariation(0.008, is_measured=True))
+
+
+@pytest.mark.parametrize(
+    ("facts", "answer", "below", "unlike", "reason"),
+    [
+        ({}, "fail", None, False, "7.9 % slower; builds of this operation differ by 0.8 %"),
+        (
+            {"configurations": 4},
+            "fail",
+            None,
+            False,
+            "7.9 % slower at 8 threads; builds of this operation differ by 0.8 %",
+        ),
+        (
+            {},
+            "fail",
+            None,
+            True,
+            "7.9 % slower; builds of this operation differ by 0.8 %; unlike the training data",
+        ),
+        (
+            {"variation": UsualVariation(0.01, is_measured=False)},
+            "fail",
+            None,
+            False,
+            "7.9 % slower; builds usually differ by 1.0 %",
+        ),
+        (
+            {"change": -0.006, "configurations": 4, "worse": 3},
+            "fail",
+            None,
+            False,
+            "0.6 % slower at 8 threads; 3 of 4 configurations got worse",
+        ),
+        ({"change": 0.02}, "fail", None, False, "2.0 % faster; other evidence speaks for a regression"),
+        ({"change": 0.02}, "pass", None, False, "2.0 % faster"),
+        ({"change": 0.0}, "pass", 0.005, False, "unchanged"),
+        ({"change": -0.002}, "pass", 0.005, False, "0.2 % slower, below the minimum effect size of 0.5 %"),
+        ({"change": -0.007}, "pass", None, False, "0.7 % slower, within the usual variation of 0.8 %"),
+        ({"change": -0.009}, "pass", None, False, "0.9 % slower, within the samples' scatter of 1.0 %"),
+        (
+            {},
+            "pass",
+            None,
+            False,
+            "7.9 % slower, not significant; builds of this operation differ by 0.8 %",
+        ),
+        ({"scatter": 0.1}, "unsure", None, False, "7.9 % slower; samples scatter by 10.0 %"),
+        (
+            {"scatter": np.nan},
+            "unsure",
+            None,
+            False,
+            "7.9 % slower; builds of this operation differ by 0.8 %",
+        ),
+    ],
+)
+def test_the_reason_is_the_sentence_of_its_verdict(facts, answer, below, unlike, reason):
+    words = write_reason(
+        SLOW._replace(**facts), direction_words("ms", -1), answer, below, out_of_distribution=unlike
+    )
+    assert words == reason
+
+
+@given(
+    change=st.floats(-1e9, 1e9),
+    scatter=st.floats(0, 10) | st.just(np.nan),
+    threads=st.integers(1, 999_999),
+    configurations=st.integers(1, 64),
+    spread=st.floats(1e-3, 10),
+    is_measured=st.booleans(),
+    unit=st.sampled_from([("Mop/s", 1), ("MiB", -1), ("ms", -1), ("unknown", 1)]),
+    answer=st.sampled_from(["pass", "fail", "unsure"]),
+    below=st.none() | st.floats(0, 1),
+    unlike=st.booleans(),
+)
+def test_no_reason_of_any_numbers_is_longer_than_allowed(
+    change, scatter, threads, configurations, spread, is_measured, unit, answer, below, unlike
+):
+    facts = DecisiveFacts(
+        change, scatter, threads, configurations, configurations, UsualVariation(spread, is_measured)
+    )
+    reason = write_reason(facts, direction_words(*unit), answer, below, out_of_distribution=unlike)
+    assert len(reason.split()) <= MOST_WORDS
+    assert not change or percent(abs(change)) in reason
 
 
 def scaled(one, change, before, after):
@@ -248,12 +348,45 @@ def test_json_holds_explanations_with_optional_counterfactuals(served):
     )
 
 
-def test_tables_explain_regressions_by_counterfactual_and_nearest_example(served):
+def test_tables_explain_regressions_only_on_request(served):
     judgement = judge_sides(posted(comparison([100, 101, 102], [120, 121, 122], STEADY)), served)
     (row,) = render.table_lines(judgement, ["a -> b"]).rows
-    assert row.reason.startswith("median 19.8 % slower; builds of this operation usually differ by 2.0 %")
-    assert "; would pass if the median were at most " in row.reason
-    assert "; nearest fail: c" in row.reason
+    assert row.reason.startswith("19.8 % slower; builds of this operation differ by 1.6 %")
+    assert row.details == ()
+    table = render.table_lines(judgement, ["a -> b"], explain=True)
+    (explained,) = table.rows
+    assert explained.reason == row.reason
+    assert any(text.startswith("would pass if the median were at most ") for text in explained.details)
+    assert any(text.startswith("nearest fail: c") for text in explained.details)
+    assert explained.details[0] in as_plain(table)
+    listed, folded = as_markdown(table).split("<details><summary>Why</summary>")
+    assert (row.reason in listed, explained.details[0] in listed, explained.details[0] in folded) == (
+        True,
+        False,
+        True,
+    )
+
+
+def test_json_without_explanations_holds_only_the_reason(served):
+    judgement = judge_sides(posted(*drawn(6, seed=2)), served)
+    bare, full = (json.loads(render.as_json(judgement, explain=explain)) for explain in (False, True))
+    explanations = {"reasons", "words", "examples", "counterfactual_change", "counterfactual"}
+    for short, verdict in zip(bare["verdicts"], full["verdicts"], strict=True):
+        assert verdict.keys() - short.keys() == explanations
+        assert short == {name: value for name, value in verdict.items() if name not in explanations}
+
+
+def test_verdicts_do_not_compute_contributions_until_they_are_read(served, monkeypatch):
+    explained = []
+    explain = type(served.model).predict_and_explain
+    monkeypatch.setattr(
+        type(served.model), "predict_and_explain", lambda *args: explained.append(1) or explain(*args)
+    )
+    judgement = judge_sides(posted(*drawn(6, seed=2)), served)
+    render.as_json(judgement, explain=False)
+    assert explained == []
+    assert judgement.verdicts[0].reasons
+    assert explained == [1]
 
 
 def test_a_model_without_examples_still_describes_measurements(directory, tmp_path):

@@ -141,6 +141,7 @@ def _bodies():
     for name, body in (
         ("mine.json", (_SAMPLES / "mine.json").read_text()),
         ("two", {"comparisons": two}),
+        ("two with explanations", {"comparisons": two, "explain": True}),
         ("twice the same", {"comparisons": [_COMPARISON, _COMPARISON]}),
         ("no comparison", {"comparisons": []}),
         ("a field too many", {"comparisons": [_COMPARISON | {"colour": "red"}]}),
