@@ -539,8 +539,7 @@ class RunShifts:
     own: Shifts
     together: Floats  # shift of the whole run; NaN if unknown
     run_spread: Floats  # between-run standard deviation of the configuration, as a share
-    #: Whether the shifts decide; the features of a comparison by itself contain what its runs show.
-    decides: NDArray[np.bool_]
+    is_assumed: NDArray[np.bool_]  # whether the spread is assumed, as operations and runs are too few
     machine: NDArray[np.str_]
     by_machine: dict[str, BuildShifts]  # of machines with `FEWEST` operations or more
     comparison: Ints  # row of the comparison, ascending
@@ -549,9 +548,9 @@ class RunShifts:
     @classmethod
     def of_singles(cls, sides: Sides, assumed: float = ASSUMED) -> RunShifts:
         """Return the shifts of each comparison by itself; see `single_shifts`."""
-        shifts, spread, decides = single_shifts(sides, assumed)
+        shifts, spread, is_assumed = single_shifts(sides, assumed)
         unknown, machine = np.full(len(spread), np.nan), np.full(len(spread), "")
-        return cls(shifts, unknown, spread, decides, machine, {}, sides.comparison, sides.n_comparisons)
+        return cls(shifts, unknown, spread, is_assumed, machine, {}, sides.comparison, sides.n_comparisons)
 
     @classmethod
     def from_sides(cls, sides: Sides, machines: Sequence[str], assumed: float) -> RunShifts:
@@ -562,12 +561,12 @@ class RunShifts:
         """
         machine = np.array(machines, str)[sides.comparison]
         own, by_machine = np.full((4, len(machine)), np.nan), dict[str, BuildShifts]()
-        (together, spread), decides = np.full((2, len(machine)), np.nan), np.ones(len(machine), bool)
+        (together, spread), is_assumed = np.full((2, len(machine)), np.nan), np.zeros(len(machine), bool)
         for name in dict.fromkeys(machine.tolist()):
             rows = np.flatnonzero(machine == name)
             chosen = select_configurations(sides, rows)
             if len(np.unique(chosen.comparison)) < FEWEST:
-                shifts, spread[rows], decides[rows] = single_shifts(chosen, assumed)
+                shifts, spread[rows], is_assumed[rows] = single_shifts(chosen, assumed)
                 own[:, rows] = np.array(shifts)
                 continue
             build = by_machine[name] = build_shifts(RunLevels.from_sides(chosen), assumed)
@@ -577,7 +576,7 @@ class RunShifts:
             Shifts(*own),
             together,
             spread,
-            decides,
+            is_assumed,
             machine,
             by_machine,
             sides.comparison,
@@ -639,11 +638,18 @@ class RunShifts:
         doubted[self.comparison[rows | self._whole_run_beyond(-1.0, LEVEL)]] = True
         return doubted
 
-    def is_known(self) -> NDArray[np.bool_]:
-        """Return for which comparisons all shifts are known and decide, shape (n_comparisons,)."""
-        is_unknown = np.isnan(self.own.value) | ~self.decides
-        unknown = np.bincount(self.comparison[is_unknown], minlength=self.n_comparisons)
-        return (unknown == 0) & (np.bincount(self.comparison, minlength=self.n_comparisons) > 0)
+    def deciding_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which comparisons the shifts decide, and in which they only may doubt a fail.
+
+        Shape (n_comparisons,). They decide where a machine has `FEWEST` operations or more. They may doubt
+        where fewer are compared and the runs are too few to show their variation.
+        """
+        n = self.n_comparisons
+        is_build = np.isin(self.machine, [*self.by_machine])
+        unknown = np.bincount(self.comparison[np.isnan(self.own.value)], minlength=n) > 0
+        decided = np.bincount(self.comparison[is_build], minlength=n) > 0
+        assumed = np.bincount(self.comparison[self.is_assumed], minlength=n) > 0
+        return decided & ~unknown, assumed & ~unknown
 
     def _whole_run_beyond(self, sign: float, level: float) -> NDArray[np.bool_]:
         """Return the configurations whose whole run moved by more than runs do."""

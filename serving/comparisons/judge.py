@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import invalid_reasons as problems_of
+from features.comparisons.between_run_variation import ASSUMED, RunShifts
 from features.comparisons.vectors import PreparedComparisons, feature_vectors
+from serving.comparisons.between_runs import AdjustedVerdicts, RunReason, adjust_to_runs
 from serving.comparisons.explain.explanations import DistributionWarning, Explanations, NearestExample, Reason
 from serving.comparisons.model import Judge
 from serving.models import ModelRef
@@ -29,8 +31,8 @@ Ints = NDArray[np.int64]
 _ONE_DECIMAL = 1e-3
 #: Number of reasons of a verdict.
 REASONS = 3
-#: The part that decided: the model, the minimum effect size, or the validity check.
-DecidedBy = Literal["model", "min_effect_size", "validity"]
+#: The part that decided: the model, the minimum effect size, between-run variation, or the validity check.
+DecidedBy = Literal["model", "min_effect_size", "between_run_variation", "validity"]
 
 
 class Move(NamedTuple):
@@ -79,12 +81,15 @@ class Verdict(NamedTuple):
     min_effect_size: float  # as a share
     explanations: Explanations  # computes the properties below for many verdicts at once
     row: int
+    run_reason: RunReason | None = None  # if between-run variation decided
 
     @property
     def reason(self) -> str:
         """The reason in one sentence of at most 15 words."""
         if self.invalid_reason is not None:
             return self.invalid_reason
+        if self.run_reason is not None:
+            return self.run_reason.in_words(self.explanations.direction(self.row))
         below = self.min_effect_size if self.decided_by == "min_effect_size" else None
         return self.explanations.reason(self.row, self.verdict, below)
 
@@ -134,7 +139,7 @@ class Verdict(NamedTuple):
 
     def _comparable_fields(self) -> tuple[object, ...]:
         return (
-            *self[:-2],
+            *self[:-3],
             self.reason,
             self.reasons,
             self.words,
@@ -158,6 +163,7 @@ class Judgement:
     unit: Unit  # of all contributions
     card: Card  # the metadata of the model
     answers: NDArray[np.str_]  # shape (n_comparisons,), the verdicts, in the order of the comparisons
+    probability: Floats  # shape (n_comparisons,), of a regression; NaN if invalid
     iterate_verdicts: Callable[[], Iterable[Verdict]]  # yields the verdicts with their details
     model_vectors: Floats  # shape (n_vectors, n_features), of the comparisons that the model decided
     out_of_distribution: Callable[[], NDArray[np.bool_]]  # returns which comparisons are out of distribution
@@ -197,6 +203,7 @@ class Judgement:
             yield replace(
                 self,
                 answers=self.answers[rows],
+                probability=self.probability[rows],
                 iterate_verdicts=partial(iter, group),
                 model_vectors=self.model_vectors[first_vector:end_vector],
                 out_of_distribution=partial(self._out_of_distribution_rows, rows),
@@ -208,19 +215,28 @@ class Judgement:
 
 
 def judge_tables(
-    tables: ComparisonTables, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
+    tables: ComparisonTables,
+    served: Judge,
+    reasons: int = REASONS,
+    notes: Sequence[str] = (),
+    assumed: float = ASSUMED,
 ) -> Judgement:
     """Return the verdicts on all comparisons of `tables`, in their order, ignoring labels.
 
     `served`: the model. `reasons`: number of strongest features explained per verdict.
     `notes`: assumptions about the input, to be part of the answer.
+    `assumed`: standard deviation between runs, as a share, where too few runs show it; 0: the model decides.
     Raises ModelError if the model computes a number that is not finite.
     """
-    return judge_sides(NamedSides.from_tables(tables), served, reasons, notes)
+    return judge_sides(NamedSides.from_tables(tables), served, reasons, notes, assumed)
 
 
 def judge_sides(
-    named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
+    named: NamedSides,
+    served: Judge,
+    reasons: int = REASONS,
+    notes: Sequence[str] = (),
+    assumed: float = ASSUMED,
 ) -> Judgement:
     """Return the verdicts on all comparisons, in their order; those that cannot be judged are ``invalid``.
 
@@ -229,6 +245,8 @@ def judge_sides(
 
     `served`: the model. `reasons`: number of strongest features explained per verdict.
     `notes`: assumptions about the input, to be part of the answer.
+    `assumed`: standard deviation between runs, as a share, where too few runs show it; a fail within that
+    variation is ``unsure``. 0: the model decides.
     Raises ModelError if the model computes a number that is not finite.
     """
     model, card, problems = served.model, served.model.card, problems_of(named.sides)
@@ -249,10 +267,14 @@ def judge_sides(
     answers = verdicts_with_minimum(
         card.decision_thresholds, probability, below, unsure_below=card.policy.allows_unsure_below
     )
+    adjusted = AdjustedVerdicts(answers, probability, {})
+    if assumed and (answers == "fail").any():
+        shifts = RunShifts.of_singles(prepared.sides, assumed)
+        adjusted = adjust_to_runs(answers, probability, shifts, card.decision_thresholds)
     explanations = Explanations(
         prepared=prepared,
         units=named.units,
-        answers=answers,
+        answers=adjusted.answers,
         place=np.where(decided, decided.cumsum() - 1, -1),
         columns=columns,
         contribute=lambda vectors: model.predict_and_explain(vectors)[1],
@@ -268,12 +290,29 @@ def judge_sides(
         model=served.ref,
         unit=model.unit,
         card=card,
-        answers=answers,
-        iterate_verdicts=partial(_iterate_verdicts, rows, prepared, remarks, card, explanations),
+        answers=adjusted.answers,
+        probability=adjusted.probability,
+        iterate_verdicts=lambda: with_adjusted(
+            _iterate_verdicts(rows, prepared, remarks, card, explanations), adjusted
+        ),
         model_vectors=columns,
         out_of_distribution=lambda: explanations.is_out_of_distribution,
         notes=tuple(notes),
     )
+
+
+def with_adjusted(verdicts: Iterable[Verdict], adjusted: AdjustedVerdicts) -> Iterator[Verdict]:
+    """Yield the verdicts, in the order of `adjusted`, with those that between-run variation decided."""
+    for row, verdict in enumerate(verdicts):
+        if (reason := adjusted.reasons.get(row)) is None:
+            yield verdict
+        else:
+            yield verdict._replace(
+                verdict=cast(Answer, str(adjusted.answers[row])),
+                probability=float(adjusted.probability[row]),
+                decided_by="between_run_variation",
+                run_reason=reason,
+            )
 
 
 def _remarks_by_row(prepared: PreparedComparisons, *, retrospective: bool) -> Mapping[int, tuple[str, ...]]:

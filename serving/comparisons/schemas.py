@@ -67,7 +67,7 @@ class VerdictAnswer(BaseModel):
     unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
     reason: str = Field(description="Why, in one sentence of at most 15 words.")
     invalid_reason: str | None
-    decided_by: Literal["model", "min_effect_size", "validity"]
+    decided_by: Literal["model", "min_effect_size", "between_run_variation", "validity"]
     remarks: list[str] = Field(
         description="Remarks: excluded outliers; versions after the target that the model ignores or misses."
     )

@@ -109,28 +109,12 @@ class ComparedRow:
     @property
     def reason(self) -> str:
         """The reason of the outcome in one sentence of at most 15 words."""
-        verdict = self.verdict
-        if verdict.invalid_reason is not None:
-            return verdict.invalid_reason
-        if self.excuse is not None:
-            return self.excuse.summary
-        if self.outcome == "unchanged":
-            return ""
-        if self.outcome != "improvement" and verdict.remarks:
-            return verdict.remarks[0]
-        return next(iter(verdict.words), "")
+        return self.verdict.reason if self.excuse is None else self.excuse.summary
 
     @property
     def details(self) -> Sequence[str]:
-        """Other remarks, the evidence, the counterfactual, and a warning if out of distribution."""
-        verdict = self.verdict
-        if verdict.invalid_reason is not None:
-            return ()
-        has_flip = self.outcome in {"regression", "unsure"} and self.judged == verdict.verdict
-        out_of_distribution = "" if verdict.out_of_distribution is None else verdict.out_of_distribution.words
-        flip = verdict.counterfactual if has_flip else ""
-        everything = (*verdict.remarks, *verdict.words, flip, out_of_distribution)
-        return tuple(part for part in dict.fromkeys(everything) if part and part != self.reason)
+        """Remarks, evidence, counterfactual, examples and warning as phrases; empty if invalid."""
+        return self.verdict.details
 
 
 @dataclass(frozen=True, kw_only=True)

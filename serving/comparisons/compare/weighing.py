@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,26 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons.between_run_variation import ASSUMED, LEVEL_WHOLE, RunShifts
 from features.comparisons.lasting_changes import SMALLEST, WANTED
 from features.comparisons.vectors import PreparedComparisons
+from serving.comparisons.between_runs import (
+    QUIET,
+    AdjustedVerdicts,
+    adjust_to_runs,
+    share_of_worse,
+)
 from serving.comparisons.explain.features import percent
-from serving.comparisons.judge import Judgement, Move, Verdict, configuration_moves, judge_tables
+from serving.comparisons.judge import (
+    Judgement,
+    Move,
+    Verdict,
+    configuration_moves,
+    judge_tables,
+    with_adjusted,
+)
 from serving.comparisons.model import Judge
-from serving.reports.verdict_lines import Answer
 
 Outcome = Literal[
     "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
 ]
-#: Smaller changes of a whole run are not mentioned.
-_QUIET = 0.005
 
 
 class Changes(NamedTuple):
@@ -92,108 +102,55 @@ def judge_runs(
 ) -> AdjustedJudgement:
     """Return verdicts on comparisons of runs, adjusted for between-run variation.
 
-    A comparison fails if the model does not pass it, and its shift exceeds between-run variation with a false
-    discovery rate of 3.5 % over all comparisons. It passes if the model passes it, or if the shift is within
-    between-run variation. Otherwise it is ``unsure``; so is one that the model passes because the whole run
-    got faster.
+    See `serving.comparisons.between_runs.adjust_to_runs`; the false discovery rate over all comparisons is
+    3.5 %.
 
     `tables`: of `data.comparisons.pair.paired_runs`.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
     estimated; 0: keep the model's verdicts.
     `notes`: assumptions made while reading.
     """
-    judgement = judge_tables(tables, served, notes=notes)
+    judgement = judge_tables(tables, served, notes=notes, assumed=0)
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
     shifts = RunShifts.from_sides(prepared.sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
-    answers, remarks = judgement.answers, dict[int, str]()
-    cuts = judgement.card.decision_thresholds
+    adjusted = AdjustedVerdicts(judgement.answers, judgement.probability, {})
     if assumed:
-        answers = _adjusted_answers(judgement.answers, shifts)
-        remarks = dict(_remarks(judgement.answers, answers, shifts))
-    probability = shifts.regression_probability(cuts.low, cuts.high)
-    is_between = (answers == "unsure") & (probability >= cuts.high)
-    probability[is_between] = (cuts.low + cuts.high) / 2
+        adjusted = adjust_to_runs(
+            judgement.answers, judgement.probability, shifts, judgement.card.decision_thresholds
+        )
     return AdjustedJudgement(
         judgement=replace(
             judgement,
-            answers=answers,
-            iterate_verdicts=lambda: _with_remarks(judgement, answers, probability, remarks),
+            answers=adjusted.answers,
+            probability=adjusted.probability,
+            iterate_verdicts=lambda: with_adjusted(judgement.verdicts, adjusted),
             notes=(*judgement.notes, *(_whole_run_notes(shifts, tables) if assumed else ())),
         ),
         judged=judgement.answers,
-        faster=_find_improvements(tables, served, prepared, shifts, answers == "pass"),
+        faster=_find_improvements(tables, served, prepared, shifts, adjusted.answers == "pass"),
         changes=Changes.of_worst(shifts),
-        whole={
-            machine: _share_of_worse(build.whole.value[0]) for machine, build in shifts.by_machine.items()
-        },
+        whole={machine: share_of_worse(build.whole.value[0]) for machine, build in shifts.by_machine.items()},
     )
-
-
-def _adjusted_answers(judged: NDArray[np.str_], shifts: RunShifts) -> NDArray[np.str_]:
-    known, worse, doubted = shifts.is_known(), shifts.is_beyond(-1.0), shifts.is_doubted()
-    faster_run = np.bincount(shifts.comparison, shifts.together > _QUIET, shifts.n_comparisons) > 0
-    answers = judged.copy()
-    not_passed = np.isin(judged, ("fail", "unsure")) & known
-    answers[not_passed] = np.where(worse, "fail", np.where(doubted, "unsure", "pass"))[not_passed]
-    answers[(judged == "pass") & known & worse & faster_run] = "unsure"
-    return answers
-
-
-def _with_remarks(
-    judgement: Judgement, answers: NDArray[np.str_], probability: Floats, remarks: Mapping[int, str]
-) -> Iterator[Verdict]:
-    for row, verdict in enumerate(judgement.verdicts):
-        remark = remarks.get(row)
-        if remark is None:
-            yield verdict
-            continue
-        yield verdict._replace(
-            verdict=cast(Answer, str(answers[row])),
-            probability=float(probability[row]),
-            remarks=(remark, *verdict.remarks),
-        )
-
-
-def _remarks(
-    judged: NDArray[np.str_], answers: NDArray[np.str_], shifts: RunShifts
-) -> Iterator[tuple[int, str]]:
-    """Yield the row and the reason of each verdict that between-run variation decided."""
-    for row in np.flatnonzero((judged != answers) | np.isin(judged, ("fail", "unsure"))).tolist():
-        at = _worst_configuration(shifts, shifts.comparison == row)
-        if at < 0:
-            continue
-        change, spread = _change_text(shifts.own.value[at]), _size_text(shifts.run_spread[at])
-        whole = shifts.together[at]
-        if abs(whole) > _QUIET:
-            change += f" than the run, which got {_change_text(whole)}"
-        match str(answers[row]):
-            case "fail":
-                yield row, f"{change}; builds of this operation differ by {spread}"
-            case "unsure":
-                yield row, f"{change}; certain only from {_size_text(shifts.detectable[at])} on"
-            case "pass":
-                yield row, f"{change}, within the usual variation of {spread}"
-
-
-def _worst_configuration(shifts: RunShifts, configurations: NDArray[np.bool_]) -> int:
-    rows = np.flatnonzero(configurations & np.isfinite(shifts.own.value))
-    return int(rows[np.argmin(shifts.own.value[rows] / shifts.own.error[rows])]) if len(rows) else -1
 
 
 def _whole_run_notes(shifts: RunShifts, tables: ComparisonTables) -> Iterator[str]:
     operations = tables.comparisons["machine"].value_counts()
     for machine, build in shifts.by_machine.items():
         whole = build.whole
-        if abs(change := whole.value[0]) <= _QUIET:
+        if abs(change := whole.value[0]) <= QUIET:
             continue
         place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
         note = f"the whole run{place} got {_change_text(change)}, by the middle one of its"
         note += f" {operations[machine]} operations"
         limit = float(-stdtrit(whole.freedom, LEVEL_WHOLE)[0] * whole.error[0])
         if abs(change) > limit:
-            yield f"{note}: more than the {_size_text(limit)} that runs differ by, so with a common cause"
+            yield f"{note}: more than the {percent(np.expm1(limit))} of usual runs, so with a common cause"
         else:
-            yield f"{note}; runs differ by up to {_size_text(limit)}"
+            yield f"{note}; usual runs differ by up to {percent(np.expm1(limit))}"
+
+
+def _change_text(shift: float) -> str:
+    return f"{percent(abs(share_of_worse(shift)))} {'worse' if shift < 0 else 'better'}"
 
 
 def _find_improvements(
@@ -206,7 +163,7 @@ def _find_improvements(
     rows = np.flatnonzero(passed & shifts.is_beyond(1.0))
     if not len(rows):
         return {}
-    rows = rows[judge_tables(_exchange_sides(tables, rows), served).answers == "fail"]
+    rows = rows[judge_tables(_exchange_sides(tables, rows), served, assumed=0).answers == "fail"]
     return dict(
         zip(rows.tolist(), filter(None, configuration_moves(prepared, prepared.best[rows])), strict=True)
     )
@@ -225,19 +182,6 @@ def _exchange_sides(tables: ComparisonTables, rows: NDArray[np.int64]) -> Compar
         target_to=span - chosen["baseline_from"],
     )
     return replace(tables, results=results.assign(order=span - results["order"]), comparisons=exchanged)
-
-
-def _change_text(shift: float) -> str:
-    return f"{_size_text(shift)} {'worse' if shift < 0 else 'better'}"
-
-
-def _size_text(shift: float) -> str:
-    return percent(abs(_share_of_worse(shift)))
-
-
-def _share_of_worse(shift: float) -> float:
-    """Return the difference of two logarithms as a share of the worse side."""
-    return float(np.copysign(np.expm1(abs(shift)), shift))
 
 
 def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknowledged: bool) -> Outcome:

@@ -154,9 +154,12 @@ class Explanations:
         """
         facts = self._cached_result(row, Explanations._decisive_rows, _BLOCK)
         assert facts is not None, "the comparison is valid"
-        words = direction_words(self._named_units[row], self._worst_signs[row])
         warning = bool(self.is_out_of_distribution[row])
-        return write_reason(facts, words, answer, below, out_of_distribution=warning)
+        return write_reason(facts, self.direction(row), answer, below, out_of_distribution=warning)
+
+    def direction(self, row: int) -> Direction:
+        """Return the words for changes of a comparison, such as slower and faster."""
+        return direction_words(self._named_units[row], self._worst_signs[row])
 
     def counterfactual_change(self, row: int) -> float | None:
         """Return the smallest change of the median that flips the verdict; None if no change does.
@@ -171,8 +174,7 @@ class Explanations:
         change = self.counterfactual_change(row)
         if change is None:
             return ""
-        words: Direction = direction_words(self._named_units[row], self._worst_signs[row])
-        return describe_counterfactual(change, self.answers[row] == "fail", words)
+        return describe_counterfactual(change, self.answers[row] == "fail", self.direction(row))
 
     def examples_by_label(self, row: int) -> tuple[NearestExample, ...]:
         """Return the nearest labelled comparison of each label, the label equal to the verdict first.

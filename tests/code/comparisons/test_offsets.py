@@ -1,88 +1,149 @@
-"""What runs of one build differ by, and what is more than that."""
+"""Shifts between builds, their errors, and which of them exceed between-run variation."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from benchmarks.drift import Circumstances, Projects
+from benchmarks.drift import Circumstances, Project
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
-from features.comparisons.between_run_variation import LEVEL, between_operations, between_runs, divide_shifts
+from features.comparisons.between_run_variation import (
+    ASSUMED,
+    DOUBTED,
+    RunLevels,
+    RunShifts,
+    build_shifts,
+    moderate_variances,
+    robust_scale,
+)
+
+USUAL = Circumstances(operations=20)
 
 
-def pair(given, seed, slower=0.0):
-    """Return two sides of a project, the second one slower."""
-    project = Projects(np.random.default_rng(seed), given)
-    before, after = project.runs(given.history + given.runs), project.runs(given.runs, slower)
-    return Sides.from_tables(paired_runs(before[given.history :], after, before[: given.history]).tables)
+def compared(circumstances, seed, slower=0.0, assumed=ASSUMED):
+    """Return the shifts of a simulated build against the previous one."""
+    project = Project(np.random.default_rng(seed), circumstances)
+    earlier, before = project.runs(circumstances.history), project.runs(circumstances.runs)
+    tables = paired_runs(before, project.runs(circumstances.runs, slower), earlier).tables
+    sides = Sides.from_tables(tables)
+    return RunShifts.from_sides(sides, tables.comparisons["machine"].tolist(), assumed)
 
 
-def beyond(given, builds, slower=0.0):
-    """Return which share of the operations is beyond what runs differ by."""
-    found = [
-        divide_shifts(pair(given, seed, slower)).per_configuration.sign_beyond_limit < 0
-        for seed in range(builds)
-    ]
-    return np.mean(found)
+def first_slower(by, operations=20):
+    """Return slow-downs of which only the first is not 0."""
+    return np.where(np.arange(operations) == 0, by, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("given", "builds"),
+    "circumstances",
     [
-        (Circumstances(operations=1), 80),
-        (Circumstances(operations=1, runs=3, history=8), 40),
-        (Circumstances(operations=5, offsets="operations"), 40),
-        (Circumstances(operations=30, offsets="whole run"), 10),
-        (Circumstances(operations=30), 10),
+        USUAL,
+        replace(USUAL, runs=3),
+        replace(USUAL, history=10),
+        replace(USUAL, history=10, drift=0.003),
+        replace(USUAL, history=10, outlier=0.3),
+        replace(USUAL, whole=0.03),
+        replace(USUAL, noise="bimodal", scatter=0.02),
+        replace(USUAL, operations=5, history=10),
     ],
+    ids=str,
 )
-def test_runs_of_one_build_rarely_exceed_between_run_variation(given, builds):
-    # of so many comparisons, three beyond are still chance
-    assert beyond(given, builds) <= LEVEL + 3 / (builds * given.operations)
+def test_at_most_one_unchanged_build_in_twenty_fails(circumstances):
+    failed = [compared(circumstances, seed).is_beyond(-1.0).any() for seed in range(60)]
+    # of 60 builds at 5 %, more than 7 fail with a probability of 1 %
+    assert sum(failed) <= 7
 
 
-def test_earlier_and_repeated_runs_tighten_the_limit():
-    quiet = Circumstances(operations=3, spread=0.005)
-    limits = [
-        divide_shifts(pair(given, 1)).per_configuration
-        for given in (quiet, Circumstances(operations=3, spread=0.005, runs=4, history=8))
+@pytest.mark.parametrize(("runs", "history", "slower"), [(1, 0, 0.1), (1, 10, 0.07), (3, 0, 0.06)])
+def test_a_slow_operation_is_found_without_blaming_others(runs, history, slower):
+    circumstances = replace(USUAL, runs=runs, history=history)
+    found = np.array(
+        [compared(circumstances, seed, first_slower(slower)).is_beyond(-1.0) for seed in range(30)]
+    )
+    assert found[:, 0].mean() >= 0.9
+    assert found[:, 1:].mean() <= 0.01
+
+
+def test_more_runs_and_history_lower_the_detectable_change():
+    detectable = [
+        np.median([np.median(compared(replace(USUAL, runs=r, history=h), s).detectable) for s in range(9)])
+        for r, h in ((1, 0), (1, 3), (1, 10), (3, 10))
     ]
-    assert [one.evidence for one in limits] == ["assumed", "runs"]
-    assert limits[1].limit.max() < limits[0].limit.min() / 2
+    assert detectable == sorted(detectable, reverse=True)
 
 
-def test_a_five_percent_change_is_found_among_quiet_runs():
-    assert beyond(Circumstances(operations=2, spread=0.005, runs=2, history=10), 10, slower=0.05) == 1
+@settings(max_examples=15, deadline=None)
+@given(
+    at=st.integers(0, 7),
+    factor=st.sampled_from([0.1, 0.5, 0.9, 1.1, 1.5, 3.0, 10.0]),
+    seed=st.integers(0, 1000),
+)
+def test_one_outlying_earlier_run_hides_no_slow_operation(at, factor, seed):
+    project = Project(np.random.default_rng(seed), replace(USUAL, spread=0.004))
+    earlier, before, after = project.runs(8), project.runs(1), project.runs(1)
+    odd = earlier[at].assign(value=earlier[at]["value"] * factor)
+    detectable = []
+    for history in (earlier, [*earlier[:at], odd, *earlier[at + 1 :]]):
+        tables = paired_runs(before, after, history).tables
+        levels = RunLevels.from_sides(Sides.from_tables(tables))
+        detectable.append(np.median(build_shifts(levels).own.error))
+    # three standard errors: at most two percentage points later
+    assert 3 * (detectable[1] - detectable[0]) <= 0.02
 
 
-def test_a_common_shift_is_attributed_to_the_whole_run():
-    given = Circumstances(operations=9, spread=0.002)
-    same, slower = (divide_shifts(pair(given, 3, change)) for change in (0.0, 0.06))
-    assert slower.whole.value[0] - same.whole.value[0] == pytest.approx(-np.log(1.06))
-    np.testing.assert_allclose(slower.per_configuration.value, same.per_configuration.value, atol=1e-12)
-    assert slower.whole.sign_beyond_limit == [0]
-    assert divide_shifts(pair(given, 3, 0.3)).whole.sign_beyond_limit == [-1]
+def test_the_shift_of_a_whole_run_is_taken_out():
+    quiet = replace(USUAL, spread=0.002)
+    same, slower = (compared(quiet, 3, change) for change in (0.0, 0.06))
+    (build,) = slower.by_machine.values()
+    assert build.whole.value[0] == pytest.approx(-np.log(1.06), abs=0.003)
+    np.testing.assert_allclose(slower.own.value, same.own.value, atol=0.002)
+    assert not slower.is_beyond(-1.0).any()
+    assert compared(quiet, 3, 0.3).is_beyond(-1.0).all()
 
 
-def test_few_operations_give_no_estimate_of_the_whole_run():
-    assert divide_shifts(pair(Circumstances(operations=4), 1)).whole is None
+def test_few_operations_and_runs_leave_the_assumed_variation():
+    single = compared(Circumstances(operations=1), 1, assumed=0.02)
+    assert not single.by_machine
+    assert single.is_assumed.all()
+    assert single.own.error[0] >= 0.02 * np.sqrt(2)
+    decides, doubts = single.deciding_rows()
+    assert (decides.any(), doubts.all()) == (False, True)
+    repeated = compared(Circumstances(operations=1, history=10), 1)
+    assert not repeated.is_assumed.any()
 
 
-def test_history_at_another_level_only_informs_between_run_variation():
-    project = Projects(np.random.default_rng(2), Circumstances(operations=1, spread=0.005))
-    fast, before, after = project.runs(9, -0.3), project.runs(1), project.runs(1)
-    own = divide_shifts(Sides.from_tables(paired_runs(before, after, fast).tables)).per_configuration
-    assert own.evidence == "runs"
-    assert abs(own.value[0]) < own.limit[0] < 0.1
+def test_probabilities_agree_with_doubts_and_certain_shifts():
+    shifts = compared(USUAL, 5, first_slower(0.2) + np.where(np.arange(20) == 1, 0.035, 0.0))
+    probability = shifts.regression_probability(0.3, 0.7)
+    beyond, doubted = shifts.is_beyond(-1.0), shifts.is_doubted()
+    assert beyond[0]
+    assert (probability[beyond] >= 0.7).all()
+    between = probability[doubted & ~beyond]
+    assert ((between >= 0.3) & (between < 0.7)).all()
+    assert (probability[~doubted & ~beyond] < 0.3).all()
+    assert (doubted == (shifts.own.value / shifts.own.usual_error < -DOUBTED)).all()
 
 
-def test_variance_components_of_runs_and_operations_are_recovered():
-    rng = np.random.default_rng(4)
-    none = np.full((1, 400), np.nan)
-    told = between_runs(none, rng.normal(0, 0.03, (4, 400)), rng.normal(5, 0.03, (4, 400)))
-    assert np.sqrt(told.value.mean()) == pytest.approx(0.03, rel=0.05)
-    assert (told.freedom == 6).all()
-    steps = between_runs(rng.normal(0, 0.03, (20, 400)), rng.normal(0, 0.03, (1, 400)), none)
-    assert np.sqrt(steps.value.mean()) == pytest.approx(0.03, rel=0.05)
-    for number in (5, 9, 10, 40):
-        spreads = [between_operations(rng.normal(2, 0.03, number)).value[0] for _ in range(400)]
-        assert np.sqrt(np.mean(spreads)) == pytest.approx(0.03, rel=0.2)
+def test_a_scale_ignores_a_tenth_of_changed_values():
+    rng = np.random.default_rng(1)
+    scales = []
+    for _ in range(200):
+        values = rng.normal(0, 0.03, 40)
+        values[:4] = 0.5
+        scales.append(robust_scale(values))
+    assert np.mean(scales) == pytest.approx(0.03, rel=0.1)
+
+
+def test_equal_variances_are_pooled_and_different_ones_kept():
+    rng = np.random.default_rng(2)
+    freedom = np.full(200, 9.0)
+    equal, pooled = moderate_variances(rng.chisquare(9, 200) / 9, freedom)
+    assert equal.std() < 0.15
+    assert pooled[0] > 50
+    spread = np.exp(rng.normal(0, 1.5, 200))
+    different, own = moderate_variances(spread * rng.chisquare(9, 200) / 9, freedom)
+    assert own[0] < 15
+    assert np.corrcoef(np.log(different), np.log(spread))[0, 1] > 0.9

@@ -1,0 +1,90 @@
+"""Verdicts adjusted for between-run variation, with the reason in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.comparisons.between_run_variation import RunShifts
+from serving.comparisons.explain.features import percent
+from serving.comparisons.explain.sentences import Direction, describe_change
+from training.evaluation.thresholds import DecisionThresholds
+
+Floats = NDArray[np.float64]
+#: Smaller changes of a whole run are not mentioned.
+QUIET = 0.005
+
+
+class RunReason(NamedTuple):
+    """Why between-run variation decided; shifts are logarithms of ratios, negative is worse."""
+
+    answer: str
+    shift: float  # of the operation, without that of the whole run
+    spread: float  # between-run standard deviation, as a share
+    detectable: float  # the smallest slow-down that is found with a probability of 80 %, as a share
+    whole: float  # shift of the whole run; NaN if unknown
+
+    def in_words(self, words: Direction) -> str:
+        """Return the reason as a sentence of at most 15 words."""
+        change = describe_change(share_of_worse(self.shift), words)
+        if abs(self.whole) > QUIET:
+            change += f" than the run, itself {describe_change(share_of_worse(self.whole), words)}"
+        match self.answer:
+            case "fail":
+                return f"{change}; builds of this operation differ by {percent(self.spread)}"
+            case "unsure":
+                return f"{change}; certain only from {percent(self.detectable)} on"
+        return f"{change}, within the usual variation of {percent(self.spread)}"
+
+
+@dataclass(frozen=True)
+class AdjustedVerdicts:
+    """Verdicts and probabilities, shape (n_comparisons,), and the reasons of those that runs decided."""
+
+    answers: NDArray[np.str_]
+    probability: Floats
+    reasons: Mapping[int, RunReason]  # by row
+
+
+def adjust_to_runs(
+    answers: NDArray[np.str_], probability: Floats, shifts: RunShifts, cuts: DecisionThresholds
+) -> AdjustedVerdicts:
+    """Return the model's verdicts, adjusted for between-run variation.
+
+    With five operations of a machine or more, a comparison that the model does not pass fails if its shift
+    exceeds between-run variation, passes if it is within, and is ``unsure`` in between; so is one that the
+    model passes only because the whole run got faster. With fewer operations and few runs, a fail that is
+    within the assumed variation becomes ``unsure``.
+    """
+    decides, doubts = shifts.deciding_rows()
+    worse, doubted = shifts.is_beyond(-1.0), shifts.is_doubted()
+    faster_run = np.bincount(shifts.comparison, shifts.together > QUIET, shifts.n_comparisons) > 0
+    not_passed = np.isin(answers, ("fail", "unsure"))
+    adjusted = answers.copy()
+    rows = not_passed & decides
+    adjusted[rows] = np.where(worse, "fail", np.where(doubted, "unsure", "pass"))[rows]
+    adjusted[(answers == "pass") & decides & worse & faster_run] = "unsure"
+    adjusted[(answers == "fail") & doubts & ~worse] = "unsure"
+    touched = rows | (adjusted != answers)
+    of_shifts = shifts.regression_probability(cuts.low, cuts.high)
+    is_between = (adjusted == "unsure") & ((of_shifts < cuts.low) | (of_shifts >= cuts.high))
+    of_shifts[is_between] = (cuts.low + cuts.high) / 2
+    reasons = {row: _run_reason(str(adjusted[row]), shifts, row) for row in np.flatnonzero(touched).tolist()}
+    return AdjustedVerdicts(adjusted, np.where(touched, of_shifts, probability), reasons)
+
+
+def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
+    """Return the reason from the configuration of comparison `row` that got worse most clearly."""
+    rows = np.flatnonzero(shifts.comparison == row)
+    at = rows[np.nanargmin(shifts.own.value[rows] / shifts.own.error[rows])]
+    columns = (shifts.own.value, shifts.run_spread, shifts.detectable, shifts.together)
+    return RunReason(answer, *(float(column[at]) for column in columns))
+
+
+def share_of_worse(shift: float) -> float:
+    """Return the difference of two logarithms as a share of the worse side."""
+    return float(np.copysign(np.expm1(abs(shift)), shift))
