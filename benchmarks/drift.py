@@ -59,18 +59,22 @@ class Project:
         """Return results of the next `number` runs; operations are slower by the shares `slower`."""
         builder, circumstances = Builder(), self._circumstances
         for order in range(number):
-            shifts = self._rng.normal(0, circumstances.whole) if circumstances.whole else 0.0
-            shifts += self._rng.normal(0, circumstances.spread, len(self._level))
-            shifts += self._drift * self._number
-            if self._number == self._outlying and circumstances.outlier:
-                shifts += circumstances.outlier * np.abs(self._rng.normal(size=len(self._level)))
-            self._number += 1
-            for place, level in enumerate(self._level * np.exp(shifts) * (1 + slower)):
+            for place, level in enumerate(self.next_levels() * (1 + slower)):
                 name = f"operation {place}"
                 series = Series(name, "b", "b", name, "machine", "ms", "lower", 1)
                 values = level * (1 + circumstances.scatter * self.scatter(circumstances.samples))
                 builder.results.add_samples(series, order, str(order), values.tolist())
         return [run for _, run in builder.take_tables().results.groupby("order")]
+
+    def next_levels(self) -> Floats:
+        """Return the levels of all operations in the next run, in ms."""
+        circumstances = self._circumstances
+        shifts = self._rng.normal(0, circumstances.whole) if circumstances.whole else 0.0
+        shifts += self._rng.normal(0, circumstances.spread, len(self._level)) + self._drift * self._number
+        if self._number == self._outlying and circumstances.outlier:
+            shifts += circumstances.outlier * np.abs(self._rng.normal(size=len(self._level)))
+        self._number += 1
+        return np.asarray(self._level * np.exp(shifts))
 
     def scatter(self, shape: int | tuple[int, int]) -> Floats:
         """Return samples with mean 0 and standard deviation 1."""

@@ -11,7 +11,6 @@ from benchmarks.drift import Circumstances, Project
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
 from features.comparisons.between_run_variation import (
-    ASSUMED,
     DOUBTED,
     RunLevels,
     RunShifts,
@@ -19,17 +18,39 @@ from features.comparisons.between_run_variation import (
     moderate_variances,
     robust_scale,
 )
+from features.comparisons.summaries import hodges_lehmann
 
 USUAL = Circumstances(operations=20)
 
 
-def compared(circumstances, seed, slower=0.0, assumed=ASSUMED):
-    """Return the shifts of a simulated build against the previous one."""
-    project = Project(np.random.default_rng(seed), circumstances)
-    earlier, before = project.runs(circumstances.history), project.runs(circumstances.runs)
-    tables = paired_runs(before, project.runs(circumstances.runs, slower), earlier).tables
-    sides = Sides.from_tables(tables)
-    return RunShifts.from_sides(sides, tables.comparisons["machine"].tolist(), assumed)
+def compared(circumstances, seed, slower=0.0):
+    """Return the shifts of a simulated build against the previous one, from its runs' levels."""
+    rng, n = np.random.default_rng(seed), circumstances.operations
+    project = Project(rng, circumstances)
+    levels = []
+    for number, change in (
+        (circumstances.history, 0.0),
+        (circumstances.runs, 0.0),
+        (circumstances.runs, slower),
+    ):
+        runs = [project.next_levels() * (1 + change) for _ in range(number)]
+        scatter = circumstances.scatter * project.scatter((number * n, circumstances.samples))
+        samples = np.sort(np.reshape(runs, (-1, 1)) * (1 + scatter), axis=1)
+        levels.append(-np.log(hodges_lehmann(samples)).reshape(number, n))
+    noise = np.full(n, 2 * circumstances.scatter**2 / circumstances.samples / circumstances.runs)
+    build = build_shifts(RunLevels(*levels, np.arange(n), noise))
+    machine, assumed = np.full(n, "m"), np.zeros(n, bool)
+    together = np.full(n, build.whole.value[0])
+    by_machine = {"m": build}
+    return RunShifts(build.own, together, build.run_spread, assumed, machine, by_machine, np.arange(n), n)
+
+
+def single(history):
+    """Return the shifts of one operation with a run per side."""
+    project = Project(np.random.default_rng(1), Circumstances(operations=1, history=history))
+    earlier, before = project.runs(history), project.runs(1)
+    sides = Sides.from_tables(paired_runs(before, project.runs(1), earlier).tables)
+    return RunShifts.from_sides(sides, ["machine"], 0.02)
 
 
 def first_slower(by, operations=20):
@@ -75,23 +96,23 @@ def test_more_runs_and_history_lower_the_detectable_change():
     assert detectable == sorted(detectable, reverse=True)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     at=st.integers(0, 7),
     factor=st.sampled_from([0.1, 0.5, 0.9, 1.1, 1.5, 3.0, 10.0]),
     seed=st.integers(0, 1000),
 )
 def test_one_outlying_earlier_run_hides_no_slow_operation(at, factor, seed):
-    project = Project(np.random.default_rng(seed), replace(USUAL, spread=0.004))
-    earlier, before, after = project.runs(8), project.runs(1), project.runs(1)
-    odd = earlier[at].assign(value=earlier[at]["value"] * factor)
-    detectable = []
-    for history in (earlier, [*earlier[:at], odd, *earlier[at + 1 :]]):
-        tables = paired_runs(before, after, history).tables
-        levels = RunLevels.from_sides(Sides.from_tables(tables))
-        detectable.append(np.median(build_shifts(levels).own.error))
-    # three standard errors: at most two percentage points later
-    assert 3 * (detectable[1] - detectable[0]) <= 0.02
+    rng = np.random.default_rng(seed)
+    history, baseline, target = (rng.normal(0, 0.004, (runs, 20)) for runs in (8, 1, 1))
+    odd = history.copy()
+    odd[at] += np.log(factor)
+    errors = [
+        np.median(build_shifts(RunLevels(earlier, baseline, target, np.arange(20), np.zeros(20))).own.error)
+        for earlier in (history, odd)
+    ]
+    # a shift is found from three standard errors on: at most two percentage points later
+    assert 3 * (errors[1] - errors[0]) <= 0.02
 
 
 def test_the_shift_of_a_whole_run_is_taken_out():
@@ -105,14 +126,13 @@ def test_the_shift_of_a_whole_run_is_taken_out():
 
 
 def test_few_operations_and_runs_leave_the_assumed_variation():
-    single = compared(Circumstances(operations=1), 1, assumed=0.02)
-    assert not single.by_machine
-    assert single.is_assumed.all()
-    assert single.own.error[0] >= 0.02 * np.sqrt(2)
-    decides, doubts = single.deciding_rows()
+    alone = single(history=0)
+    assert not alone.by_machine
+    assert alone.is_assumed.all()
+    assert alone.own.error[0] >= 0.02 * np.sqrt(2)
+    decides, doubts = alone.deciding_rows()
     assert (decides.any(), doubts.all()) == (False, True)
-    repeated = compared(Circumstances(operations=1, history=10), 1)
-    assert not repeated.is_assumed.any()
+    assert not single(history=10).is_assumed.any()
 
 
 def test_probabilities_agree_with_doubts_and_certain_shifts():
