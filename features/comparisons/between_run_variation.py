@@ -118,6 +118,7 @@ class BuildShifts:
 
     own: Shifts  # shape (n_configurations,)
     whole: Shifts  # of the whole run, shape (1,)
+    removed: float  # the part of the whole run's shift that is not in `own`
     run_spread: Floats  # shape (n_configurations,): between-run standard deviation, as a share
     evidence: VariationEvidence
 
@@ -131,9 +132,10 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     whether builds differ by more than runs (empirical null, Efron 2004). A drifting history is followed by
     its last runs, an outlying earlier run is left out.
 
-    assumed: between-run standard deviation of whole runs, as a share, without earlier runs.
+    assumed: between-run standard deviation, as a share, of whole runs without earlier runs; it also limits
+    the estimate from few operations.
     """
-    past, target, whole, inflation = _remove_shared_shifts(levels, assumed)
+    past, target, whole, removed, inflation = _remove_shared_shifts(levels, assumed)
     past, n_history = _without_outlying_runs(past, len(levels.history))
     known = _Past.estimate(past, target, n_history)
     variance, freedom, noise = known.variance, known.freedom, levels.noise
@@ -148,10 +150,13 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     else:
         evidence, freedom = "operations", np.full(len(value), _SCALE_FREEDOM * (levels.n_operations - 1))
         common = _common_variance(levels.per_operation(value), levels.per_operation(noisy))
+        if levels.n_operations < _MANY and common > (most := 2 * (_AT_MOST * assumed) ** 2):
+            # so many of so few operations may have changed
+            common, freedom = most, np.full(len(value), _KNOWN)
         error2 = (common + noisy) * inflation
         variance = error2 / 2
     error = np.sqrt(error2)
-    return BuildShifts(Shifts(value, error, freedom, error), whole, np.sqrt(variance), evidence)
+    return BuildShifts(Shifts(value, error, freedom, error), whole, removed, np.sqrt(variance), evidence)
 
 
 def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Floats, NDArray[np.bool_]]:
@@ -186,6 +191,8 @@ def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Float
     return shifts, np.sqrt(variance), is_assumed
 
 
+#: Of fewer operations, most may have changed; they show at most this multiple of the assumed spread.
+_MANY, _AT_MOST = 15, 2.0
 #: Noise of samples beyond this multiple of the other operations' is added to an operation's variance.
 _NOISY = 2.5
 #: Cut of the robust scale: larger values, in units of the scale, may be changes.
@@ -282,11 +289,12 @@ def _spread_around_median(values: Floats) -> float:
     return max(spread * (1 + 1 / max(len(values), 1)), _LEAST_SCALE)
 
 
-def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Floats, Shifts, float]:
-    """Return past and target runs without the shifts of whole runs, that of the target, and an inflation.
+def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Floats, Shifts, float, float]:
+    """Return past and target runs without the shifts of whole runs, and the target's shift.
 
-    A shift is removed as far as it exceeds chance and the usual shifts of earlier runs (shrinkage). The
-    inflation is the factor by which the variance of an operation's shift grows.
+    A shift is removed as far as it exceeds chance and the usual shifts of earlier runs (shrinkage). The last
+    two results are the part of the target's shift against the baseline that is removed, and the factor by
+    which the variance of an operation's shift grows.
     """
     n_history, past = len(levels.history), np.vstack([levels.history, levels.baseline])
     n_past, enough = len(past), n_history > _FEW_RUNS
@@ -322,7 +330,8 @@ def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Fl
     moved = moved - shared[:, None]
     inflation = 1 + 1.1 * float(np.mean(kept[n_past:])) / levels.n_operations
     whole = _whole_shift(raw[:n_past], raw[n_past:], chance, n_history, None if enough else assumed)
-    return moved[:n_past], moved[n_past:], whole, inflation
+    removed = float(np.mean(shared[n_past:]) - np.mean(shared[n_history:n_past]))
+    return moved[:n_past], moved[n_past:], whole, removed, inflation
 
 
 #: Square of the shift of a whole run, relative to its variance, from which it is clearly unusual.
@@ -537,7 +546,7 @@ class RunShifts:
     """Shifts of all machines' targets; arrays of shape (n_configurations,) unless stated otherwise."""
 
     own: Shifts
-    together: Floats  # shift of the whole run; NaN if unknown
+    together: Floats  # the part of the whole run's shift that is not in `own`; NaN if unknown
     run_spread: Floats  # between-run standard deviation of the configuration, as a share
     is_assumed: NDArray[np.bool_]  # whether the spread is assumed, as operations and runs are too few
     machine: NDArray[np.str_]
@@ -571,7 +580,7 @@ class RunShifts:
                 continue
             build = by_machine[name] = build_shifts(RunLevels.from_sides(chosen), assumed)
             own[:, rows], spread[rows] = np.array(build.own), build.run_spread
-            together[rows] = build.whole.value
+            together[rows] = build.removed
         return cls(
             Shifts(*own),
             together,

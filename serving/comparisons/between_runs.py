@@ -23,22 +23,20 @@ class RunReason(NamedTuple):
     """Why between-run variation decided; shifts are logarithms of ratios, negative is worse."""
 
     answer: str
-    shift: float  # of the operation, without that of the whole run
     spread: float  # between-run standard deviation, as a share
     detectable: float  # the smallest slow-down that is found with a probability of 80 %, as a share
-    whole: float  # shift of the whole run; NaN if unknown
+    whole: float  # the part of the whole run's shift that was taken out; NaN if unknown
 
-    def in_words(self, words: Direction) -> str:
-        """Return the reason as a sentence of at most 15 words."""
-        change = describe_change(share_of_worse(self.shift), words)
+    def in_words(self, change: str, words: Direction) -> str:
+        """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
         if abs(self.whole) > QUIET:
-            change += f" than the run, itself {describe_change(share_of_worse(self.whole), words)}"
+            change += f", the run {describe_change(share_of_worse(self.whole), words)}"
         match self.answer:
             case "fail":
                 return f"{change}; builds of this operation differ by {percent(self.spread)}"
             case "unsure":
                 return f"{change}; certain only from {percent(self.detectable)} on"
-        return f"{change}, within the usual variation of {percent(self.spread)}"
+        return f"{change}; within the usual variation of {percent(self.spread)}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
     """Return the reason from the configuration of comparison `row` that got worse most clearly."""
     rows = np.flatnonzero(shifts.comparison == row)
     at = rows[np.nanargmin(shifts.own.value[rows] / shifts.own.error[rows])]
-    columns = (shifts.own.value, shifts.run_spread, shifts.detectable, shifts.together)
+    columns = (shifts.run_spread, shifts.detectable, shifts.together)
     return RunReason(answer, *(float(column[at]) for column in columns))
 
 

@@ -214,7 +214,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             help="Relative standard deviation between runs of one build, if it cannot be estimated;"
             " none = 0.",
         ),
-    ] = "3",  # type: ignore[assignment] # as it is typed
+    ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
         int,
         typer.Option(

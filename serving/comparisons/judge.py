@@ -19,6 +19,7 @@ from features.comparisons.between_run_variation import ASSUMED, RunShifts
 from features.comparisons.vectors import PreparedComparisons, feature_vectors
 from serving.comparisons.between_runs import AdjustedVerdicts, RunReason, adjust_to_runs
 from serving.comparisons.explain.explanations import DistributionWarning, Explanations, NearestExample, Reason
+from serving.comparisons.explain.sentences import describe_change
 from serving.comparisons.model import Judge
 from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
@@ -89,7 +90,9 @@ class Verdict(NamedTuple):
         if self.invalid_reason is not None:
             return self.invalid_reason
         if self.run_reason is not None:
-            return self.run_reason.in_words(self.explanations.direction(self.row))
+            words = self.explanations.direction(self.row)
+            change = "" if self.moved is None else describe_change(self.moved.change, words)
+            return self.run_reason.in_words(change, words)
         below = self.min_effect_size if self.decided_by == "min_effect_size" else None
         return self.explanations.reason(self.row, self.verdict, below)
 

@@ -92,9 +92,9 @@ class ComparedRow:
 
     @property
     def interval_text(self) -> str:
-        """The change's interval of 95 % in percent, such as ``6.9 to 8.2 %``, positive is worse; or empty."""
+        """The change with its interval of 95 %, such as ``7.1 % slower (6.9 to 8.2)``; negative is better."""
         low, high = (100 * limit for limit in self.interval)
-        return "" if math.isnan(low) else f"{-high:+.1f} to {-low:+.1f} %"
+        return self.change_text if math.isnan(low) else f"{self.change_text} ({-high:.1f} to {-low:.1f})"
 
     @property
     def detectable_text(self) -> str:
@@ -171,9 +171,8 @@ class ComparedSides:
             "configuration": lambda row: row.configuration_text,
             "baseline": lambda row: row.median_texts[0],
             "target": lambda row: row.median_texts[1],
-            "change": lambda row: row.change_text,
-            "95 % interval of slow-down": lambda row: row.interval_text,
-            "detectable from": lambda row: row.detectable_text,
+            "change (95 % interval)": lambda row: row.interval_text,
+            "detectable": lambda row: row.detectable_text,
             "p": lambda row: row.shown_probability,
             "reason": lambda row: row.reason,
         }

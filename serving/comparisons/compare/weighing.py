@@ -38,7 +38,7 @@ Outcome = Literal[
 
 
 class Changes(NamedTuple):
-    """The change of each comparison's worst configuration, as a share of the worse side; negative is worse.
+    """The change of each comparison's worst configuration, as a share of the baseline; negative is worse.
 
     Arrays of shape (n_comparisons,), NaN if unknown.
     """
@@ -48,15 +48,17 @@ class Changes(NamedTuple):
     detectable: Floats  # the smallest slow-down that is found with a probability of 80 %
 
     @classmethod
-    def of_worst(cls, shifts: RunShifts) -> Changes:
-        """Return the changes of the configurations with the smallest shift, in standard errors."""
+    def of_worst(cls, shifts: RunShifts, sign: Floats) -> Changes:
+        """Return the changes of the configurations with the smallest shift, in standard errors.
+
+        `sign`, shape (n_configurations,): -1 where lower is better.
+        """
         columns = np.full((3, shifts.n_comparisons), np.nan)
         order = np.argsort(-shifts.own.value / shifts.own.error, kind="stable")
         order = order[np.isfinite(shifts.own.value[order])]
-        low, high = shifts.interval
+        low, high = (np.where(sign < 0, -np.expm1(-limit), np.expm1(limit)) for limit in shifts.interval)
         for column, values in zip(columns, (low, high, shifts.detectable), strict=True):
             column[shifts.comparison[order]] = values[order]
-        columns[:2] = np.copysign(np.expm1(np.abs(columns[:2])), columns[:2])
         return cls(*columns)
 
 
@@ -128,7 +130,7 @@ def judge_runs(
         ),
         judged=judgement.answers,
         faster=_find_improvements(tables, served, prepared, shifts, adjusted.answers == "pass"),
-        changes=Changes.of_worst(shifts),
+        changes=Changes.of_worst(shifts, prepared.sides.sign),
         whole={machine: share_of_worse(build.whole.value[0]) for machine, build in shifts.by_machine.items()},
     )
 

@@ -40,7 +40,7 @@ def compared(circumstances, seed, slower=0.0):
     noise = np.full(n, 2 * circumstances.scatter**2 / circumstances.samples / circumstances.runs)
     build = build_shifts(RunLevels(*levels, np.arange(n), noise))
     machine, assumed = np.full(n, "m"), np.zeros(n, bool)
-    together = np.full(n, build.whole.value[0])
+    together = np.full(n, build.removed)
     by_machine = {"m": build}
     return RunShifts(build.own, together, build.run_spread, assumed, machine, by_machine, np.arange(n), n)
 
