@@ -602,6 +602,9 @@ class RunShifts:
         numbers = np.bincount(self.comparison, minlength=self.n_comparisons)
         np.minimum.at(by_comparison, self.comparison, p)
         by_comparison = np.minimum(by_comparison * np.maximum(numbers, 1), 1.0)
+        if not self.by_machine:
+            # comparisons by themselves do not depend on those that are judged with them
+            return by_comparison, by_comparison
         tested, adjusted = numbers > 0, np.ones(self.n_comparisons)
         adjusted[tested] = _adjust_discoveries(by_comparison[tested] / self._dependence)
         return by_comparison, adjusted
@@ -667,10 +670,11 @@ class RunShifts:
         half = stdtrit(self.own.freedom, 0.975) * self.own.error
         return value - half, value + half
 
-    @property
+    @cached_property
     def detectable(self) -> Floats:
         """The smallest slow-down that is found with a probability of 80 %, as a share."""
-        level = min(LEVEL, FALSE_DISCOVERY_RATE * self._dependence / max(self.n_comparisons, 1))
+        number = max(self.n_comparisons, 1) if self.by_machine else 1
+        level = min(LEVEL, FALSE_DISCOVERY_RATE * self._dependence / number)
         return np.expm1((stdtrit(self.own.freedom, 1 - level) + _POWER) * self.own.error)
 
 
