@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -69,20 +68,16 @@ def draw_comparisons(
     ), slower
 
 
-def write_model(name: str, directory: Path, params: Mapping[str, Any] | None = None) -> Path:
-    """Fit and write the catalogue's model `name` on 1,000 synthetic comparisons.
-
-    `params`: parameters in place of the first ones.
-    """
+def write_model(name: str, directory: Path) -> Path:
+    """Fit and write the catalogue's model `name`, with first parameters, on 1,000 synthetic comparisons."""
     from training.estimators.catalogue import build_pipeline, without_sampler
 
     tables, slower = draw_comparisons(1000, seed=1)
     features = feature_vectors(Sides.from_tables(tables))
     model = CATALOGUE[name]
-    chosen = {**model.start, **(params or {})}
-    fitted = build_pipeline(model, chosen, slower.astype(int), 0).fit(features, slower.astype(int))
+    fitted = build_pipeline(model, model.start, slower.astype(int), 0).fit(features, slower.astype(int))
     table = _feature_table(tables, features, slower)
-    card = Card(name, FEATURES, 0.5, chosen, table.reference_medians(), "0" * 64, 0)
+    card = Card(name, FEATURES, 0.5, dict(model.start), table.reference_medians(), "0" * 64, 0)
     whole, folder = TrainedModel(without_sampler(fitted), card), directory / name
     whole.write(folder)
     labels = table.frame[["comparison_id", "status"]].assign(labelled_by="nobody", labelled_at=pd.NaT)

@@ -165,16 +165,16 @@ def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Float
     With fewer than `ENOUGH` degrees of freedom, the standard deviation between runs is at least the assumed
     one, a share. Arrays of shape (n_configurations,).
     """
-    sums, noise = np.zeros((2, 3, len(sides.sign))), np.zeros(len(sides.sign))
+    n = len(sides.sign)
+    levels = sides.pooled_samples.followed_by(sides.history).reduce_versions(hodges_lehmann)
+    owner, place = flatten_samples(levels)
+    values = _signed_logarithm(levels.values[place], sides.sign[owner % n])
+    # history counts as baseline
+    cells = owner % n + n * (owner // n == 1)
+    columns = [np.bincount(cells, weights, 2 * n) for weights in (None, values, values**2)]
+    sums, noise = np.array(columns, np.float64).reshape(3, 2, n).swapaxes(0, 1), np.zeros(n)
     for at, (_, side, five) in enumerate(sides.both_sides):
         number, total, squares = sums[at]
-        parts = (side, sides.history) if at == 0 else (side,)
-        for levels in (part.reduce_versions(hodges_lehmann) for part in parts):
-            owner, place = flatten_samples(levels)
-            values = _signed_logarithm(levels.values[place], sides.sign[owner])
-            np.add.at(number, owner, 1.0)
-            np.add.at(total, owner, values)
-            np.add.at(squares, owner, values**2)
         stated = (number == 0).nonzero()[0]
         number[stated] = 1.0
         total[stated] = _signed_logarithm(five[stated, 2], sides.sign[stated])
@@ -611,6 +611,9 @@ class RunShifts:
         numbers = np.bincount(self.comparison, minlength=self.n_comparisons)
         np.minimum.at(by_comparison, self.comparison, p)
         by_comparison = np.minimum(by_comparison * np.maximum(numbers, 1), 1.0)
+        if not self.by_machine:
+            # comparisons by themselves do not depend on those that are judged with them
+            return by_comparison, by_comparison
         tested, adjusted = numbers > 0, np.ones(self.n_comparisons)
         adjusted[tested] = _adjust_discoveries(by_comparison[tested] / self._dependence)
         return by_comparison, adjusted
@@ -676,10 +679,11 @@ class RunShifts:
         half = stdtrit(self.own.freedom, 0.975) * self.own.error
         return value - half, value + half
 
-    @property
+    @cached_property
     def detectable(self) -> Floats:
         """The smallest slow-down that is found with a probability of 80 %, as a share."""
-        level = min(LEVEL, FALSE_DISCOVERY_RATE * self._dependence / max(self.n_comparisons, 1))
+        number = max(self.n_comparisons, 1) if self.by_machine else 1
+        level = min(LEVEL, FALSE_DISCOVERY_RATE * self._dependence / number)
         return np.expm1((stdtrit(self.own.freedom, 1 - level) + _POWER) * self.own.error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -291,8 +292,19 @@ def hodges_lehmann(ordered: Floats) -> Floats:
         place = (np.arange(_MOST_PAIRED) + 0.5) / _MOST_PAIRED * length - 0.5
         low, weight = np.floor(place).astype(np.int64), place % 1
         ordered = ordered[:, low] * (1 - weight) + ordered[:, np.minimum(low + 1, length - 1)] * weight
-    first, second = np.triu_indices(ordered.shape[1])
-    return np.asarray(np.median(ordered[:, first] / 2 + ordered[:, second] / 2, axis=1))
+    first, second = _pair_indices(ordered.shape[1])
+    means = ordered[:, first] / 2 + ordered[:, second] / 2
+    means.sort(axis=1)
+    half = means.shape[1] // 2
+    middle = means[:, half] if means.shape[1] % 2 else means[:, half - 1] / 2 + means[:, half] / 2
+    return np.where(np.isnan(means[:, -1]), np.nan, middle)
+
+
+@cache
+def _pair_indices(length: int) -> tuple[Ints, Ints]:
+    """Return the positions of the first and second sample of all pairs of `length` samples."""
+    first, second = np.triu_indices(length)
+    return first, second
 
 
 def range_overlap(baseline: Floats, target: Floats) -> Floats:

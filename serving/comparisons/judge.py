@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -177,7 +178,7 @@ class Judgement:
 
     def count_verdicts(self, answer: Answer) -> int:
         """Return the number of comparisons with the verdict `answer`."""
-        return int(np.count_nonzero(self.answers == answer))
+        return self._verdict_counts[answer]
 
     def first_lines(self, max_lines: int) -> Iterator[VerdictLine]:
         """Yield the first verdicts, `max_lines` at most, as lines of a table."""
@@ -185,6 +186,10 @@ class Judgement:
             yield VerdictLine(
                 verdict.verdict, verdict.probability, verdict.benchmark, verdict.operation, verdict.reason
             )
+
+    @cached_property
+    def _verdict_counts(self) -> Counter[str]:
+        return Counter(self.answers.tolist())
 
     @cached_property
     def verdicts(self) -> Sequence[Verdict]:

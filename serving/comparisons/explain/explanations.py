@@ -125,6 +125,7 @@ class Explanations:
     decide: Decide  # the model's verdicts on modified comparisons
     nearest_examples: StoredExamples | None
     _blocks: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
+    _reasons: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def top_reasons(self, row: int) -> tuple[Reason, ...]:
         """Return the features with the strongest contributions, in order; empty unless the model decided."""
@@ -152,10 +153,14 @@ class Explanations:
 
         `below`: the minimum effect size, as a share, if it decided; else None.
         """
+        key = row, answer
+        if key in self._reasons:
+            return self._reasons[key]
         facts = self._cached_result(row, Explanations._decisive_rows, _BLOCK)
         assert facts is not None, "the comparison is valid"
         warning = bool(self.is_out_of_distribution[row])
-        return write_reason(facts, self.direction(row), answer, below, out_of_distribution=warning)
+        reason = write_reason(facts, self.direction(row), answer, below, out_of_distribution=warning)
+        return self._reasons.setdefault(key, reason)
 
     def direction(self, row: int) -> Direction:
         """Return the words for changes of a comparison, such as slower and faster."""
