@@ -105,7 +105,8 @@ class Verdict(NamedTuple):
         improved = "" if self.improved is None else self.improved.in_words
         warning = "" if self.out_of_distribution is None else self.out_of_distribution.words
         examples = (example.in_words for example in self.examples)
-        phrases = (*self.remarks, *self.words, improved, self.counterfactual, *examples, warning)
+        counterfactual = self.counterfactual if self.run_reason is None else ""
+        phrases = (*self.remarks, *self.words, improved, counterfactual, *examples, warning)
         return tuple(filter(None, phrases))
 
     @property
@@ -172,6 +173,7 @@ class Judgement:
     model_vectors: Floats  # shape (n_vectors, n_features), of the comparisons that the model decided
     out_of_distribution: Callable[[], NDArray[np.bool_]]  # returns which comparisons are out of distribution
     notes: tuple[str, ...] = ()  # assumptions about the input, one line each
+    by_runs: int = 0  # number of comparisons that between-run variation decides; no guarantee covers them
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -306,6 +308,7 @@ def judge_sides(
         model_vectors=columns,
         out_of_distribution=lambda: explanations.is_out_of_distribution,
         notes=tuple(notes),
+        by_runs=len(adjusted.reasons),
     )
 
 

@@ -79,7 +79,8 @@ def judgement_summary(judgement: Judgement) -> str:
         kinds.remove("unsure")
     answers = ", ".join(f"{judgement.count_verdicts(kind)} {kind}" for kind in kinds)
     unsure = f", unsure from {cuts.low:.3f}" if "unsure" in kinds else ""
-    policy = "" if judgement.card.policy == DecisionPolicy() else f"; {decision_summary(judgement.card)}"
+    has_policy = judgement.card.policy != DecisionPolicy() and not judgement.by_runs
+    policy = f"; {decision_summary(judgement.card)}" if has_policy else ""
     return (
         f"{number_with_noun(len(judgement), 'comparison')}: {answers} (model {model.name} {model.version}, "
         f"fail from a probability of {cuts.high:.3f}{unsure}{policy})"

@@ -50,6 +50,7 @@ class Outputs:
     annotations: bool  # write GitHub's annotations to standard error
     step_summary: bool  # append Markdown to the summary of GitHub's step
     name: str  # distinguishes this comment from those of other comparisons
+    why: bool  # a table has the details of rows that need attention
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +150,16 @@ def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collectio
     if outputs.annotations:
         sys.stderr.writelines(github_annotations(compared))
     terminal = outputs.output is None and sys.stdout.isatty()
-    content = _render_form(compared, outputs.shown, outputs.name, terminal=terminal)
+    if outputs.shown == "table":
+        content: str | bytes = as_table(compared, terminal=terminal, why=outputs.why)
+    else:
+        content = _render_form(compared, outputs.shown, outputs.name)
     write_output(content, outputs.output, styled=terminal and outputs.shown == "table")
     present = {*compared.outcome_counts, *(["missing"] if compared.missing else [])}
     return 1 if present.intersection(failing) else 0
 
 
-def _render_form(compared: ComparedSides, form: str, name: str, *, terminal: bool = False) -> str | bytes:
+def _render_form(compared: ComparedSides, form: str, name: str) -> str | bytes:
     match form:
         case "markdown":
             return as_comment(compared, name)
@@ -165,7 +169,7 @@ def _render_form(compared: ComparedSides, form: str, name: str, *, terminal: boo
             return as_compare_json(compared)
         case "xml":
             return as_xml(compared.weighed.judgement, compared.tables)
-    return as_table(compared, terminal=terminal)
+    return as_table(compared, terminal=False)
 
 
 def _current_runs(

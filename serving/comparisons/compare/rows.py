@@ -250,6 +250,7 @@ def as_comment(compared: ComparedSides, name: str) -> str:
             if kind in QUIET and compared.outcome_counts[kind]
         )
         lines += ["", f"<details><summary>{counts}</summary>", "", *table, "", "</details>"]
+    lines += _markdown_details(urgent, _LONGEST - sum(len(line) + 1 for line in lines))
     summary = markdown_line(render.judgement_summary(compared.weighed.judgement))
     return "\n".join([*lines, "", f"<sub>{summary}</sub>"]) + "\n"
 
@@ -270,10 +271,22 @@ def _markdown_rows(compared: ComparedSides, rows: Sequence[ComparedRow], room: i
     return [*lines, ""]
 
 
-def as_table(compared: ComparedSides, *, terminal: bool) -> str:
+def _markdown_details(rows: Sequence[ComparedRow], room: int) -> list[str]:
+    """Return the lines of a folded list of the rows' details, as many as fit into `room` characters."""
+    lines = ["", "<details><summary>details</summary>", ""]
+    for row in rows:
+        line = f"- **{markdown_line(row.full_name)}**: {markdown_line('; '.join(row.details))}"
+        room -= len(line) + 1
+        if row.details and room > 0:
+            lines.append(line)
+    return [*lines, "", "</details>"] if len(lines) > 3 else []  # noqa: PLR2004 - the heading
+
+
+def as_table(compared: ComparedSides, *, terminal: bool, why: bool = False) -> str:
     """Return the rows as a text table with a summary, followed by the notes, one line each.
 
     `terminal`: in the width and colours of this terminal; else wide and without colours.
+    `why`: with the details of each row that needs attention.
     """
     from rich.table import Table
 
@@ -283,7 +296,14 @@ def as_table(compared: ComparedSides, *, terminal: bool) -> str:
     for row in compared.ordered_rows:
         outcome, *others = compared.row_cells(row)
         table.add_row(rich_text(outcome, OUTCOMES[row.outcome][1]), *map(rich_text, others))
-    return table_text(table, terminal=terminal) + "".join(f"{one_line(note)}\n" for note in compared.notes)
+    details = [
+        f"{row.full_name}: {phrase}"
+        for row in compared.ordered_rows
+        if why and row.outcome not in QUIET
+        for phrase in row.details
+    ]
+    lines = "".join(f"{one_line(note)}\n" for note in (*compared.notes, *details))
+    return table_text(table, terminal=terminal) + lines
 
 
 def as_junit_xml(compared: ComparedSides) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from data.comparisons.pair import list_names, number_with_noun
 from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.between_run_variation import ASSUMED, LEVEL_WHOLE, RunShifts
@@ -32,6 +33,8 @@ from serving.comparisons.judge import (
 )
 from serving.comparisons.model import Judge
 
+#: Operations of which smaller changes cannot be detected are named in a note.
+_NOISY = 0.1
 Outcome = Literal[
     "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
 ]
@@ -115,6 +118,7 @@ def judge_runs(
     judgement = judge_tables(tables, served, notes=notes, assumed=0)
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
     shifts = RunShifts.from_sides(prepared.sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
+    changes = Changes.of_worst(shifts, prepared.sides.sign)
     adjusted = AdjustedVerdicts(judgement.answers, judgement.probability, {})
     if assumed:
         adjusted = adjust_to_runs(
@@ -125,12 +129,13 @@ def judge_runs(
             judgement,
             answers=adjusted.answers,
             probability=adjusted.probability,
+            by_runs=len(judgement) if assumed else 0,
             iterate_verdicts=lambda: with_adjusted(judgement.verdicts, adjusted),
-            notes=(*judgement.notes, *(_whole_run_notes(shifts, tables) if assumed else ())),
+            notes=(*judgement.notes, *(_run_notes(shifts, changes, tables) if assumed else ())),
         ),
         judged=judgement.answers,
         faster=_find_improvements(tables, served, prepared, shifts, adjusted.answers == "pass"),
-        changes=Changes.of_worst(shifts, prepared.sides.sign),
+        changes=changes,
         whole={machine: share_of_worse(build.whole.value[0]) for machine, build in shifts.by_machine.items()},
     )
 
@@ -149,6 +154,22 @@ def _whole_run_notes(shifts: RunShifts, tables: ComparisonTables) -> Iterator[st
             yield f"{note}: more than the {percent(np.expm1(limit))} of usual runs, so with a common cause"
         else:
             yield f"{note}; usual runs differ by up to {percent(np.expm1(limit))}"
+
+
+def _run_notes(shifts: RunShifts, changes: Changes, tables: ComparisonTables) -> Iterator[str]:
+    yield from _whole_run_notes(shifts, tables)
+    noisy, known = changes.detectable > _NOISY, np.isfinite(changes.detectable)
+    if not noisy.any():
+        return
+    comparisons = tables.comparisons[noisy]
+    runs = (comparisons["target_to"] - comparisons["target_from"] + 1).to_numpy(np.float64)
+    # the error falls with the root of the number of runs
+    needed = int(np.ceil(np.median(runs * (changes.detectable[noisy] / WANTED) ** 2)))
+    names = list_names(comparisons["operation"].tolist())
+    yield (
+        f"{noisy.sum()} of {number_with_noun(int(known.sum()), 'operation')} too noisy to detect "
+        f"{_NOISY:.0%} ({names}): {number_with_noun(needed, 'run')} per side would detect {WANTED:.0%}"
+    )
 
 
 def _change_text(shift: float) -> str:
