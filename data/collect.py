@@ -37,7 +37,10 @@ def collect_suite(path: Path, directory: Path) -> bool:
 
 
 def main(suite: Path, directory: Path) -> int:
-    """Collect and return the exit code: 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP."""
+    """Measure the suite in the YAML file `suite` and write the results to `directory`; return the exit code.
+
+    It is 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP. InputError as for `collect_suite`.
+    """
     end_in_good_order()
     return 0 if collect_suite(suite, directory) else 130
 

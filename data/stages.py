@@ -152,6 +152,6 @@ def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesT
     """Return the tables of the source that params.yaml names, with the errors of skipped rows and notes.
 
     InputError if the format is unknown, the path is missing, the source cannot be read or has no rows; and at
-    the first wrong row, unless ``source.keep_going``.
+    the first wrong row, unless ``source.keep_going``. `sources` has the readers of the family's formats.
     """
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

@@ -72,11 +72,11 @@ class FingerprintDecisions(Decisions):
 def decide_validity(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     """Return whether each machine, run, stressor and application can be used, and why not.
 
-    Rejected are, in this order: stressors without a rate on more than the share `missing` of the machines, or
-    with one constant rate; runs without a rate of more than `missing` of the remaining stressors, and
-    machines without a remaining run; applications on fewer than `ENOUGH` of the remaining machines, without a
-    value in more than `missing` of their measurements, or with one constant value. InputError if no stressor
-    or no application, or fewer than `ENOUGH` machines, remain.
+    Rejected are, in this order: stressors whose rate is missing on more than the share `missing` of the
+    machines; runs that lack the rates of more than the share `missing` of the remaining stressors, and
+    machines without a remaining run; stressors with one constant rate; applications on fewer than `ENOUGH` of
+    the remaining machines, without a value in more than `missing` of their measurements, or with one constant
+    value. InputError if no stressor or no application, or fewer than `ENOUGH` machines, remain.
     """
     cells = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
     runs = cells.sort_index().sort_index(axis="columns")

@@ -228,8 +228,10 @@ def clean_chunk(
 ) -> Cleaned:
     """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
 
-    `table` has the metrics, `reasons` why a metric is dropped (empty: kept), `share` is the share of pairs to
-    return in ``some``; `missing`, `part` and `seed` are as for `clean_chunks`. InputError if a run is wrong.
+    `table` describes the metrics, `reasons` has by metric why it is dropped (empty: kept); `part` has by test
+    case the part that it belongs to, which becomes a column of the written runs. `missing` is the largest
+    share of the raw metrics of a valid run without a value, `share` the share of pairs to return in ``some``,
+    drawn with `seed`. Returns path, counts and ``some``; InputError if a run's content is wrong.
     """
     number, file = chunk
     tables = MatrixTables.from_frames(

@@ -230,8 +230,9 @@ def corrected_cost(
 ) -> float:
     """Return the seconds per unit of `name`, a workload or defect, corrected by trial runs.
 
-    Counting slows some programs down. `costs` are the seconds per unit known so far, with an estimate for
-    `name`; `seconds` runs an order and returns its duration.
+    Counting events slows some programs down. `costs` are the seconds per unit known so far, with an estimate
+    for `name` (and for `HOST`, if `name` is a defect); `seconds` runs an order and returns its duration. Each
+    of `TRIALS` runs multiplies the estimate by measured / planned duration, at most by `LARGEST`.
     """
     cost, share = costs[name], suite.seconds / TRANSACTIONS
     for _ in range(TRIALS):
@@ -281,10 +282,10 @@ def calibrate_costs(
     everything: Sequence[PlannedRun],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> dict[str, float]:
-    """Return the seconds per unit by workload and defect, for all planned runs without a journal entry.
+    """Return the seconds per unit by workload and defect, for all planned runs not measured yet.
 
-    Known costs come from the journal, which may have more. `cost` measures the others, from the name and the
-    costs known so far; they are written to the journal.
+    The result has all costs noted in the session's journal. `cost` measures the others that `everything`, the
+    planned runs, needs, from the name and the costs known so far; they are noted in the journal.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)

@@ -59,9 +59,9 @@ def account_transfers(journal: str) -> Unit:
 def order_query(query: str) -> Unit:
     """Return a function that runs the SQL `query` in an SQLite database and returns its rows.
 
-    The database is created once, in memory, with ``orders (id, customer, price)``, 4,000 rows, and
-    ``customers (id, name)``, 200 rows. A wrong query raises an `sqlite3.Error` when the function is
-    called.
+    The database is created now, in memory, for this function alone, with ``orders (id, customer, price)``,
+    4,000 rows, and ``customers (id, name)``, 200 rows. A wrong query raises an `sqlite3.Error` when the
+    function is called.
     """
     import sqlite3
 
@@ -248,7 +248,10 @@ def bulk_pipe() -> Unit:
 
 
 def socket_pair() -> Unit:
-    """Return a function that sends ten datagrams of 1 KiB to a child and reads its answers."""
+    """Return a function that sends ten datagrams of 1 KiB to a child and reads its answers.
+
+    The child is started now, and ends 5 s after the last datagram.
+    """
     import socket
 
     ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -331,7 +331,10 @@ def execute(
 
 
 def end_in_good_order() -> None:
-    """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt, so that child programs are ended, too."""
+    """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt, so that child programs are ended, too.
+
+    SIGHUP stays ignored where it is (nohup). ValueError outside of the main thread.
+    """
     for request in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # keep ignoring SIGHUP if started with nohup
         if request != signal.SIGHUP or signal.getsignal(request) != signal.SIG_IGN:

@@ -71,10 +71,10 @@ def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFra
 
 
 def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
-    """Return the intervals in a text, as `read_intervals` does: ``t_seconds`` and a count per event.
+    """Return a row per interval, by time: ``t_seconds`` and a count per event, NaN where not counted.
 
-    `source` is named in errors; no event may have a name in `reserved`. InputError if the text has another
-    format, no interval, or a wrong count.
+    `source` is named in errors. InputError if the text has another format, no interval, or a wrong count, or
+    an event has a name in `reserved`.
     """
     lines = [
         (number, line)

@@ -206,7 +206,8 @@ _LISTS = ("baseline", "target", "history", "later")
 def without_duplicates(sides: Sides) -> Sides:
     """Return a copy without configurations that repeat an earlier one of their comparison.
 
-    Equal are all samples, versions and summaries. Returns `sides` itself if nothing was removed.
+    A repetition has equal samples, versions and summaries on all sides, whatever its number of threads.
+    Returns `sides` itself if nothing was removed.
     """
     first: dict[tuple[bytes, ...], int] = {}
     is_kept = np.ones(len(sides.sign), bool)

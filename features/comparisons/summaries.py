@@ -429,7 +429,7 @@ def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats
 
 
 def row_mean(rows: Floats) -> Floats:
-    """Return the mean of the known values of every row, shape (n_rows,); NaN without known values."""
+    """Return the mean of the finite values of every row, shape (n_rows,); NaN without finite values."""
     finite = np.isfinite(rows)
     total = row_sum(np.where(finite, rows, 0.0))
     count = finite.sum(axis=1)

@@ -291,10 +291,10 @@ def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Ro
     """Return one row per target run: the deviation, in percent, of each metric from a baseline run.
 
     Positive where the target is larger. Runs are labelled, and matched by number, as in
-    `concatenate_runs`: baseline runs are reused if they are fewer, and target runs without a
-    baseline run are left out. Deviations are relative to the size of the baseline's value, or to
-    the metric's unit (`middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT``,
-    and 0 where a value is missing on either side.
+    `concatenate_runs`: baseline runs are reused if they are fewer, and target runs without a baseline run are
+    left out. Deviations are relative to the size of the baseline's value, or to the metric's smallest usual
+    size (the unit in `middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT``, and 0 where a
+    value is missing on either side.
     """
     target, baseline = _baseline_partners(tables.runs)
     values = _finite_values(tables, statistics.metrics)

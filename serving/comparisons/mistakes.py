@@ -112,9 +112,9 @@ def worst_mistakes(
 
 
 def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return phrases about the measurements of comparisons, by comparison_id; unknown ids are left out.
+    """Return sentences about the measured changes of comparisons, by comparison_id, as in explanations.
 
-    `root`: the project. Raises InputError if its tables are missing or broken.
+    Unknown ids are left out. `root`: the project. Raises InputError if its tables are missing or broken.
     """
     tables = ComparisonTables.read(FamilyPaths("comparisons", root).interim)
     rows = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]

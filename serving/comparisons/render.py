@@ -24,7 +24,7 @@ def as_json(
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
     `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals.
-    `flipped`: compute the counterfactuals; if not, they are null and a note explains it.
+    `flipped`: whether to compute counterfactuals; if not, they are null and a note explains it.
     `model`: the result of `model_json`, if it is already computed.
     """
     lines = (_verdict_json(verdict, explain, flipped) for verdict in judgement.iterate_verdicts())

@@ -105,8 +105,9 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
 def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw co-run count / solo count by event (co-run paper, figure 2), on a logarithmic axis.
 
-    The pair of task and co-runner is that with the largest measured impact. Events whose ratio is
-    not positive are left out, and the `_EVENTS` largest changes drawn; None if no event remains.
+    The pair of task and co-runner is that with the largest measured impact; ValueError without pairs. Events
+    whose ratio is not positive are left out, and the `_EVENTS` drawn whose ratio is furthest from 1 (by its
+    logarithm); None if no event remains.
     """
     task, other = evaluation.strongest_pair
     pairs = rows_with(evaluation.tables.pairs, corunner_1=other, task=task, machine=evaluation.shown_machine)

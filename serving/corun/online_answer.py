@@ -86,12 +86,12 @@ class UsableSamples:
 def usable_samples(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> UsableSamples:
     """Return the samples of one run (``t_seconds``, counts per event), with canonical event names.
 
-    The result's ``table`` has all samples, with an empty row per gap in time; ``stretch`` is the
-    longest part without a gap. Intervals without any counts get zeros, since perf counts nothing
-    while a task sleeps; intervals where only some events were counted are kept, with NaN and a
-    note. InputError, naming `source`, if times do not ascend, a count is negative, the run has
-    neither an event that measures progress nor one of `events` (a model's events), or ``stretch``
-    is shorter than `FEWEST` seconds.
+    The result's ``table`` has all samples, with an empty row per gap in time; ``stretch`` is the longest part
+    without a gap. Unknown events are left out with a note, as are events without any count. Intervals without
+    any counts get zeros, since perf counts nothing while a task sleeps; intervals where only some events were
+    counted are kept, with NaN and a note. InputError, naming `source`, if times do not ascend, a count is
+    negative, the run has neither an event that measures progress nor one of `events` (a model's events), or
+    ``stretch`` is shorter than `FEWEST` seconds.
     """
     _require_time(table, source)
     renamed = synonyms.canonical_samples(table, TIME, events)

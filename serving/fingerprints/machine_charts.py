@@ -131,7 +131,10 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
-    """Return by prefix and ascending number the applications ``PREFIX-NUMBER``; at least four per prefix."""
+    """Return the applications ``PREFIX-NUMBER`` by prefix and ascending number.
+
+    Other names, and prefixes with fewer than four applications, are left out.
+    """
     families: dict[str, dict[int, str]] = {}
     for application in applications:
         match = _NUMBERED.fullmatch(application)

@@ -135,7 +135,10 @@ class RefusedError(HTTPException):
 
 
 def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI descriptions of refusals with problem details, by HTTP status."""
+    """Return OpenAPI descriptions of refusals with problem details, by HTTP status.
+
+    ValueError if a status is not one of `http.HTTPStatus`.
+    """
     return {
         status: {
             "description": HTTPStatus(status).phrase,
@@ -146,7 +149,10 @@ def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Let `app` answer refusals with problem details: InputError with 422, ModelError with 503."""
+    """Let `app` answer errors with problem details: InputError with 422, ModelError with 503.
+
+    HTTPException, hence `RefusedError`, is answered with its own status. Other errors are left to the server.
+    """
     for kind in (InputError, ModelError, HTTPException):
         app.add_exception_handler(kind, _answer_error)
 

@@ -213,9 +213,9 @@ class Curve(NamedTuple):
 def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by cost of a miss / cost of a false alarm (engine paper, figure 4).
 
-    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation
-    over folds, drawn as an error bar); None without rows of the figure. `folds`, the number of
-    folds, is only used to test whether the gain in the title is significant.
+    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation over folds,
+    drawn as an error bar); None without rows of ``figure`` `COST`. `folds`, the number of folds, is only used
+    to test whether the gain in the title is significant.
     """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(

@@ -256,9 +256,10 @@ def asv_rule(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
 
 
 def perfherder_rule(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
-    """Return true where the t statistic exceeds `t` and the mean is worse by more than `share`.
+    """Return true where Welch's t, towards worse, exceeds `t` and the mean is worse by more than `share`.
 
-    Shape (n_comparisons,); one such configuration is enough. This is the rule of Mozilla's alerts.
+    Shape (n_comparisons,); one such configuration is enough. False where a side has fewer than two samples.
+    This is the rule of Mozilla's alerts.
     """
     baseline, target = sample_moments(sides.baseline), sample_moments(sides.target)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -269,8 +270,9 @@ def perfherder_rule(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
 def conbench_rule(sides: Sides, z: float = 5.0) -> Flags:
     """Return true where the target's mean is over `z` standard deviations worse than the baseline's.
 
-    Shape (n_comparisons,); one such configuration is enough. Conbench's lookback z-score: the distribution is
-    that of the means of the baseline's versions if it has several, and otherwise that of its samples.
+    Shape (n_comparisons,); one such configuration is enough. Conbench's lookback z-score: mean and standard
+    deviation are those of the means of the baseline's versions if it has several, else those of its samples.
+    False where they are unknown (fewer than two samples); with deviation 0, any loss is true.
     """
     means = sample_moments(_version_means(sides.baseline))
     samples, target = sample_moments(sides.baseline), sample_moments(sides.target)

@@ -114,9 +114,10 @@ def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> 
 
 
 def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
-    """Return `draws` placements, every slot equally likely; `cost` returns shape (n_groups,).
+    """Return `draws` random placements of `tasks` tasks on the machines of `room`, each with its cost.
 
-    Raises InputError if `tasks`, their number, do not fit in `room`.
+    Each puts the tasks into slots drawn without replacement; `cost` takes the groups of tasks that share a
+    machine and returns shape (n_groups,). Raises InputError if `tasks` do not fit in `room`.
     """
     room.require_space(tasks)
     generator = np.random.default_rng(seed)

@@ -80,8 +80,8 @@ class ImpactTask:
 def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Return the parameters with the least mean error over the inner folds, that error, and all trials.
 
-    An error is relative, or for a classification 1 if the range is wrong. At most ``how.max_rows`` rows are
-    drawn. Equal tasks give equal outcomes.
+    An error is relative, or for a classification 1 if the range is wrong. At most ``task.how.max_rows`` rows
+    are drawn. Equal tasks give equal outcomes.
     """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed

@@ -26,7 +26,10 @@ _REMEDY = "the model's files are damaged, train or promote another one"
 
 @contextmanager
 def model_answering(model: str) -> Iterator[None]:
-    """Convert errors of the model called `model` to ModelError; overflow gives infinite results."""
+    """Convert errors of the model called `model` to ModelError; overflow gives infinite results.
+
+    Converted are ValueError, ArithmeticError and LookupError; other exceptions pass unchanged.
+    """
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             yield

@@ -199,7 +199,10 @@ def build_xgboost(params: Params, seed: int, balance: Balance, directions: Direc
 
 
 def boosting_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the arguments that all uses of XGBoost share, from the names of `params`."""
+    """Return the arguments that all uses of XGBoost share, with the values of `params` under XGBoost's names.
+
+    KeyError if ``trees, depth, child_weight`` or ``columns`` is missing from `params`.
+    """
     return {
         "n_estimators": params["trees"],
         "max_depth": params["depth"],

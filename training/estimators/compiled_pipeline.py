@@ -391,7 +391,7 @@ def read(path: Path, model: Path) -> CompiledPipeline | None:
 
 
 def belongs_to_model(path: Path, version: int, model: Path) -> bool:
-    """Return whether a file of arrays has this version and belongs to the file `model`, by its SHA-256.
+    """Return whether a file of arrays has this layout version and the SHA-256 of the file `model`.
 
     InputError if `path` or `model` is missing, or `path` is not an archive with version and digest.
     """

@@ -249,9 +249,9 @@ def _extrapolate_steps(past: list[tuple[Floats, Floats]]) -> Floats:
 def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     """Return the weights that maximise the penalised likelihood of `pairs`, by L-BFGS.
 
-    `start`, `tol` and `max_iter` as in `expectation_maximisation`, but the gradient is that in
-    coordinates with about equal curvature. The returned weights are in the coordinates of `start`;
-    without convergence, the result's ``converged`` is False and no error is raised.
+    `start`, `tol` and `max_iter` are as in `expectation_maximisation`, but `tol` bounds the gradient in other
+    coordinates, in which the curvature is about equal. The returned weights are in the coordinates of
+    `start`; without convergence, the result's ``converged`` is False and no error is raised.
     """
     total = float(pairs.cost.sum()) / 2
     scores = pairs.rows @ start

@@ -59,9 +59,10 @@ def class_cuts(rows: Labelled) -> Floats:
 
     MODL (Boulle 2006, "MODL: a Bayes optimal discretization method for continuous attributes", Machine
     Learning 65) minimises the description length of the number of intervals, their bounds, the frequency of
-    the classes in each, and the classes themselves. The minimum is exact on a grid of 64 cells with equal
-    weight of every class. A feature without information on the class keeps one level.
-    The result is as from `frequency_cuts`, shape (n_features, n_cuts).
+    the classes in each, and the classes themselves. The minimum is exact on a grid of 64 cells of equal
+    weight, after every class got the same total weight. A feature without information on the class keeps one
+    level, that is, no cuts. Result: shape (n_features, n_cuts), n_cuts of the feature with the most; cuts
+    ascend and are followed by infinity where a feature has fewer.
     """
     n_classes = len(rows.classes)
     weights = np.zeros((len(rows.y), n_classes))

@@ -43,9 +43,10 @@ def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return mean ``probability``, ``share_of_fails`` and ``cases`` of each bin of probability, ascending.
+    """Return mean ``probability``, ``share_of_fails`` and number of ``cases`` by bin of probability.
 
-    The `RANGES` bins have equal width; empty ones are left out. `verdicts` has ``probability, status``.
+    The `RANGES` bins have equal width and ascend; empty ones are left out. `verdicts` has ``probability``
+    (ValueError if one is NaN) and ``status``, the label.
     """
     number = np.minimum((verdicts["probability"] * RANGES).astype("int64"), RANGES - 1)
     ranges = verdicts.assign(failed=verdicts["status"] == "fail").groupby(number)
@@ -222,7 +223,8 @@ _DECADE = 10
 def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
     """Return confusion matrix, precision by recall and reliability as figures, by file name (PNG).
 
-    `verdicts` are the rows of one entry in one split of oof.parquet, with probabilities.
+    `title` is written above each figure. `verdicts` are the rows of one entry (a model) in one split of
+    oof.parquet, with probabilities; ValueError if none is a fail.
     """
     return {
         "confusion.png": _draw_confusion(verdicts, title),

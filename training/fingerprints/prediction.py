@@ -348,6 +348,9 @@ def _mean_scores(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Return the names of the models by pooled median error, the smallest first, then by name."""
+    """Return the names of the entries of kind "model" by pooled median error, smallest first, ties by name.
+
+    `summaries` has ``kind`` and ``median_error`` by entry; reference methods are left out.
+    """
     models = [name for name, content in summaries.items() if content["kind"] == "model"]
     return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

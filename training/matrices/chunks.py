@@ -196,9 +196,10 @@ def fit_group(
 ) -> Any:
     """Return the classifier of one workload group, fitted to all rows of the group in `files`.
 
-    `files` are those of `ShapedChunk`, before `projection`; `like` has their columns, its rows are
-    not used. `cell` names the model and scheme, `params` are the searched parameters. Labels are
-    not checked: the group must have rows of both labels, or some models raise ValueError.
+    `files` are those of `ShapedChunk`: feature rows, to which `projection` is applied here. `like` names
+    their columns; its rows are not used. `cell` names the model and scheme, `params` are the searched
+    parameters. Labels are not checked: the group must have rows of both labels, or some models raise
+    ValueError.
     """
     wanted = [("group", "==", group)]
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)

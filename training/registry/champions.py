@@ -204,7 +204,10 @@ class Located:
 
 @contextmanager
 def download_files(uri: str) -> Iterator[Path]:
-    """Yield a temporary directory with the files at `uri` in MLflow; it is deleted when the block ends."""
+    """Yield a temporary directory with the files at `uri` in MLflow; it is deleted when the block ends.
+
+    MlflowException if the files do not exist or cannot be downloaded.
+    """
     with tempfile.TemporaryDirectory() as copy:
         yield Path(import_mlflow().artifacts.download_artifacts(artifact_uri=uri, dst_path=copy))
 
@@ -244,7 +247,7 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
     """Return the version that an address resolves to, or the directory itself as text.
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
-    ``name()``, or a version, which is returned. Raises InputError if it is no such address, the model does
+    ``name()``, or a `Version`, which is returned. Raises InputError if it is no such address, the model does
     not exist, or the registry does not answer.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
@@ -264,8 +267,8 @@ def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
     """Yield the directory of a model's files; files on a server are copied, and deleted afterwards.
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
-    ``name()``, or a version. Raises InputError if the model or its files do not exist, the files have changed
-    since registration, or the registry does not answer.
+    ``name()``, or a `Version`. Raises InputError if the model or its files do not exist, the files have
+    changed since registration, or the registry does not answer.
     """
     address = resolve_address(name, uri)
     if isinstance(address, str):

@@ -69,9 +69,10 @@ def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
 
 
 def summary_statistics(walk: Attributes, element: Element, place: str) -> dict[str, float]:
-    """Return the summary statistics of an element, by `STATS` names.
+    """Return the summary statistics in the attributes of `element`, by `STATS` names.
 
-    InputError if an attribute is not a finite number, or one other than `mean` and `stdev` is missing.
+    `mean` and `stdev` are left out if missing. InputError from `walk`, naming `place`, if an attribute is not
+    a finite number, or another one is missing.
     """
     return {
         name: walk.number_attribute(element, attribute, place)

@@ -45,7 +45,10 @@ def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
 
 
 def properties_beside(path: Path) -> dict[str, str]:
-    """Return the properties in ``<stem>.settings.xml``, else ``settings.xml``, next to `path`, else {}."""
+    """Return the properties in ``<stem>.settings.xml``, else ``settings.xml``, next to `path`, else {}.
+
+    InputError if that file is not well-formed or a property is wrong.
+    """
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.from_path(candidate))

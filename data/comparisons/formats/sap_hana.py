@@ -71,9 +71,9 @@ def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRul
     """Return the boundaries with agreement, and with ``include_ambiguous`` also disputed ones, ascending.
 
     A change is agreed if the marks of at least ``min_annotators`` annotators are at most ``match_window``
-    versions from each other; it is at their median, rounded down. With fewer annotators it is disputed. A
-    boundary (at every ``clean_every`` versions) is clean if ``min_annotators`` annotators inspected it and no
-    mark is within ``exclusion_window`` versions. An annotator has inspected a boundary if one of the `spans`
+    versions from each other; it is at their median, rounded down. With fewer annotators it is disputed. Every
+    ``clean_every``-th version is a clean boundary if ``min_annotators`` annotators inspected it and no mark
+    is within ``exclusion_window`` versions. An annotator has inspected a boundary if one of the `spans`
     contains the ``versions_before`` versions before it and the ``versions_after`` from it on. Changes that
     nobody inspected are left out.
     """

@@ -74,9 +74,10 @@ class HeatSamples:
 
 
 def heat_files_beside(result: Path) -> Iterator[Path]:
-    """Yield the files of loads that are next to a result file and begin with its stem, sorted by name.
+    """Yield the files with loads per core or node over time next to a result file, sorted by name.
 
-    Their names end as listed in `BESIDE`; symbolic links are ignored.
+    Their names begin with the stem of `result` and a dot, and end as listed in `BESIDE`; symbolic links are
+    ignored. Nothing is yielded if the directory does not exist.
     """
     for path in sorted(result.parent.glob(f"{glob.escape(result.stem)}.*")):
         if path.name.endswith(BESIDE) and path.is_file() and not path.is_symlink():

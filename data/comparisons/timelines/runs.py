@@ -138,9 +138,9 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
 def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
     """Yield a run per machine, version and benchmark of a table with columns ``RESULT_DTYPES``.
 
-    Runs are in the order of first rows. A missing version is replaced by the order, a missing machine,
-    benchmark or unit by "unknown". The time is the earliest of the run. Of summaries, only the five numbers
-    are used, and only for series without samples.
+    Runs, which are named by `source`, are in the order of first rows. A missing version is replaced by the
+    column ``order``, a missing machine, benchmark or unit by "unknown". The time is the earliest of the run.
+    Of summaries, only the five numbers (`FIVE_NUMBERS`) are used, and only for series without samples.
     """
     results = results.assign(
         version=results["version"].fillna(results["order"].astype(str)),

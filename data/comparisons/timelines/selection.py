@@ -105,10 +105,10 @@ class ChosenRuns:
 def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     """Return the selected runs of every machine that has a baseline and targets, sorted by machine.
 
-    The baseline is the newest version that matches its rules. Targets are the versions that match theirs,
-    from the first one that also matches the rules of the start. Rules on the property ``Operation`` select
-    operations. InputError if no machine has a baseline and targets; if possible, it names a rule without a
-    match.
+    The baseline is the newest version that matches its rules. Targets are all versions that match theirs,
+    older ones, too; with rules of the start, only those from the first target on that also matches these.
+    Rules on the property ``Operation`` select operations. InputError if no machine has a baseline and
+    targets; if possible, it names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))

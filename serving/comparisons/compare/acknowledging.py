@@ -224,9 +224,10 @@ class Acknowledgements:
 
 
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
-    """Return the path and the content of a YAML file; None: of `DEFAULT`, empty if it does not exist.
+    """Return the path and the content of a YAML file of reviewed exceptions (acknowledged regressions, ...).
 
-    Raises InputError if the file cannot be read, or an entry is wrong.
+    None stands for `DEFAULT`, whose content is empty if it does not exist. InputError if a given file is
+    missing, the file cannot be read, or an entry is wrong.
     """
     if path is None and not DEFAULT.exists():
         return DEFAULT, AcknowledgedFile()

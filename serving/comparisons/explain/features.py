@@ -26,7 +26,10 @@ class Meaning(NamedTuple):
 
 
 def percent(share: float) -> str:
-    """Return a share in percent with two significant digits, such as ``7.1 %`` or ``0.03 %``."""
+    """Return a share in percent, such as ``-12.3 %``: one decimal from 1 % on, none from 100 % on.
+
+    Below 1 % two significant digits: ``0.03 %``. NaN gives ``nan %``.
+    """
     size = abs(100 * share)
     if size >= 1:
         return f"{100 * share:.1f} %" if size < 100 else f"{100 * share:.0f} %"  # noqa: PLR2004

@@ -396,9 +396,10 @@ def judged_versions(
 
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
-    `hidden`: shape (n_configurations,), the smallest change detectable in the noise between versions, as a
-    share: a smaller loss from one version to the next is not `unsure`.
-    `answering`: of `model_judge` or `server_judge`.
+    `hidden`: the smallest change detectable in the noise between versions, as a share, shape
+    (n_configurations,) of all operations together: `unsure` becomes `pass` where two single versions differ
+    by less.
+    `answering`: what `model_judge` or `server_judge` returned.
     `advance`: takes the number of judged operations and of all operations.
     """
     marks = [OperationMarks.not_judged(measured.five.shape[1]) for _ in measured.operations]

@@ -57,7 +57,10 @@ class SideCoordinates:
 
 
 def sides_of(columns: Sequence[str]) -> Whole:
-    """Return the side of each column by its prefix: `TASK`, `BESIDES` (co-runners), `MACHINE` or `NOBODY`."""
+    """Return the side of each column by the prefix of its name, shape (n_columns,).
+
+    It is `TASK`, `BESIDES` (co-runners) or `MACHINE`, and `NOBODY` for a column without one of the prefixes.
+    """
     prefixes = [next((p for p in _PREFIXES if name.startswith(p)), "") for name in columns]
     return np.array([_PREFIXES.get(prefix, NOBODY) for prefix in prefixes], np.intp)
 

@@ -440,7 +440,10 @@ class FittedEngine:
 
 
 def count_by_group(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
-    """Return the numbers of ``abnormal`` and of all ``rows`` by group; `y` is 1 for an abnormal row."""
+    """Return the numbers of ``abnormal`` and of all ``rows``, indexed by group.
+
+    `group` and `y` (1 for an abnormal row, else 0) have shape (n_rows,).
+    """
     return pd.Series(y).groupby(group).agg(abnormal="sum", rows="size")
 
 

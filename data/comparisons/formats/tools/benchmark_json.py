@@ -123,8 +123,8 @@ def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the real time of every repetition; of benchmarks with aggregates only, one summary each.
 
     Summaries have mean, median, stddev, min and max. Rates that the program computes from the time are
-    ignored, and benchmarks with an error, with a note. The unit is the file's; names contain the arguments.
-    InputError if the JSON is invalid.
+    ignored. Benchmarks with an error are left out with a note. The unit is the file's; names contain the
+    arguments. InputError if the JSON is invalid.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()

@@ -211,9 +211,10 @@ def read_json(path: Path, kind: type[T]) -> T:
 
 
 def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str = "") -> T:
-    """Decode JSON, or the part of a document at `place`, as the type `kind`, ignoring unknown keys.
+    """Decode JSON, a whole document or a raw part of one, as the type `kind`, ignoring unknown keys.
 
-    InputError, with file and place, if it is not JSON, has another type or repeated keys.
+    `place` names the part in messages. InputError, with file and place, if the content has another type; with
+    the file, if it is not JSON (MalformedError) or a whole document has repeated keys.
     """
     try:
         decoded = msgspec.json.decode(content, type=kind, strict=True)

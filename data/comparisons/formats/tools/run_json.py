@@ -49,7 +49,10 @@ _decode_fast = quick_reader(_RunDocument)
 
 
 def read_run_json(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the samples of every configuration; InputError if a file is not JSON of this schema."""
+    """Yield a measurement per configuration of results in perfjudge's own JSON format, in their order.
+
+    InputError if a file is not JSON or lacks a field; the message shows the expected form.
+    """
     for path in source.files:
         content = read_content(path)
         for result in (_decode_fast(content) or _validate_document(path, content)).results:
