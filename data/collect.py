@@ -17,7 +17,10 @@ from data.tables.files import yaml_content
 
 
 def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
-    """Return the function that measures suites of the ``kind`` in `path`; InputError if it is unknown."""
+    """Return the function that measures suites of the ``kind`` in `path`; InputError if it is unknown.
+
+    It takes the suite's path, the directory and a screen, and returns whether the measurement is complete.
+    """
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
     collectors = {family.suite: family.collect for family in map(family_plugin, FAMILIES) if family.collect}

@@ -229,7 +229,10 @@ class FamilyPlugin:
 
 
 def import_attribute(name: str) -> Any:
-    """Import and return the attribute with this dotted name."""
+    """Import and return the attribute with this dotted name.
+
+    ImportError if the module is missing, AttributeError if the attribute is.
+    """
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module), attribute)
 

@@ -303,7 +303,10 @@ def collect_placements(
 
 
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
-    """Run placements and return the exit code: 0 when complete, 130 after Ctrl-C or a termination signal."""
+    """Run placements and return the exit code: 0 when complete, 130 after Ctrl-C or a termination signal.
+
+    The arguments and errors are those of `collect_placements`.
+    """
     end_in_good_order()
     try:
         with Screen() as screen:

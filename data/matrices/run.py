@@ -120,7 +120,10 @@ def _growth_per_second(before: Numbers, after: Numbers, seconds: float) -> Numbe
 
 
 def metric_unit(name: str) -> str:
-    """Return the unit of a raw metric by its name, such as "ms/s", "1/txn" (per transaction) or "1"."""
+    """Return the unit of a raw metric by its name, such as "ms/s", "1/txn" (per transaction) or "1".
+
+    An unknown name is a count per second, "1/s".
+    """
     if name == BUSY:
         return "ms/s"
     if name.startswith(PERF):

@@ -257,7 +257,8 @@ def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
 def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
     """Return the decisions of `decide_validity` on runs and pairs, without warnings.
 
-    `metrics` has the reason to drop each metric, empty if it is kept. No error if no pair remains.
+    `metrics` has the reason to drop each metric, empty if it is kept; `missing` is the largest share of the
+    raw metrics of a kept run without a value. No error if no pair remains.
     """
     raw, summary = (
         [name for name in names if metrics[name] == ""]
@@ -310,7 +311,11 @@ def _incomplete_runs(
 
 
 def unjudgeable_pairs(runs: pd.DataFrame, is_kept: NDArray[np.bool_]) -> pd.Series:
-    """Return by ``pair_id`` why too few runs of a side are `is_kept`, shape (n_runs,); else empty text."""
+    """Return the reason why each pair has too few runs, indexed by ``pair_id``; empty text if it has enough.
+
+    `is_kept`, shape (n_runs,), flags the usable rows of `runs`; needed are `BASELINE_RUNS` of the baseline
+    and one of the target.
+    """
     pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
     pair, names = pair_sides.pair, pair_sides.names
     pair_reasons = [""] * len(names)

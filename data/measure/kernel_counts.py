@@ -42,7 +42,10 @@ def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def pressure_totals(path: Path) -> dict[str, float]:
-    """Return the microseconds so far during which "some" and "full" (all) tasks waited; empty if unknown."""
+    """Return the microseconds so far during which "some" and "full" (all) tasks waited; empty if unknown.
+
+    `path` is a file such as ``/proc/pressure/cpu``.
+    """
     return {kind: float(words[-1].partition("=")[2]) for kind, words in read_rows(path)}
 
 

@@ -121,7 +121,10 @@ def describe_machine() -> dict[str, str]:
 
 
 def machine_name() -> str:
-    """Return a short name of this kind of machine, such as ``AMD EPYC x2``."""
+    """Return a short name of this kind of machine, such as ``AMD EPYC x2``.
+
+    The number is that of its processors; ``unknown`` stands for an unknown model.
+    """
     return f"{_read_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 
 
@@ -176,7 +179,10 @@ class Topology:
 
 
 def read_topology() -> Topology:
-    """Return the cores and caches of the processors that this process may run on."""
+    """Return the cores and caches of the processors that this process may run on.
+
+    Parts that the kernel does not show are ``unknown`` or missing; no error is raised.
+    """
     root = Path("/sys/devices/system/cpu")
     cpus = [root / f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
     siblings = dict.fromkeys(_read_text(cpu / "topology/thread_siblings_list") for cpu in cpus)

@@ -36,7 +36,10 @@ _TOGETHER = ["benchmark", "machine"]
 
 
 def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> list[RowIndices]:
-    """Return ascending row numbers of each block, at least one; benchmark and machine are never divided."""
+    """Return the row numbers, ascending, of blocks of about `block_size` comparisons; at least one block.
+
+    All comparisons of one benchmark on one machine are in one block, so a block may be larger.
+    """
     sizes = comparisons.groupby(_TOGETHER, sort=False, dropna=False).size()
     numbers = pd.Series(((sizes.cumsum() - sizes) // block_size).to_numpy(), sizes.index, dtype="int64")
     block = numbers.reindex(pd.MultiIndex.from_frame(comparisons[_TOGETHER])).to_numpy()

@@ -112,7 +112,7 @@ class Step:
 
 
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
-    """Return the step of every series near `place`, the number of values before the boundary.
+    """Return the best step of every series near `place`, the number of values before the boundary.
 
     Near means fewer than `NEAR` values away. `penalty` is the cost of a step in squared noise.
     """

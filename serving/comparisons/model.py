@@ -21,7 +21,10 @@ def registered_name() -> str:
 
 
 def retrospective_name() -> str:
-    """Return the name in the registry of models that also use versions after the target."""
+    """Return the name in the registry of models that also use versions after the target.
+
+    InputError if params.yaml is missing or invalid.
+    """
     return project_params(Comparisons).section.retrospective_name
 
 

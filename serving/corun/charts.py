@@ -257,7 +257,11 @@ def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
 
 
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
-    """Draw the share of predictions within `tolerance` by sampled seconds, a line per online model."""
+    """Draw the share of predictions within `tolerance` by sampled seconds, a line per online model.
+
+    `repeats` adds a horizontal line: the share of repeated measurements within the tolerance, if any were
+    repeated.
+    """
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
     rows = rows_with(entries, design=online.design)
     champion = rows_with(rows, model=online.champion).sort_values("seconds")

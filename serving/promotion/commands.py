@@ -25,7 +25,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def add_commands(app: typer.Typer, judging: Mapping[str, Any]) -> None:
-    """Add the four commands to `app`; `judging` has the families' options of ``perfjudge judge``."""
+    """Add the commands promote, rollback, trace and shadow to `app`.
+
+    `judging` has the families' options of ``perfjudge judge``, which trace and shadow take, too.
+    """
     for command in (promote, rollback, add_options(judging)(trace), add_options(judging)(shadow)):
         app.command()(command)
 

@@ -157,7 +157,10 @@ def _guaranteed_shares(wished: float | None) -> list[float]:
 
 
 def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Floats]]) -> None:
-    """Write held.npz: for each part and model in `predicted`, the probabilities of the training rows."""
+    """Write held.npz: for each (part, model, probabilities) in `predicted`, an array named "part model".
+
+    The probabilities are out-of-fold ones of the part's training rows, shape (n_rows,).
+    """
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
         arrays: dict[str, Any] = {f"{part} {model}": probability for part, model, probability in predicted}
         np.savez_compressed(file, **arrays)

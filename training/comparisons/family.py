@@ -160,7 +160,10 @@ class Part:
 
 
 def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return the part of all rows, then those of the random and of the grouped split, or raise InputError."""
+    """Return the part of all rows, which has no test rows, then those of the random and grouped split.
+
+    InputError if the rows cannot be split so that both labels are in every part.
+    """
     everything = Part("all", np.arange(len(examples.y)), np.arange(0))
     return [everything, *stratified_parts(examples, how, seed), *grouped_parts(examples, how, seed)]
 

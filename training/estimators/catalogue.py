@@ -139,7 +139,10 @@ def build_logistic(
 def decision_tree(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
-    """Return an unfitted decision tree with ``leaf`` (least rows per leaf) and ``criterion`` of `params`."""
+    """Return an unfitted decision tree with ``leaf`` (least rows per leaf) and ``criterion`` of `params`.
+
+    Arguments as in `Model.build`; `more` go to scikit-learn. KeyError if one of both is missing.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
     return DecisionTreeClassifier(
@@ -186,7 +189,11 @@ def forest_params(params: Params, seed: int) -> dict[str, Any]:
 
 
 def build_xgboost(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted XGBoost classifier of two classes."""
+    """Return an unfitted XGBoost classifier of two classes; `params` has the names of `boosting_params`.
+
+    Also ``rate_of_learning, subsample``. Arguments as in `Model.build`; `balance` has the weights of the
+    classes 0 and 1.
+    """
     from xgboost import XGBClassifier
 
     return XGBClassifier(
@@ -380,10 +387,10 @@ def build_pipeline(
     seed: int,
     constraints: MonotoneConstraints | None = None,
 ) -> Any:
-    """Return the unfitted pipeline (impute, scale, resample, classify) for labels `y`, in any case.
+    """Return the unfitted pipeline (impute, scale, resample, classify) for labels `y`; never infeasible.
 
-    If `strict_pipeline` is infeasible, without sampler and with at most len(y) neighbours. `y`, shape
-    (n_rows,), are labels, 1 is fail.
+    It is that of `strict_pipeline`, or if that is infeasible, one without sampler and with at most len(y)
+    neighbours. `y`, shape (n_rows,), are labels, 1 is fail.
     """
     try:
         return strict_pipeline(model, params, y, seed, constraints)

@@ -184,7 +184,11 @@ def print_results(
 
 
 def scores_table(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
-    """Return the table of one split from the content of metrics.json, the best entry first."""
+    """Return the table of one split from the content of metrics.json, the best entry first.
+
+    `cases` is the noun for rows, and the key of their number in ``metrics["data"]``. KeyError if the split is
+    missing.
+    """
     from rich.table import Table
 
     content, data = metrics["splits"][split], metrics["data"]

@@ -53,7 +53,7 @@ def score_verdicts(
 ) -> Scores:
     """Return the scores of verdicts; `failed` are the labels, `judged` the verdicts, True is fail.
 
-    `probability` is that of fail, or None. All have shape (n,), and both labels must occur.
+    `probability` is that of fail, or None. All have shape (n,); ZeroDivisionError unless both labels occur.
     """
     from sklearn.metrics import average_precision_score
 

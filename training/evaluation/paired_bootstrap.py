@@ -115,7 +115,11 @@ class OutOfFoldPredictions:
 def by_entry(
     what: str, rows: pd.DataFrame, champion: str, tolerance: float | None = None, column: str = "entry"
 ) -> list[OutOfFoldPredictions]:
-    """Return the rows of each entry (`column`); the champion comes first, then the others by name."""
+    """Return the rows of each entry (`column`); the champion comes first, then the others by name.
+
+    `what` names the subject in messages; `tolerance` is the largest relative error of a correct number, None
+    for verdicts.
+    """
     names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
     return [OutOfFoldPredictions(what, str(name), rows[rows[column] == name], tolerance) for name in names]
 

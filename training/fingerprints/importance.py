@@ -130,7 +130,10 @@ def speed_correlations(measured: Measured, weights: Floats) -> Floats:
 
 
 def standardise_columns(values: Floats) -> Floats:
-    """Return the columns with mean 0 and standard deviation 1; 0 where a column does not vary."""
+    """Return the columns with mean 0 and standard deviation 1; 0 where a column does not vary.
+
+    The standard deviation is by n; a column with NaN becomes NaN.
+    """
     centred = values - values.mean(axis=0)
     spread = centred.std(axis=0)
     return np.asarray(centred / np.where(spread > STILL, spread, np.inf), np.float64)

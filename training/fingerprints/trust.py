@@ -184,9 +184,10 @@ def chance_correlation(measured: Measured, deals: int, level: float, seed: int) 
     """Return the closest correlation of any stressor with the performance, and its p-value.
 
     The p-value is the share of `deals` permutations of performances among CPU models (and the original) whose
-    closest correlation is as large. The machines of a CPU model are near-copies: their common part is
-    permuted as a whole, the rest among all machines. Taking the closest of all stressors allows for their
-    number (Westfall and Young 1993).
+    closest correlation is as large. ``usual`` is the closest correlation that a share `level` of the
+    permutations exceeds. The machines of a CPU model are near-copies: their common part is permuted as a
+    whole, the rest among all machines. Taking the closest of all stressors allows for their number (Westfall
+    and Young 1993).
     """
     dealt = np.column_stack(
         [measured.log_speed, _permute_speeds(measured, deals, np.random.default_rng(seed))]

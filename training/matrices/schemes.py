@@ -138,7 +138,10 @@ def table_rows(full: Scheme) -> list[TableRow]:
 
 
 def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
-    """Return the candidates: `models` under the full scheme, then the cells of the matrix paper's table 5."""
+    """Return the candidates: `models` under the `full` scheme, then the cells of the matrix paper's table 5.
+
+    Of `models`, similarity-logistic is left out: table 5 has its cell.
+    """
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
 
@@ -187,7 +190,11 @@ SINGLE = (*REMEDIES[:-2], Remedy("runs are compared with their baseline's", "for
 def add_remedies(
     model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "added"
 ) -> Iterator[AblationStep]:
-    """Yield the steps from the naive to the full scheme, one remedy at a time, in the order of `remedies`."""
+    """Yield the steps from the naive to the `full` scheme of `model`, adding one remedy at a time.
+
+    The order is that of `remedies`. `part` is the steps' name of the ablation; a step has the paper's figures
+    of the same remedy, if it printed them.
+    """
     taken: dict[str, Any] = {}
     yield AblationStep(part, 0, "none", Cell(model, NAIVE))
     for number, remedy in enumerate(remedies, start=1):
@@ -199,7 +206,10 @@ def add_remedies(
 def leave_out_remedies(
     model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "left out"
 ) -> Iterator[AblationStep]:
-    """Yield the full scheme, then the full scheme without each of `remedies` in turn."""
+    """Yield the full scheme, then the full scheme without each of `remedies` in turn.
+
+    `part` is the steps' name of the ablation.
+    """
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):
         without = replace(full, **{remedy.field: getattr(NAIVE, remedy.field)})

@@ -213,7 +213,10 @@ def download_files(uri: str) -> Iterator[Path]:
 
 
 def files_digest(directory: Path) -> str:
-    """Return the SHA-256 of the files in `directory` that reading a model may open, and of their names."""
+    """Return the SHA-256 of the files in `directory` that reading a model may open, and of their names.
+
+    Other files do not count; without any file, it is the digest of no bytes.
+    """
     digest = hashlib.sha256()
     for path in sorted(file for file in directory.rglob("*") if file.suffix in _READ and file.is_file()):
         file_digest = hashlib.sha256(path.read_bytes()).hexdigest()

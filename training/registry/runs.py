@@ -205,7 +205,10 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
 
 
 def scores_by_name(splits: dict[str, Any], entry: str) -> dict[str, Any]:
-    """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``."""
+    """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``.
+
+    `splits` has the content of each split; those without the entry are left out.
+    """
     return {
         f"{split}/{score}_{kind}": value
         for split, content in splits.items()

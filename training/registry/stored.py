@@ -218,6 +218,9 @@ def require_width(directory: Path, features: tuple[str, ...], width: int | None)
 
 
 def beside_model(directory: Path, name: str) -> Path:
-    """Return the path of file `name` of a model (MLflow has an ``extra_files`` folder); it may not exist."""
+    """Return the path of the file `name` of a model in `directory`; it may not exist.
+
+    It is in the folder ``extra_files`` if MLflow wrote it there, else in `directory` itself.
+    """
     tracked = directory / "extra_files" / name
     return tracked if tracked.is_file() else directory / name

@@ -78,7 +78,10 @@ def _read_meanings() -> Mapping[str, Meaning]:
 
 @cache
 def feature_meaning(feature: str) -> Meaning | None:
-    """Return a feature's phrase, transformation and fact, by its name; None if the table has no entry."""
+    """Return a feature's phrase, transformation and fact from the table of meanings; None without an entry.
+
+    `feature` is the name of a column, with or without the suffix of its reduction over configurations.
+    """
     name, _, suffix = feature.rpartition("_")
     table = _read_meanings()
     if suffix in _REDUCTIONS or feature in table:

@@ -410,7 +410,7 @@ def write_sentences(
 
 
 def describe_change(change: float, direction: Direction) -> str:
-    """Return the change of a median in words, such as ``7.1 % slower``; negative `change` is worse."""
+    """Return a relative change in words, such as ``7.1 % slower``; negative is worse, 0 is ``unchanged``."""
     if not change:
         return "unchanged"
     return f"{percent(abs(change))} {direction.worse if change < 0 else direction.better}"

@@ -174,7 +174,7 @@ def _side_box(
 
 
 def format_number(value: float) -> str:
-    """Return a measured value as text with five digits and separated thousands; a dash if not finite."""
+    """Return a measured value with five significant digits and separated thousands; a dash if not finite."""
     if not np.isfinite(value):
         return "\N{EN DASH}"
     digits = f"{value:.5g}"

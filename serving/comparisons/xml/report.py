@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:
     """Return an lxml element ``verdict`` per comparison: numbers and names as attributes, sentences as text.
 
-    `flipped`: compute the counterfactuals.
+    `flipped`: whether to compute counterfactuals.
     """
     from lxml import etree
 

@@ -208,7 +208,7 @@ _REPEATS = 2
 
 
 def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
-    """Return the scores of rows of oof.parquet by name.
+    """Return the scores of rows of oof.parquet, at least one, by name.
 
     ``within_tolerance``: the share predicted correctly (column ``right``); ``mape, median_error, p90_error``:
     of |predicted / measured - 1|; ``r2`` (0 where all measured impacts are equal); ``coverage``: the share of

@@ -183,11 +183,11 @@ def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64]
 
 
 def resample_rows(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
-    """Return the indices of the rows to learn from, ascending (section 4.4 of the matrix paper, seed 001).
+    """Return the indices of the rows to learn from, ascending (matrix paper, section 4.4).
 
-    "under" drops rows of the more frequent class of `y`, "over" repeats rows of the rarer one, until there
-    are `rate` (at most 1) rows of the rarer class per row of the more frequent one; "none" returns all rows.
-    Nothing changes where the ratio is already as high, or `y` has one class.
+    `y`: shape (n_rows,), 0 or 1. "under" drops rows of its more frequent class, "over" repeats rows of the
+    rarer one, until there are `rate` (at most 1) rows of the rarer class per row of the more frequent one;
+    "none" returns all rows. Nothing changes where the ratio is already as high, or `y` has one class.
     """
     rows = np.arange(len(y))
     if sampler == "none":
