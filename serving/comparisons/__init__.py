@@ -33,5 +33,5 @@ PLUGIN = FamilyPlugin(
     ),
     commands=add_commands,
     labels=deferred_function("serving.comparisons.labels.command.counts"),
-    describe_cases=deferred_function("serving.comparisons.mistakes.told_of"),
+    describe_cases=deferred_function("serving.comparisons.mistakes.describe_measurements"),
 )

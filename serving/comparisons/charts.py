@@ -228,7 +228,7 @@ class Rates(BaseModel):
     unsure: float
 
 
-class ModelPromises(BaseModel):
+class ModelGuarantees(BaseModel):
     """The calibration and the risk guarantees of a model in metrics.json."""
 
     calibration_error: float

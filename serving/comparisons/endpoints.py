@@ -15,7 +15,7 @@ from data.errors import InputError, MalformedError, ModelError, RepeatedError
 from data.tables.problems import Problems
 from data.tables.xml_stream import Document, WholeDocument
 from serving.comparisons import MODEL, render
-from serving.comparisons.guarantees import decided_answer, promise_answer
+from serving.comparisons.guarantees import decided_answer, guarantee_answer
 from serving.comparisons.judge import Judgement, judge_sides, judge_tables
 from serving.comparisons.model import Judge, load_judge, registered_name, retrospective_name, with_policy
 from serving.comparisons.schemas import JudgeAnswer, ServedJudge
@@ -243,7 +243,7 @@ def _card_answer(served: Judge) -> dict[str, Any]:
         "min_effect_size": card.min_effect_size,
         "set": card.feature_set,
         "decided": decided_answer(card),
-        "risk_guarantee": None if card.risk_guarantee is None else promise_answer(card.risk_guarantee),
+        "risk_guarantee": None if card.risk_guarantee is None else guarantee_answer(card.risk_guarantee),
         "features": card.features,
         "data_digest": card.data_digest,
     }

@@ -15,7 +15,7 @@ from data.params import load
 from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
-from serving.comparisons.charts import ModelPromises
+from serving.comparisons.charts import ModelGuarantees
 from serving.reports import evaluation_files as pages
 from training.comparisons.stored import TrainedModel
 
@@ -36,7 +36,7 @@ class Metrics(pages.Metrics[pages.Judged]):
 
     data: DataSet
     features: str
-    risk_guarantees: dict[str, dict[str, ModelPromises]] = Field(default_factory=dict)
+    risk_guarantees: dict[str, dict[str, ModelGuarantees]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class DecidedAnswer(BaseModel):
     summary: str = Field(description="A summary in one line.")
 
 
-class PromisedAnswer(BaseModel):
+class GuaranteedRateAnswer(BaseModel):
     """One share of wrong verdicts that may be requested."""
 
     share: float
@@ -43,14 +43,14 @@ class PromisedAnswer(BaseModel):
     )
 
 
-class PromiseAnswer(BaseModel):
+class GuaranteeAnswer(BaseModel):
     """The risk guarantees that a model offers."""
 
     confidence: float
     fails: int = Field(description="Number of regressions that the guarantee is based on.")
     groups: int = Field(description="Number of operations that the regressions belong to.")
-    max_false_negative_rate: list[PromisedAnswer]
-    max_false_positive_rate: list[PromisedAnswer]
+    max_false_negative_rate: list[GuaranteedRateAnswer]
+    max_false_positive_rate: list[GuaranteedRateAnswer]
     guarantee: str = Field(description="The random event that the confidence refers to.")
 
 
@@ -64,10 +64,10 @@ def decided_answer(card: Card) -> dict[str, Any]:
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
 
 
-def promise_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
+def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
     """Return a risk guarantee as JSON content: confidence, its data, and the rates that may be requested.
 
-    The keys are the fields of `PromiseAnswer`; each rate has those of `PromisedAnswer`.
+    The keys are the fields of `GuaranteeAnswer`; each rate has those of `GuaranteedRateAnswer`.
     """
     numbers = {name: getattr(risk_guarantee, name) for name in ("confidence", "fails", "groups", "guarantee")}
     levels = {
@@ -99,7 +99,7 @@ def decision_summary(card: Card) -> str:
     parts = []
     if risk_guarantee is not None and policy.max_false_negative_rate is not None:
         parts.append(
-            _promise_line(
+            _guarantee_line(
                 risk_guarantee,
                 risk_guarantee.max_false_negative_rate,
                 policy.max_false_negative_rate,
@@ -109,7 +109,7 @@ def decision_summary(card: Card) -> str:
         )
     if risk_guarantee is not None and policy.max_false_positive_rate is not None:
         parts.append(
-            _promise_line(
+            _guarantee_line(
                 risk_guarantee,
                 risk_guarantee.max_false_positive_rate,
                 policy.max_false_positive_rate,
@@ -122,7 +122,7 @@ def decision_summary(card: Card) -> str:
     return "; ".join(parts) or "nothing is promised"
 
 
-def _promise_line(
+def _guarantee_line(
     risk_guarantee: RiskGuarantee, levels: Sequence[GuaranteedRate], share: float, which: str, verdict: str
 ) -> str:
     cut = next(level.cut for level in levels if abs(level.share - share) < 1e-9)  # noqa: PLR2004

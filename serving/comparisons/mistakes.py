@@ -111,7 +111,7 @@ def worst_mistakes(
     ]
 
 
-def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def describe_measurements(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return sentences about the measured changes of comparisons, by comparison_id, as in explanations.
 
     Unknown ids are left out. `root`: the project. Raises InputError if its tables are missing or broken.

@@ -15,7 +15,7 @@ from data.comparisons.tables import OPERATION
 from data.errors import InputError
 from data.paths import FamilyPaths
 from serving.comparisons.charts import (
-    ModelPromises,
+    ModelGuarantees,
     Rates,
     confusion_chart,
     models_chart,
@@ -207,7 +207,7 @@ def iterate_advice(
     )
 
 
-def _advised_guarantee(risk_guarantees: ModelPromises) -> str:
+def _advised_guarantee(risk_guarantees: ModelGuarantees) -> str:
     """Recommend the strictest share of misses with a low review rate, and name the next stricter one."""
     reliable = [
         rates

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from serving.comparisons.guarantees import DecidedAnswer, PromiseAnswer
+from serving.comparisons.guarantees import DecidedAnswer, GuaranteeAnswer
 from serving.http.schemas import ModelAnswer, ServedModel
 
 
@@ -43,7 +43,7 @@ class LabelledAnswer(BaseModel):
     near: str = Field(description="Features with similar values, and features with different ones.")
 
 
-class UnlikeAnswer(BaseModel):
+class OutOfDistributionAnswer(BaseModel):
     """The feature whose value differs most from the training data."""
 
     feature: str
@@ -77,7 +77,7 @@ class VerdictAnswer(BaseModel):
     improved: MoveAnswer | None = Field(
         description="The configuration with the largest improvement, if it is another one."
     )
-    out_of_distribution: UnlikeAnswer | None = Field(
+    out_of_distribution: OutOfDistributionAnswer | None = Field(
         description="A warning: the comparison is out of the distribution of the training data."
     )
     reasons: list[ReasonAnswer] = Field(
@@ -141,4 +141,4 @@ class ServedJudge(ServedModel):
         description="Feature set; only retrospective uses versions after the target."
     )
     decided: DecidedAnswer
-    risk_guarantee: PromiseAnswer | None = Field(description="Risk guarantees; null if the model has none.")
+    risk_guarantee: GuaranteeAnswer | None = Field(description="Risk guarantees; null if the model has none.")

@@ -2,7 +2,7 @@
 // Tables are sorted by their heads, and marks of charts tell their values. Without this the page reads the same.
 (() => {
   const order = new Intl.Collator("en", { numeric: true });
-  const told = (cell) =>
+  const cellText = (cell) =>
     [...(cell?.childNodes ?? [])]
       .filter((node) => !(node.nodeType === 1 && node.matches("small, .seeds")))
       .map((node) => node.textContent)
@@ -13,7 +13,7 @@
 
   function sort(table, column, descending) {
     const body = table.tBodies[0];
-    const rows = [...body.rows].map((row) => [told(row.cells[column]), row]);
+    const rows = [...body.rows].map((row) => [cellText(row.cells[column]), row]);
     const known = rows.filter(([text]) => !missing(text));
     const numbers = known.every(([text]) => /^[+\u2212-]?[\d.]/.test(text));
     const compare = numbers ? (a, b) => plain(a) - plain(b) : order.compare;
@@ -69,10 +69,10 @@
     const title = mark.querySelector("title");
     if (title) {
       // else the browser would show it, too, and late
-      mark.dataset.told = title.textContent;
+      mark.dataset.tooltip = title.textContent;
       title.remove();
     }
-    tip.textContent = mark.dataset.told;
+    tip.textContent = mark.dataset.tooltip;
     tip.hidden = false;
     const high = tip.offsetHeight, wide = tip.offsetWidth, edge = document.documentElement.clientWidth;
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, edge - wide - 4))}px`;

@@ -13,7 +13,7 @@ from data.errors import InputError
 from data.tables.files import write_json
 from serving.comparisons import render
 from serving.comparisons.endpoints import answer_json, answer_many
-from serving.comparisons.guarantees import PromiseAnswer, decision_summary, promise_answer
+from serving.comparisons.guarantees import GuaranteeAnswer, decision_summary, guarantee_answer
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.model import with_policy
 from serving.comparisons.xml.report import as_xml
@@ -168,7 +168,9 @@ def test_a_card_stores_calibration_guarantee_and_thresholds(promising, tmp_path)
     card = replace(card, calibration=CalibrationMap("beta", (0.0, 0.5, 1.0), (0.0, 0.2, 1.0)))
     write_json(tmp_path / "card.json", asdict(card))
     assert Card.read(tmp_path) == card
-    assert PromiseAnswer(**promise_answer(card.risk_guarantee)).max_false_negative_rate[1].measured == 0.02
+    assert (
+        GuaranteeAnswer(**guarantee_answer(card.risk_guarantee)).max_false_negative_rate[1].measured == 0.02
+    )
 
 
 @pytest.mark.parametrize(

@@ -204,8 +204,8 @@ def test_keys_label_the_current_row_only_outside_of_fields(served, opened):
     all_kept(opened)
     assert served.current() == {f"{EVIL}/{VERSIONS[1]}": "fail"}
     opened.find_element(By.TAG_NAME, "body").click()
-    wait(opened).until(lambda _: "the model says" in opened.find_element(By.ID, "said").text)
-    said = opened.find_element(By.ID, "said").text
+    wait(opened).until(lambda _: "the model says" in opened.find_element(By.ID, "message").text)
+    said = opened.find_element(By.ID, "message").text
     assert said.startswith(f"labelled fail: {EVIL} (undo: u)")
 
 
@@ -231,7 +231,7 @@ def test_undo_reverts_labels_on_every_page_and_count(served, opened):
     assert served.current() == {}
     assert [said for _, said, _ in served.history(f"bt_A_x/{VERSIONS[1]}")] == ["fail", "pass", "fail", None]
     press(opened, "u")
-    assert opened.find_element(By.ID, "said").text == "there is nothing to undo"
+    assert opened.find_element(By.ID, "message").text == "there is nothing to undo"
     opened.get(served.report(VERSIONS[1]))
     assert seen() == blank
 
@@ -246,7 +246,7 @@ def test_verdict_and_versions_appear_only_after_the_choice(served, opened):
     all_kept(opened)
     assert shown(opened) == first
     assert first.rsplit("/", 1)[1] in opened.find_element(By.CSS_SELECTOR, "#stage .where").text
-    said = opened.find_element(By.ID, "said").text
+    said = opened.find_element(By.ID, "message").text
     assert f"(undo: u); the model says {word}" in said
     press(opened, "\ue007")
     shown(opened, first)

@@ -21,7 +21,7 @@ EVIL = "</script><script>document.title='taken'</script>\"'<img src=x onerror=\"
 #: What is cut off; tables of medians scroll in a box of their own.
 CUT_OFF = """
 return [...document.querySelectorAll("main *:not(select, input, option)")]
-  .filter(one => !one.closest("svg, .unseen, .scrolled"))
+  .filter(one => !one.closest("svg, .visually-hidden, .scrolled"))
   .filter(one => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1)
   .filter(one => getComputedStyle(one).display !== "inline")
   .map(one => `${one.tagName}.${one.className}: ${one.scrollWidth} in ${one.clientWidth}`)
@@ -101,7 +101,7 @@ def table_of(browser, number=0):
 
 
 def told(browser):
-    return found(browser, "#told").get_attribute("textContent")
+    return found(browser, "#announcement").get_attribute("textContent")
 
 
 def test_200_versions_of_60_operations_fit_every_width(file, browser):

@@ -17,7 +17,7 @@ const labelling = (() => {
   const YEAR = 365 * 24 * 3600;
   const setCookie = (name, value) => { document.cookie = `perfjudge.${name}=${encodeURIComponent(value)}; path=/comparisons; max-age=${value ? YEAR : 0}; samesite=lax`; };
 
-  const say = text => { part("said").textContent = text; };
+  const say = text => { part("message").textContent = text; };
   const person = () => root.dataset.person || cookie("name");
   const seesAll = () => root.dataset.seesAll !== undefined;
   const words = status => status.replace("_", " ");
@@ -90,15 +90,15 @@ const labelling = (() => {
       body: JSON.stringify({ status: one.status, key: one.key, saw_verdict: one.saw, ...(root.dataset.person ? {} : { labelled_by: one.by }) }),
     });
     if (answer.ok) return { kept: true };
-    const told = (await answer.json().catch(() => ({}))).detail ?? `the server answers ${answer.status}`;
-    if (answer.status === 403 && await refreshed()) return { again: 0, told };
+    const problem = (await answer.json().catch(() => ({}))).detail ?? `the server answers ${answer.status}`;
+    if (answer.status === 403 && await refreshed()) return { again: 0, problem };
     if (answer.status === 409) {
       one.key = newKey();
-      return { again: 0, told };
+      return { again: 0, problem };
     }
     if (answer.status === 408 || answer.status === 429 || answer.status >= 500)
-      return { again: 1000 * Number(answer.headers.get("retry-after") ?? 0), told };
-    return { refused: told };
+      return { again: 1000 * Number(answer.headers.get("retry-after") ?? 0), problem };
+    return { refused: problem };
   }
   async function pump() {
     if (busy) return;
@@ -111,10 +111,10 @@ const labelling = (() => {
         await one.act();
         continue;
       }
-      const found = await attempt(one).catch(() => ({ again: 0, told: "the server does not answer" }));
+      const found = await attempt(one).catch(() => ({ again: 0, problem: "the server does not answer" }));
       if (found.again !== undefined) {
         const many = unkept() === 1 ? "1 label is" : `${unkept()} labels are`;
-        worry(`${many} not kept yet (${found.told}): trying again. Leave this page open.`);
+        worry(`${many} not kept yet (${found.problem}): trying again. Leave this page open.`);
         await pause(Math.max(delay, found.again));
         delay = Math.min(2 * delay, LATE);
         continue;
@@ -163,9 +163,9 @@ const labelling = (() => {
       return status !== null;
     }
     remember(sessionStorage, "given", [...given(), { comparison, name, href, before, by }].slice(-UNDONE));
-    const said = status ? `${phrase(status)}: ${name} (undo: u)` : `withdrawn: ${name} (undo: u)`;
-    say(said);
-    send({ comparison, name, href, status, by, said });
+    const message = status ? `${phrase(status)}: ${name} (undo: u)` : `withdrawn: ${name} (undo: u)`;
+    say(message);
+    send({ comparison, name, href, status, by, message });
     part("undo").disabled = false;
     return true;
   }
@@ -199,7 +199,7 @@ const labelling = (() => {
   const LATER = 2000;
   let refreshing = 0;
   const settled = () => !waiting.length && !refreshing;
-  async function refresh({ comparison, href, said }) {
+  async function refresh({ comparison, href, message }) {
     if (!all(comparison).length) return;
     refreshing += 1;
     try {
@@ -209,10 +209,10 @@ const labelling = (() => {
       const { verdict, probability, own } = article.dataset;
       root.dispatchEvent(new CustomEvent("marked", { detail: { comparison, status: own || null } }));
       root.dispatchEvent(new CustomEvent("refreshed", { detail: article.querySelector(".where a").textContent }));
-      if (verdict && own && said && part("said").textContent === said)
-        say(`${said}; the model says ${verdict}${probability ? ` (${probability})` : ""}`);
+      if (verdict && own && message && part("message").textContent === message)
+        say(`${message}; the model says ${verdict}${probability ? ` (${probability})` : ""}`);
     } catch {
-      setTimeout(() => refresh({ comparison, href, said }), LATER);
+      setTimeout(() => refresh({ comparison, href, message }), LATER);
     } finally {
       refreshing -= 1;
     }

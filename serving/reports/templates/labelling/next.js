@@ -19,8 +19,8 @@
     if (asking) return;
     asking = true;
     soon(async () => {
-      const again = (told, delay) => {
-        part("count").textContent = told;
+      const again = (text, delay) => {
+        part("count").textContent = text;
         setTimeout(() => ask(anew), delay);
       };
       try {

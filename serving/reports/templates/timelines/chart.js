@@ -69,7 +69,7 @@
       const text = `${change.kind === "creep" ? "crept " : ""}${page.percent(Math.abs(change.share))} ${kind}`;
       const long = text.length * LETTER;
       const start = Math.max(left, Math.min(width - right - long, (from + to - long) / 2));
-      // what finds no room is told above the chart all the same
+      // what finds no room here is named above the chart
       if (start < free) continue;
       free = start + long + 8;
       layer.append("text").attr("class", `share ${kind}`).attr("x", start).attr("y", 14).text(text);
@@ -86,7 +86,7 @@
         const tall = { [page.FAIL]: STRIP, [page.UNSURE]: STRIP / 2 }[beside] || 2;
         layer.append("rect").attr("class", `beside ${page.verdicts[beside]}`).attr("x", x(at) - wide / 2)
           .attr("y", height - BOTTOM + 4 + STRIP - tall).attr("width", wide).attr("height", tall)
-          .append("title").text(`${version.name}: ${page.said(beside)} beside the baseline`);
+          .append("title").text(`${version.name}: ${page.verdictText(beside)} beside the baseline`);
       }
       if (before === page.UNSURE || before === page.FAIL) {
         const began = before === page.FAIL ? ", began here" : "";

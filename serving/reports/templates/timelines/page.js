@@ -57,7 +57,7 @@
     unstable: chart => "unstable" in chart.figure.dataset,
   };
 
-  const told = () => {
+  const updateCounts = () => {
     const left = charts.filter(isShown);
     const chosen = threads.value ? left.filter(chart => chart.options.some(one => one.dataset.threads === threads.value)).length : left.length;
     const lacking = chosen < left.length ? ` ${left.length - chosen} of them have no results at ${threads.value} threads and stay as they are.` : "";
@@ -72,7 +72,7 @@
     for (const chart of charts) chart.figure.hidden = !(fits(chart) && chart.words.includes(text));
     for (const one of medians.values()) one.show(one.numbers.filter(number => isShown(charts[number])));
     for (const section of all(".benchmark")) section.hidden = !section.querySelector("figure:not([hidden])");
-    told();
+    updateCounts();
   };
 
   const configure = () => {
@@ -82,7 +82,7 @@
       chart.select.value = at;
       if (chart.width) chart.draw();
     }
-    told();
+    updateCounts();
   };
 
   const shorten = () => {

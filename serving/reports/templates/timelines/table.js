@@ -17,7 +17,7 @@
     glyph.title = mark.text;
     glyph.className = `mark ${mark.kind}`;
     glyph.setAttribute("aria-hidden", "true");
-    made("span", cell, ` ${mark.text}`).className = "unseen";
+    made("span", cell, ` ${mark.text}`).className = "visually-hidden";
   };
 
   const row = (body, at, operations) => {

@@ -2,7 +2,7 @@
 // The mouse, a finger or the arrow keys move over what is drawn; a tip beside it tells what is there.
 (page => {
   const tip = document.getElementById("tip");
-  const told = document.getElementById("told");
+  const announcement = document.getElementById("announcement");
   const EDGE = 8;
   const NARROW = 600;
   const GAP = 14;
@@ -54,7 +54,7 @@
       plot.querySelector(".cursor").setAttribute("d", over.cursor(at));
       put(plot, over.where(at));
       follow = aloud ? () => put(plot, over.where(at)) : null;
-      if (aloud) told.textContent = [head.name, page.day(head.date), ...lines].filter(Boolean).join(". ");
+      if (aloud) announcement.textContent = [head.name, page.day(head.date), ...lines].filter(Boolean).join(". ");
     };
     const point = event => {
       const over = walkable();

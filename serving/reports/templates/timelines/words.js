@@ -55,18 +55,18 @@
     return null;
   };
 
-  page.said = mark => (mark === page.INVALID ? "cannot be judged" : page.verdicts[mark]);
+  page.verdictText = mark => (mark === page.INVALID ? "cannot be judged" : page.verdicts[mark]);
 
   const judged = (operation, version) => {
     const { beside, before, probability } = operation;
     const lines = [];
     if (beside[version]) {
       const likely = probability[version] === null ? "" : `, a regression with ${(probability[version] / 10).toFixed(1)}\u00a0%`;
-      lines.push(`Beside the baseline: ${page.said(beside[version])}${likely}`);
+      lines.push(`Beside the baseline: ${page.verdictText(beside[version])}${likely}`);
     }
     if (before[version]) {
       const began = before[version] === page.FAIL ? ", began here" : "";
-      lines.push(`Beside the versions before: ${page.said(before[version])}${began}`);
+      lines.push(`Beside the versions before: ${page.verdictText(before[version])}${began}`);
     }
     return lines;
   };
