@@ -247,7 +247,10 @@ def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
 
 
 def family_plugin(family: str) -> FamilyPlugin:
-    """Return the plugin of ``comparisons``, ``matrices``, ``corun`` or ``fingerprints``."""
+    """Return the plugin of ``comparisons``, ``matrices``, ``corun`` or ``fingerprints``.
+
+    ModuleNotFoundError if `family` is another name.
+    """
     plugin: FamilyPlugin = import_module(f"serving.{family}").PLUGIN
     return plugin
 

@@ -88,7 +88,7 @@ class Evaluate(Section):
     """Numbers of folds of the two splits of the evaluation.
 
     The first split has ``n_repeats`` times ``n_folds`` random folds of comparisons (as in the scheduler
-    thesis, seed 000), the second has ``n_grouped_folds`` folds of whole operations.
+    thesis), the second has ``n_grouped_folds`` folds of whole operations.
     """
 
     n_folds: Annotated[int, Field(ge=2)] = 4

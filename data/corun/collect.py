@@ -1,4 +1,4 @@
-"""Collector of co-runs: solo runs, and combinations of tasks at the same time (co-run paper, seed 002)."""
+"""Collector of co-runs: solo runs, and combinations of tasks at the same time (co-run paper)."""
 
 from __future__ import annotations
 
@@ -181,7 +181,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def available_processors(number: int, path: Path) -> list[int]:
-    """Return the numbers of the processors of this process; InputError if there are fewer than `number`."""
+    """Return the numbers of the processors that this process may run on, ascending.
+
+    InputError, naming the suite's file `path`, if there are fewer than `number`.
+    """
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < number:
         raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)

@@ -51,7 +51,7 @@ class TuneImpact(Section):
 class EvaluateImpact(Section):
     """Parameters of the evaluation.
 
-    ``tolerance`` is the largest relative error of a correct prediction (3 % in the co-run paper, seed 002);
+    ``tolerance`` is the largest relative error of a correct prediction (3 % in the co-run paper);
     ranges have the width ``tolerance`` * mean impact of a task. ``confidence`` is the nominal coverage of
     intervals.
     """

@@ -44,7 +44,7 @@ _WITHOUT_SEPARATOR = Rule(
 
 @dataclass(frozen=True)
 class CorunTables(Tables):
-    """Solo runs and co-runs of tasks, and the machines (co-run paper, seed 002, section 3).
+    """Solo runs and co-runs of tasks, and the machines (co-run paper, section 3).
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ from data.tables.specs import Spec, text_dtypes
 
 #: Least number of co-runs to learn from.
 ENOUGH = 5
-#: Relative difference of repeated runs without a measured one: the tolerance of seed 002, section 4.
+#: Relative difference of repeated runs without a measured one: the tolerance of the co-run paper, section 4.
 TOLERANCE = 0.03
 #: An interval of samples longer than this multiple of the median interval has a gap before its end.
 GAP = 2.5

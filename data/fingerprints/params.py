@@ -33,7 +33,7 @@ class Profiling(Section):
 
     Machines are resampled ``n_bootstrap`` times for intervals of ``confidence``; two profiles are compared by
     as many permutations, at ``significance``. ``tolerance`` (largest importance: 100) is the difference that
-    the algorithm of the quiho paper (seed 003) calls similar; its method is fitted by ``boosting``, and its
+    the algorithm of the quiho paper calls similar; its method is fitted by ``boosting``, and its
     stability estimated with ``n_thesis_bootstrap``.
     """
 

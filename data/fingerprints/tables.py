@@ -24,7 +24,7 @@ _NAMES = {
     (CPU, CACHE, MEMORY): "bsearch heapsort hsearch lsearch matrix qsort str tsearch",
     (CACHE, MEMORY, VM): "malloc",
 }
-#: Categories by stressor, in the order of seed 003, table 1.
+#: Categories by stressor, in the order of the quiho paper, table 1.
 CATEGORIES: dict[str, tuple[str, ...]] = dict(
     sorted((name, kinds) for kinds, names in _NAMES.items() for name in names.split())
 )

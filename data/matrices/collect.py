@@ -1,4 +1,4 @@
-"""Collector of matrices: programs with and without defects, and invalid runs (matrix paper, seed 001)."""
+"""Collector of matrices: programs with and without defects, and invalid runs (matrix paper)."""
 
 from __future__ import annotations
 

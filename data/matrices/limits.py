@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Upper limit of the number of metrics; the systems of seed 001, table 1, have 165 to 278.
+#: Upper limit of the number of metrics; the systems of the matrix paper, table 1, have 165 to 278.
 MOST_METRICS = 10_000
 #: Columns that describe a run, and analysts' flags.
 RUN_TEXTS = ("run_id", "workload", "group", "version", "machine", "side", "pair_id")

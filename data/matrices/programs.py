@@ -62,7 +62,10 @@ class Work(NamedTuple):
 
 
 def run_work(work: Work, progress: Path) -> None:
-    """Do the work, and write its progress to a file; ``r`` and ``d`` on stdout are ready and done."""
+    """Do the work, and write its progress to the file `progress`.
+
+    It writes ``r`` to stdout when ready and ``d`` when done, and waits for a byte on stdin after each.
+    """
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:
         parts.append((repeat_unit(DEFECTS[work.defect]()), work.amount))

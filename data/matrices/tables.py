@@ -23,7 +23,7 @@ RUN_DTYPES = {**text_dtypes(*RUN_TEXTS), **dict.fromkeys(RUN_FLAGS, "boolean")}
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}
 METRIC_DTYPES = {"metric": "str", "unit": "str", "signed": "boolean", "note": "str"}
 SIDES = ("baseline", "target")
-#: Fields that describe a run. The two sides of a pair differ in exactly one of them (seed 001, section 2.1).
+#: Fields that describe a run. The sides of a pair differ in exactly one of them (matrix paper, section 2.1).
 METADATA = ("workload", "group", "version", "machine")
 #: Prefix of summary metrics.
 SUMMARY = "summary_"
@@ -31,7 +31,7 @@ SUMMARY = "summary_"
 
 @dataclass(frozen=True)
 class MatrixTables(Tables):
-    """Measurement runs in pairs of matrices, runs x metrics (matrix paper, seed 001, section 2.1).
+    """Measurement runs in pairs of matrices, runs x metrics (matrix paper, section 2.1).
 
     Attributes
     ----------
@@ -270,7 +270,7 @@ def incomparable_pairs(runs: pd.DataFrame) -> dict[str, str]:
     """Return the reason by ``pair_id`` of each pair of matrices that cannot be compared; empty if all can.
 
     One side is missing, a side mixes versions, or the sides differ in more than one of `METADATA` (matrix
-    paper, seed 001, section 2.1). Every run must have a pair and a side.
+    paper, section 2.1). Every run must have a pair and a side.
     """
     pair_sides = PairSides.from_runs(runs)
     pair, names, side = pair_sides.pair, pair_sides.names, pair_sides.target.astype(np.intp)

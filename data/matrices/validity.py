@@ -1,4 +1,4 @@
-"""Which runs, pairs and metrics can be learned from and judged (matrix paper, seed 001, section 4.1)."""
+"""Which runs, pairs and metrics can be learned from and judged (matrix paper, section 4.1)."""
 
 from __future__ import annotations
 

@@ -477,7 +477,7 @@ def cached_writes() -> Unit:
 
 
 def keep_memory(size: float) -> None:
-    """Allocate `size` * 16 MiB and write to every page."""
+    """Allocate `size` * 16 MiB, at least one page, write to every page, and never free them."""
     pages = mmap.mmap(-1, max(1, int(size * 4096)) * PAGE)
     for at in range(0, len(pages), PAGE):
         pages[at] = 1

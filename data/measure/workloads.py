@@ -1,7 +1,7 @@
 """Workloads whose work is counted in exact units, as a program: ``python workloads.py NAME WORK``.
 
 Time is proportional to the units, so that x % additional work slows the program down by exactly x % of its
-own time, like the parameter NADDS of STREAM in the quiho paper (seed 003, section 6.2). Imports are inside
+own time, like the parameter NADDS of STREAM in the quiho paper (section 6.2). Imports are inside
 functions to keep the startup short, which counts as real time.
 """
 

@@ -203,5 +203,5 @@ EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return a time such as `EXAMPLE_MOMENT` in UTC; None if it has another form or no time zone."""
+    """Return a time such as `EXAMPLE_MOMENT` in UTC; None if it is no such time or has no time zone."""
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

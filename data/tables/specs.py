@@ -72,7 +72,7 @@ def format_value(value: Any) -> str:
 
 
 def positive_rule(column: str, *, gaps: bool = False) -> Rule:
-    """Return the rule that a number is finite and above 0."""
+    """Return the rule that a number in `column` is finite and above 0; with `gaps`, it may be missing."""
     return Rule(column, "above 0 and finite", lambda numbers: (numbers > 0) & np.isfinite(numbers), gaps)
 
 
@@ -82,7 +82,7 @@ def name_rules(*columns: str) -> tuple[Rule, ...]:
 
 
 def one_of(column: str, *values: str, gaps: bool = False) -> Rule:
-    """Return the rule that a text is one of `values`."""
+    """Return the rule that a text in `column` is one of `values`; with `gaps`, it may be missing."""
     return Rule(column, " or ".join(f'"{value}"' for value in values), lambda texts: texts.isin(values), gaps)
 
 

@@ -156,7 +156,11 @@ def _other_steps(courses: Courses, at: Ints, level: Floats, turns: Ints, end: in
 
 
 def without_spikes(rows: Floats) -> Floats:
-    """Return the running median of three: single outliers disappear, steps keep their place."""
+    """Return the running median of three: single outliers disappear, steps keep their place.
+
+    `rows` has shape (n, n_versions), as has the result. A missing neighbour (NaN, or none at the ends) counts
+    as the value itself; NaN stays NaN.
+    """
     left, right = np.hstack([rows[:, :1], rows[:, :-1]]), np.hstack([rows[:, 1:], rows[:, -1:]])
     left, right = (np.where(np.isfinite(side), side, rows) for side in (left, right))
     return np.maximum(np.minimum(left, rows), np.minimum(np.maximum(left, rows), right))
@@ -180,7 +184,7 @@ _IQR, _MEDIAN_ERROR = 1.349, 1.2533
 _REPETITIONS = 5
 #: Two values differ significantly (95 %) from this multiple of their deviation on.
 _TOLD = 1.96 * np.sqrt(2)
-#: The relative change that people look for (seed 000, section 5.1).
+#: The relative change that people look for (scheduler thesis, section 5.1).
 WANTED = 0.05
 
 

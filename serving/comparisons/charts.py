@@ -33,7 +33,7 @@ from training.evaluation.metrics import Floats, precision_by_recall
 DRAWN = 400
 #: The review rate in the title of `review_rate_chart`, or the nearest one.
 _TITLE_RATE = 0.05
-#: Medians of accuracy on the 250 unpublished comparisons of seed 000, section 6.7.
+#: Medians of accuracy on the 250 unpublished comparisons of the scheduler thesis, section 6.7.
 PUBLISHED = {
     "knn-uniform": 0.9363,
     "knn-distance": 0.9429,

@@ -16,7 +16,10 @@ Judge = Served[ReadyModel]
 
 
 def registered_name() -> str:
-    """Return the name in the registry of models of comparisons, from ``params.yaml``."""
+    """Return the name in the registry of models of comparisons, from ``params.yaml``.
+
+    InputError if the file is missing or invalid.
+    """
     return project_params(Comparisons).section.promote.name
 
 
@@ -46,9 +49,8 @@ def load_judge(
     `costs`: of a missed regression, a false alarm and a review, such as "100:10:1", in place of the two
     shares.
     `retrospective`: load the champion of the models that also use versions after the target; ignored with
-    `uri`.
-    Raises InputError if the model is missing or unreadable, shares and costs are both given, or the model's
-    guarantee does not cover a share.
+    `uri`. Raises InputError if the model is missing or unreadable, shares and costs are both given, or the
+    model's guarantee does not cover a share; ValueError if `costs` are not three numbers.
     """
     if retrospective and uri is None:
         uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 DEPTH = 3
 #: The largest review rate that the advice recommends.
 _MAX_REVIEW = 0.2
-#: Components of seed 000, figure 6.5, that are signed square roots.
+#: Components of the scheduler thesis, figure 6.5, that are signed square roots.
 _ROOTED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)")
 
 

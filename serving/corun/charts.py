@@ -1,4 +1,4 @@
-"""Charts of the report on co-runs: figures 1 to 5 of seed 002, importance, online accuracy, placements."""
+"""Charts of the report on co-runs: figures 1 to 5 of the co-run paper, importance, accuracy, placements."""
 
 from __future__ import annotations
 

@@ -60,12 +60,18 @@ def _read_static(location: Located) -> Static:
 
 
 def static_name() -> str:
-    """Return the registered name of static models."""
+    """Return the registered name of static models.
+
+    InputError if params.yaml is missing or invalid.
+    """
     return project_params(Corun).section.promote.name
 
 
 def online_name() -> str:
-    """Return the registered name of online models."""
+    """Return the registered name of online models.
+
+    InputError if params.yaml is missing or invalid.
+    """
     return project_params(Corun).section.online.name
 
 

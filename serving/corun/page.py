@@ -1,4 +1,4 @@
-"""Report on co-runs: figures and table of seed 002 for the present data."""
+"""Report on co-runs: figures and table of the co-run paper for the present data."""
 
 from __future__ import annotations
 

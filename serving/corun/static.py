@@ -1,4 +1,4 @@
-"""Impact before a co-run, from solo runs of its tasks (seed 002, equation 1), and its explanation."""
+"""Impact before a co-run, from solo runs of its tasks (co-run paper, equation 1), and its explanation."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def predict_coruns(
 
 
 def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
-    """Return the impact of each co-runner (column) on each task (row), shape (n_tasks, n_tasks)."""
+    """Return the impact of each co-runner (column) on each task (row), shape (n_tasks, n_tasks).
+
+    On the diagonal, a task runs beside a second copy of itself.
+    """
     number = len(tasks)
     placed = Placed(
         [task for task in tasks for _ in range(number)],

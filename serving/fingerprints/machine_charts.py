@@ -1,4 +1,4 @@
-"""Charts of machines and applications: figures 6 to 9, 12 and 15 of seed 003, and stability."""
+"""Charts of machines and applications: figures 6 to 9, 12 and 15 of the quiho paper, and stability."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """Draw the z-scores over the machines, a box per column of `scores` (quiho paper, figures 6 and 9).
 
-    `name` is the chart's id, `column_kind` the noun for a column. At most `BOXES` columns with the largest
-    absolute values are drawn, in alphabetical order.
+    `name` is the chart's id, `column_kind` the noun for a column. At most `BOXES` columns, of at least one,
+    with the largest absolute values are drawn, in alphabetical order.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])

@@ -1,4 +1,4 @@
-"""Report on fingerprints: the figures of seed 003 for the present data."""
+"""Report on fingerprints: the figures of the quiho paper for the present data."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
 def stability_sentence(stability: pd.DataFrame) -> str:
     """Return a text with the number of applications on which our top five is more stable; empty without any.
 
-    `stability` has ``application, seed`` (the quiho paper's method), ``ours``.
+    `stability` has ``application, seed`` (quiho paper's method), ``ours``.
     """
     if stability.empty:
         return ""

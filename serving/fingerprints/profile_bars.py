@@ -229,7 +229,7 @@ def _split_names(names: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class DifferenceBars:
-    """The difference of two profiles; `number` is the paper's figure (seed 003, figures 11, 13 and 14)."""
+    """The difference of two profiles; `number` is the paper's figure (quiho paper, figures 11, 13 and 14)."""
 
     anchor: str
     difference: ProfileDifference

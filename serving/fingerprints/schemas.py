@@ -136,7 +136,7 @@ class ClusterAnswer(Ranked):
 
 
 class CategoryAnswer(Ranked):
-    """One category of seed 003, table 1."""
+    """One category of the quiho paper, table 1."""
 
     category: str
 

@@ -1,4 +1,4 @@
-"""Charts of the report on matrices: figures 4 to 7 of seed 001, the ablation, validity, causes and groups."""
+"""Charts of the report on matrices: figures 4 to 7 of the matrix paper, ablation, validity, and causes."""
 
 from __future__ import annotations
 

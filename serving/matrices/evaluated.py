@@ -78,7 +78,7 @@ class Metrics(pages.Metrics[Judged]):
 
 @dataclass(frozen=True)
 class VectorScores:
-    """Scores of verdicts on vectors, counted as in seed 001; NaN: unknown."""
+    """Scores of verdicts on vectors, counted as in the matrix paper; NaN: unknown."""
 
     balanced_accuracy: float
     spread: float

@@ -1,4 +1,4 @@
-"""Report on matrices: the tables and figures of seed 001 for the present data."""
+"""Report on matrices: the tables and figures of the matrix paper for the present data."""
 
 from __future__ import annotations
 

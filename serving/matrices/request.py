@@ -44,7 +44,10 @@ Engine = Served[TrainedEngine]
 
 
 def registered_name() -> str:
-    """Return the name under which models of matrices are registered."""
+    """Return the name under which models of matrices are registered.
+
+    InputError if params.yaml is missing or invalid.
+    """
     return project_params(Matrices).section.promote.name
 
 

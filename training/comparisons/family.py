@@ -224,7 +224,10 @@ Flags = NDArray[np.bool_]
 
 
 def median_worse(sides: Sides, share: float = 0.05) -> Flags:
-    """Return true for comparisons with a median worse than the baseline's by more than `share` of it."""
+    """Return true for comparisons with a median worse than the baseline's by more than `share` of it.
+
+    Shape (n_comparisons,); one such configuration is enough. False where a median is unknown.
+    """
     return _any_configuration(sides, _median_shift(sides) < -share)
 
 
@@ -238,7 +241,10 @@ def mann_whitney(sides: Sides, p: float) -> Flags:
 
 
 def welch_rule(sides: Sides, p: float = 0.05) -> Flags:
-    """Return true for comparisons where Welch's two-sided p is below `p` and the target's mean is worse."""
+    """Return true for comparisons where Welch's two-sided p is below `p` and the target's mean is worse.
+
+    Shape (n_comparisons,); one such configuration is enough. False where a side has fewer than two samples.
+    """
     from scipy.special import stdtr
 
     baseline, target = sample_moments(sides.baseline), sample_moments(sides.target)
@@ -286,8 +292,8 @@ def conbench_rule(sides: Sides, z: float = 5.0) -> Flags:
         return _any_configuration(sides, sides.sign * (target.mean - centre) / deviation < -z)
 
 
-#: Rules by their names in metrics and verdicts: of seed 000 (section 6.1), of textbooks, and of airspeed
-#: velocity, Mozilla Perfherder and Conbench. True is fail, an array of shape (n_comparisons,).
+#: Rules by their names in metrics and verdicts: of the scheduler thesis (section 6.1), of textbooks, and of
+#: airspeed velocity, Mozilla Perfherder and Conbench. True is fail, an array of shape (n_comparisons,).
 RULES: dict[str, Callable[[Sides], Flags]] = {
     "median-5": median_worse,
     "mann-whitney-05": partial(mann_whitney, p=0.05),

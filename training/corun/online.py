@@ -1,4 +1,4 @@
-"""Impact from the first samples of a new task, alone and with co-runners (seed 002, equations 2 to 5)."""
+"""Impact from the first samples of a new task, alone and with co-runners (co-run paper, equations 2 to 5)."""
 
 from __future__ import annotations
 

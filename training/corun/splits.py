@@ -1,4 +1,4 @@
-"""Designs for splitting co-runs: at random as in seed 002, and with unseen pairs, tasks or machines."""
+"""Designs for splitting co-runs: at random (co-run paper), and with unseen pairs, tasks or machines."""
 
 from __future__ import annotations
 
@@ -135,7 +135,10 @@ def main_design(designs: tuple[str, ...]) -> str:
 
 
 def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
-    """Return (training, test) row numbers split as `design` does, or at random where it is not possible."""
+    """Return (training, test) row numbers split as `design` does, or at random where it is not possible.
+
+    KeyError if `design` is not one of `DESIGNS`, ValueError if `table` has fewer rows than `folds`.
+    """
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _has_full_folds(divided) else at_random(table, folds, seed)
 

@@ -238,10 +238,10 @@ _CLASSIFICATION = {
     "SVM": (0.8606, 0.7815, 0.7616),
     "Random forest": (0.9205, 0.8477, 0.9404),
 }
-#: Accuracy for new tasks in seed 002 (d&n).
+#: Accuracy for new tasks in the co-run paper (d&n).
 ONLINE = {"Regression": 0.5641, "SVM": 0.8718, "Random forest": 0.8718}
 
-#: Accuracy in table 1 of seed 002, by predictor, kind and preparation.
+#: Accuracy in table 1 of the co-run paper, by predictor, kind and preparation.
 TABLE_1 = {
     (predictor, kind, preparation): share
     for kind, rows in (("regression", _REGRESSION), ("classification", _CLASSIFICATION))
@@ -250,7 +250,7 @@ TABLE_1 = {
 }
 
 
-#: The features that seed 002 calls essential, in the order of their importance there.
+#: The features that the co-run paper calls essential, in the order of their importance there.
 ESSENTIAL = (
     "instructions",
     "bus-cycles",
@@ -328,7 +328,7 @@ def accuracy_without_events(
 
 
 def residual_plot_data(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
-    """Return the data of the four residual plots of seed 002 (the co-run paper), figures 4 and 5.
+    """Return the data of the four residual plots of the co-run paper, figures 4 and 5.
 
     `predictions` has one model's rows of oof.parquet in one design, `features` the vectors of these rows,
     shape (n_rows, n_features), NaN where unknown. Columns: ``task, corunners, machine, fitted, residual``
@@ -549,7 +549,7 @@ def _evaluate_online(
     main = "tasks" if "tasks" in set(summary["design"]) else "random"
     at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
     champion = at.sort_values(["mape", "model"])["model"].iloc[0]
-    # for figure 4 of seed 002
+    # for figure 4 of the co-run paper
     selected = predictions[["seconds", "design", "model"]].eq([section.online.trained_at, main, champion])
     changes = event_ratios(samples, table.frame, section.online.trained_at)
     rows = predictions[selected.all(axis=1)].merge(

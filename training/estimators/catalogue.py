@@ -93,8 +93,8 @@ class Model:
     #: name, title: for files, and for people.
     name: str
     title: str
-    #: The parameters that every search tries first; for comparisons, the configuration of seed 000, section
-    #: 6.7.
+    #: The parameters that every search tries first; for comparisons, the configuration of the scheduler
+    #: thesis, section 6.7.
     start: dict[str, Any]
     #: ``build(params, seed, weights, directions=None)`` returns an unfitted model; with directions, a
     #: monotone one: where a column's is -1, a larger value never makes ``fail`` more probable.
@@ -111,7 +111,10 @@ class Model:
 def build_neighbours(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
-    """Return unfitted nearest neighbours (``k``, ``p``); one-sided ones if there are directions."""
+    """Return unfitted nearest neighbours (``k``, ``p``); one-sided ones if there are directions.
+
+    Arguments as in `Model.build`; `balance` is ignored, since votes have no class weights.
+    """
     from sklearn.neighbors import KNeighborsClassifier
 
     del balance
@@ -126,7 +129,10 @@ def build_neighbours(
 def build_logistic(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
-    """Return an unfitted logistic regression (``c``), with constrained signs if there are directions."""
+    """Return an unfitted logistic regression (``c``), with constrained signs if there are directions.
+
+    Arguments as in `Model.build`; ``c`` is the inverse of the penalty.
+    """
     from sklearn.linear_model import LogisticRegression
 
     if directions is not None:
@@ -156,14 +162,20 @@ def decision_tree(
 
 
 def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) -> Any:
-    """Return an unfitted support vector machine with the penalty ``c`` of `params`."""
+    """Return an unfitted support vector machine with the penalty ``c`` of `params`.
+
+    Arguments as in `Model.build`, but without directions.
+    """
     from sklearn.svm import SVC
 
     return SVC(C=params["c"], gamma="scale", class_weight=balance, random_state=seed, **more)
 
 
 def random_forest(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted random forest; ``samples`` in `params`, if given, is the share of rows per tree."""
+    """Return an unfitted random forest; ``samples`` in `params`, if given, is the share of rows per tree.
+
+    The other names are those of `forest_params`; arguments as in `Model.build`.
+    """
     from sklearn.ensemble import RandomForestClassifier
 
     options = {"class_weight": balance, "max_samples": params.get("samples"), "monotonic_cst": directions}
@@ -171,14 +183,20 @@ def random_forest(params: Params, seed: int, balance: Balance, directions: Direc
 
 
 def extra_trees(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted classifier of extremely randomised trees."""
+    """Return an unfitted classifier of extremely randomised trees; `params` has the names of `forest_params`.
+
+    Arguments as in `Model.build`.
+    """
     from sklearn.ensemble import ExtraTreesClassifier
 
     return ExtraTreesClassifier(**forest_params(params, seed), class_weight=balance, monotonic_cst=directions)
 
 
 def forest_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the arguments that scikit-learn's forests share, from the names of `params`."""
+    """Return the arguments that scikit-learn's forests share, with the values of `params` under its names.
+
+    KeyError if ``trees, leaf`` or ``features`` is missing from `params`.
+    """
     return {
         "n_estimators": params["trees"],
         "min_samples_leaf": params["leaf"],

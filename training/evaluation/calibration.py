@@ -129,7 +129,7 @@ def calibration_error(y: NDArray[np.int64], probability: Floats) -> float:
     """Return the expected calibration error (Naeini and others 2015) in `RANGES` bins of equal width.
 
     It is the mean distance between the share of fails and the mean probability, weighted by the cases of a
-    bin. `y` (1 is fail) and `probability` have shape (n_rows,).
+    bin. `y` (1 is fail) and `probability` have shape (n_rows,), at least one row.
     """
     number = np.minimum((probability * RANGES).astype(np.int64), RANGES - 1)
     off = np.bincount(number, weights=y - probability, minlength=RANGES)

@@ -55,7 +55,11 @@ def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return the confusion matrix, 4 rows: ``label, verdict, cases`` and their ``share`` of the label's."""
+    """Return the confusion matrix, 4 rows: ``label, verdict, cases`` and their ``share`` of the label's.
+
+    `verdicts` has ``status`` (the label) and ``verdict``; ``unsure`` counts as pass. The share is NaN for a
+    label without cases.
+    """
     matrix = pd.DataFrame(confusion_counts(*_fail_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
     rows = matrix.rename_axis("label").melt(var_name="verdict", value_name="cases", ignore_index=False)
     share = rows["cases"] / rows.groupby(level=0)["cases"].transform("sum")

@@ -78,7 +78,7 @@ def score_verdicts(
 def score_rows(verdicts: pd.DataFrame) -> Scores:
     """Return the scores of rows of one entry of oof.parquet, with ``status, verdict, probability``.
 
-    Both labels must occur. Average precision is None if a probability is missing.
+    ZeroDivisionError unless both labels occur. Average precision is None if a probability is missing.
     """
     ranked = verdicts["probability"].notna().all()
     probability = verdicts["probability"].to_numpy(np.float64) if ranked else None

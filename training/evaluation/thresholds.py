@@ -74,7 +74,10 @@ class RiskGuarantee:
 
 
 def needed_cases(share: float, confidence: float) -> int:
-    """Return the number of independent cases needed to guarantee that at most `share` is wrong."""
+    """Return the number of independent cases, none of them wrong, that guarantee a share of at most `share`.
+
+    `share` and the `confidence` of the guarantee are above 0 and below 1.
+    """
     return math.ceil(math.log(1 - confidence) / math.log(1 - share))
 
 
@@ -113,7 +116,7 @@ def thresholds_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
     """Return the highest thresholds with at most the `expected` shares of protected cases below them.
 
     `rising`, shape (n,), are probabilities in ascending order; `mass`, shape (n,), is the expected number of
-    protected cases up to each of them.
+    protected cases up to each of them. The result has the shape of `expected`.
     """
     place = np.searchsorted(mass, expected * mass[-1], "right")
     return np.asarray(rising[np.minimum(place, len(rising) - 1)])

@@ -1,4 +1,4 @@
-"""Significance test of the difference of two profiles, per stressor (seed 003, section 5.3).
+"""Significance test of the difference of two profiles, per stressor (quiho paper, section 5.3).
 
 A bootstrap of each profile by itself calls one in five pairs of equal profiles different (10 machines a side,
 40 stressors). So performances are exchanged between both sides, under the hypothesis that the profiles are
@@ -49,7 +49,7 @@ class ProfileDifference:
         ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are tested),
         ``p_value`` (adjusted for all stressors), ``moved`` (bool: significant).
     categories : DataFrame
-        The same columns, without scores, per ``category`` of table 1 of the fingerprint paper (seed 003),
+        The same columns, without scores, per ``category`` of table 1 of the fingerprint paper,
         whose shares are tested.
     stops_at : str or None
         The stressor at which the paper's algorithm stops: the first, in the ranking of a, whose importances
@@ -292,7 +292,7 @@ COLUMNS = ("figure", "claim", "applications", "seed_says", "we_find", "verdict",
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the fingerprint paper (seed 003) on one application, or on two that are compared.
+    """A claim of the fingerprint paper on one application, or on two that are compared.
 
     "leads": the `stressors` are among the most important; "memory": the first three are of memory (Mem or VM
     in table 1); "differs": the two profiles differ (in those stressors, if any are named).
@@ -340,7 +340,7 @@ def check_claims(
     params: Profiling,
     seed: int,
 ) -> pd.DataFrame:
-    """Test the claims of the fingerprint paper (seed 003) on the data; return a row of text per claim.
+    """Test the claims of the fingerprint paper on the data; return a row of text per claim.
 
     A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
     or by the test of two profiles. Claims about applications without a profile are left out. `seed_shares`

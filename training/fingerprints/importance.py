@@ -77,7 +77,7 @@ STILL = 1e-9
 
 
 def log_rates(x: Floats, train_rows: NDArray[np.int64] | None = None) -> Floats:
-    """Return the logarithms of rates `x`, (n_rows, n_columns); NaN becomes the column's median.
+    """Return the logarithms of rates `x`, (n_rows, n_columns), above 0; NaN becomes the column's median.
 
     The median is over `train_rows` (None: all rows), and 0 where a column has no value in these.
     """
@@ -263,7 +263,10 @@ def needed_machines_factor(measured: Measured, reached: float, wanted: float, se
 
 
 def r2(misses: Floats, truth: Floats) -> float:
-    """Return the share of the variance of `truth` that is explained, given `misses`; NaN without variance."""
+    """Return the share of the variance of `truth` that is explained, given `misses`; NaN without variance.
+
+    `misses` are predicted - true values; both have shape (n_rows,). Negative if worse than the mean.
+    """
     total = float(((truth - truth.mean()) ** 2).sum())
     return 1 - float((misses**2).sum()) / total if total else float("nan")
 

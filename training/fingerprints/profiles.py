@@ -1,4 +1,4 @@
-"""Inferred resource utilisation profiles: which stressors explain an application's performance (seed 003)."""
+"""Inferred resource utilisation profiles: the stressors that explain a performance (quiho paper)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate models, the tables of seed 001, ablation and reference methods on the same held-out test cases."""
+"""Evaluate models, the matrix paper's tables, ablation and reference methods on held-out test cases."""
 
 from __future__ import annotations
 
@@ -166,7 +166,10 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 
 
 def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
-    """Return the numbers of ``given`` and ``automatic`` groups, and their ``adjusted_rand`` index."""
+    """Return the numbers of ``given`` and ``automatic`` groups, and their ``adjusted_rand`` index.
+
+    `table` is that of `grouping_table`; the index is 1 for equal groups, about 0 for groups at random.
+    """
     from sklearn.metrics import adjusted_rand_score
 
     return {
@@ -239,7 +242,8 @@ def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
 def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
     """Return the threshold with the highest balanced accuracy; scores at or above are abnormal.
 
-    Both arrays have shape (n_pairs,); of equally good thresholds the highest is returned.
+    Both arrays have shape (n_pairs,), and both classes must occur; of equally good thresholds the highest is
+    returned.
     """
     cuts = np.unique(score)[::-1]
     judged = score[:, None] >= cuts
@@ -257,7 +261,7 @@ DIMENSIONS = (5, 10, 25, 50, 100)
 
 
 def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return curves.parquet, figures 4 to 6 of the matrix paper (seed 001), and times.parquet, figure 7.
+    """Return curves.parquet, figures 4 to 6 of the matrix paper, and times.parquet, figure 7.
 
     Columns: ``figure, model, grouping, x, folds, balanced_accuracy, spread``, and ``model, dimensions,
     seconds``. Only the parameter of each figure varies.

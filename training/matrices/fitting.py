@@ -226,7 +226,7 @@ def accuracy_spread(folds: Sequence[Mistakes]) -> float:
 
 
 def add_mistakes(counts: Sequence[Mistakes]) -> Mistakes:
-    """Return the sums of the counts of all folds."""
+    """Return the sums of the counts of all folds, at least one."""
     return Mistakes(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""Models and schemes to evaluate: for the tables of seed 001, the ablation and the champion."""
+"""Models and schemes to evaluate: for the tables of the matrix paper, the ablation and the champion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAIRS, ABNORMAL_PAIRS = 9_540, 377
 
 @dataclass(frozen=True)
 class Printed:
-    """The figures of a row in a table of the matrix paper (seed 001); table 2 has false negatives only."""
+    """The figures of a row in a table of the matrix paper; table 2 has false negatives only."""
 
     false_negative: int
     false_positive: int | None = None
@@ -90,7 +90,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table of the matrix paper (seed 001), and the cell that reproduces it."""
+    """A row of a table of the matrix paper, and the cell that reproduces it."""
 
     table: int
     row: str
@@ -183,7 +183,7 @@ class AblationStep:
         return about | asdict(self.cell.scheme)
 
 
-#: The remedies of seed 001, for vectors of single runs.
+#: The remedies of the matrix paper, for vectors of single runs.
 SINGLE = (*REMEDIES[:-2], Remedy("runs are compared with their baseline's", "form"))
 
 

@@ -2,14 +2,14 @@
 
 Tuning is part of every fit (`training.matrices.engine.engine`), so this family has no stage tune. Evaluation
 writes to ``reports/matrices``; test cases (``workload``) are held out whole, and every row below is of
-held-out test cases. A scheme is a combination of the remedies of seed 001 (`training.matrices.schemes`).
-Counts are of vectors, as in seed 001, or of pairs of matrices, the unit of a request.
+held-out test cases. A scheme is a combination of remedies (`training.matrices.schemes`) of the matrix paper.
+Counts are of vectors, as in the matrix paper, or of pairs of matrices, the unit of a request.
 
 ``metrics.json``
     ``family, data, seed, trials, champion`` (an entry), ``splits.test-cases`` (``scheme, folds, entries``),
     ``splits.causes`` (training and test share neither causes nor test cases; absent where causes are not
     known), ``splits.pairs`` (the champion and table 5 on folds of whole pairs, which is easier, like the
-    split of seed 001), ``selected`` (each fold judged by the model that is best on the other folds),
+    split of the matrix paper), ``selected`` (each fold judged by the model that is best on the other folds),
     ``served`` (the champion after rules and validity tree, on unflagged runs), ``validity`` (counts of runs,
     by judge), ``groups`` (agreement of given and automatic groups). An entry has ``kind`` ("model" or
     "opponent", a reference method) and per score ``mean, std, pooled``, of pairs.
@@ -21,17 +21,17 @@ Counts are of vectors, as in seed 001, or of pairs of matrices, the unit of a re
     methods are ``largest z`` and ``metrics beyond 3 sigma``, and both with ``, pooled noise``; ``cause`` is
     empty and ``cause_size`` missing where nothing was injected or it is not known.
 ``tables.parquet``
-    ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the classifier's name in seed 001), ``model, scheme, folds,
+    ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the classifier's name in the matrix paper), ``model, scheme, folds,
     vectors, abnormal, balanced_accuracy, spread, false_positive, false_negative``, the last four again with
     ``target_`` (of vectors of targets, which are equal in every form) and with ``pair_``,
-    ``seed_balanced_accuracy, seed_false_positive, seed_false_negative`` (from seed 001, may be missing).
+    ``seed_balanced_accuracy, seed_false_positive, seed_false_negative`` (the paper's, may be missing).
     Counts are pooled over folds; ``spread`` is the standard deviation over folds.
 ``ablation.parquet``
     ``part`` ("added", "left out", "single runs", "single runs, left out", "grouping"), ``step`` (counted from
     0), ``remedy`` (in words), ``model``, the fields of the scheme (``metrics, form, prune, grouping,
     components, balance, tuned``), and the columns of tables.parquet from ``folds`` on. "added": from the
     naive to the full scheme, one remedy at a time; "left out": the champion's model under the full scheme
-    without one remedy; "single runs": both of these with the remedies and forms of seed 001 only; "grouping":
+    without one remedy; "single runs": both of these with the paper's remedies and forms only; "grouping":
     none, given and automatic groups.
 ``curves.parquet``
     ``figure`` (4 cost ratio, 5 normal training vectors per abnormal one, 6 dimensions), ``model, grouping, x,
@@ -101,7 +101,7 @@ from training.matrices.schemes import (
 )
 
 PLACES = FamilyPaths("matrices")
-#: Name of the split that is more like that of seed 001.
+#: Name of the split that is more like that of the matrix paper.
 PAIRS = "pairs"
 TIMES = "times"
 
@@ -144,7 +144,7 @@ def evaluate_examples(
     champion = _champion_cell(wanted, rank_by_precision([split["entries"] for split in splits.values()])[0])
     # test cases of test pairs may be in training
     pairs = fold_parts(examples, deal_pairs_to_folds(examples.pairs, how.n_folds, seed))
-    all_remedies = [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - of seed 001
+    all_remedies = [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - of the matrix paper
     splits[PAIRS] = _on_folds(evaluation, PAIRS, pairs, [champion, *all_remedies])
     steps = _ablation_steps(champion, full)
     evaluation.fit_cells([step.cell for step in steps], "ablation")
@@ -234,7 +234,7 @@ def _full_scheme(section: Matrices) -> Scheme:
 
 
 def _ablation_steps(champion: Cell, full: Scheme) -> list[AblationStep]:
-    """Return the ablation: for the classifiers of seed 001, and for the champion."""
+    """Return the ablation: for the classifiers of the matrix paper, and for the champion."""
     steps = [step for model in FOLLOWED for step in add_remedies(model, full)]
     steps += leave_out_remedies(champion.model, full)
     steps += single_run_steps(FOLLOWED, full)

@@ -1,6 +1,6 @@
 """Read loads per core or node over the time of a run, from files next to its result.
 
-Source: the scheduler thesis, section 4.2.2 (seed 000).
+Source: the scheduler thesis, section 4.2.2.
 """
 
 from __future__ import annotations

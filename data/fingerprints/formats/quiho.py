@@ -1,4 +1,4 @@
-"""Reader of the data of the quiho paper (seed 003): results.csv and machines.csv.
+"""Reader of the data of the quiho paper: results.csv and machines.csv.
 
 A node is named ``<type>.<experiment>.<project>.<site>``, but the types seem to be the requested ones: within
 a campaign, three quarters of the pairs of nodes of one site differ by less than 1.5 % in the median stressor,

@@ -302,6 +302,9 @@ def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float)
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Return the names of regressions by pooled ``mape``, the smallest first, then by name."""
+    """Return the names of the regressions by pooled ``mape``, the smallest first, ties by name.
+
+    `summaries` has ``kind`` and ``mape`` by model; models of another kind are left out.
+    """
     models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}
     return sorted(models, key=lambda name: (models[name]["mape"]["pooled"], name))

@@ -1,4 +1,4 @@
-"""The catalogue of impact models: those of seed 002, section 3, XGBoost, and our own."""
+"""The catalogue of impact models: those of the co-run paper, section 3, XGBoost, and our own."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ class ImpactModel(Model):
 
 
 def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
-    """Return the unfitted model behind the steps that ``params["preparation"]`` names (ours: unchanged).
+    """Return the unfitted model behind the preparation steps that ``params["preparation"]`` names.
 
-    "d&n" discretises and normalises, "n-d" only normalises, "n-n" only discretises.
+    "d&n" discretises and normalises, "n-d" only normalises, "n-n" only discretises. Models that are not in
+    the co-run paper take no preparation and are returned as they are.
     """
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
@@ -58,7 +59,7 @@ def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
     built = model.build(params, seed, None)
     if not model.is_prepared:
         return built
-    # equal width: seed 002 discretises the values, not their ranks
+    # equal width: the co-run paper discretises the values, not their ranks
     bins = KBinsDiscretizer(BINS, encode="ordinal", strategy="uniform", subsample=None)
     steps = {
         "d&n": [("discretise", bins), ("normalise", StandardScaler())],

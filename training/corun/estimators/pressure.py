@@ -171,7 +171,10 @@ def pair_members(pair: str) -> list[str]:
 
 
 def locate_words(names: Words, words: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the index of each of `words` in the sorted `names`, and a mask of the words in `names`."""
+    """Return the index of each of `words` in the sorted `names`, and a mask of the words in `names`.
+
+    `names` must not be empty; the index of a word that is not in `names` has no meaning.
+    """
     place = np.minimum(np.searchsorted(names, words), len(names) - 1)
     return place, names[place] == words
 

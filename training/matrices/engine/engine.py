@@ -1,4 +1,4 @@
-"""The comparative analysis engine (seed 001, section 5). Each of its five remedies can be switched off."""
+"""The comparative analysis engine (matrix paper, section 5); each of its five remedies can be off."""
 
 from __future__ import annotations
 
@@ -132,14 +132,14 @@ def _shapley_values(odds: Callable[[Flags], Floats], metric: Whole, metrics: int
     )
 
 
-#: Least number of abnormal, and of normal, target rows for a group to get its own classifier; seed 001
-#: (section 4.3) calls fewer too few.
+#: Least number of abnormal, and of normal, target rows for a group to get its own classifier; the matrix
+#: paper (section 4.3) calls fewer too few.
 CASES = 3
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """A combination of remedies: a row of the ablation. Sections are of the matrix paper (seed 001).
+    """A combination of remedies: a row of the ablation. Sections are of the matrix paper.
 
     Attributes
     ----------
@@ -298,7 +298,7 @@ class FittedEngine:
         return self._pair_table(tables, *self._cases_and_odds(tables))
 
     def judge_vectors(self, tables: MatrixTables) -> pd.DataFrame:
-        """Return a verdict on every vector, the unit that the matrix paper (seed 001) counts.
+        """Return a verdict on every vector, the unit that the matrix paper counts.
 
         A vector is a row of the form; with the contrasted form, where a pair is one row, it is a target run,
         and has its pair's verdict. Returns ``run_id, pair_id, workload, group, side, probability, threshold,

@@ -1,4 +1,4 @@
-"""One classifier per workload group, and a fallback trained on all groups (seed 001, section 4.3)."""
+"""One classifier per workload group, and a fallback trained on all groups (matrix paper, section 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of classifiers for matrices: those of seed 001 and others, with their search spaces."""
+"""The catalogue of classifiers for matrices: those of the matrix paper and others, with search spaces."""
 
 from __future__ import annotations
 

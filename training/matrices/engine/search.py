@@ -1,4 +1,4 @@
-"""Search for the engine's parameters and threshold in its training cases (seed 001, sections 4.2 and 4.4)."""
+"""Search for the engine's parameters and threshold in training cases (matrix paper, sections 4.2, 4.4)."""
 
 from __future__ import annotations
 

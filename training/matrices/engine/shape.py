@@ -178,7 +178,10 @@ class PreparedCases:
 
 
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
-    """Return feature rows of the pairs that have a baseline and a target, with scales and groups learned."""
+    """Return the feature rows of the pairs in `tables` that have a baseline and a target.
+
+    `form` is a key of `FORMS`; `scales` and `grouping` were learned from training pairs.
+    """
     return FORMS[form](grouping.assign_groups(with_both_sides(tables)), scales)
 
 

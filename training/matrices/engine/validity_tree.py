@@ -1,4 +1,4 @@
-"""A decision tree that finds invalid runs, and its path in words (seed 001, section 4.1)."""
+"""A decision tree that finds invalid runs, and its path in words (matrix paper, section 4.1)."""
 
 from __future__ import annotations
 

@@ -175,7 +175,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def delimiter_of(path: Path) -> str:
-    """Return the delimiter of a table: comma, semicolon or tab, whichever is most frequent in its header."""
+    """Return the delimiter of a table: comma, semicolon or tab, whichever is most frequent in its header.
+
+    A header without any gives a comma. OSError if the file cannot be read.
+    """
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline(10_000)
     return max(",;\t", key=header.count)
