@@ -205,8 +205,9 @@ def siblings_worse(sides: Sides) -> Floats:
     A sibling is another operation of the same benchmark on the same machine that was also measured at that
     version. Its step is Welch's t between the `_NEAR` versions before and at most `_NEAR` versions from it
     on, up to the target's last version: no later version is used. A sibling counts as worse from 0 to 1: the
-    square of its t, scaled to 0 at `_WORSE` and 1 at `_SURELY`. A share that the source states is returned
-    unchanged. Shape (n_comparisons,), between 0 and 1; NaN with fewer than `_ENOUGH_SIBLINGS` known siblings.
+    square of its t after scaling t to 0 at `_WORSE` and 1 at `_SURELY`. A share that the source states is
+    returned unchanged. Shape (n_comparisons,), between 0 and 1; NaN with fewer than `_ENOUGH_SIBLINGS` known
+    siblings.
     """
     siblings, stated = sides.siblings, sides.siblings_worse
     shares = np.full(sides.n_comparisons, np.nan)

@@ -1,4 +1,4 @@
-"""Charts of the report on matrices: figures 4 to 7 of the matrix paper, ablation, validity, and causes."""
+"""Charts of the report on matrices: figures 4 to 7 of the matrix paper, ablation, validity and causes."""
 
 from __future__ import annotations
 

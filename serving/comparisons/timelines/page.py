@@ -54,7 +54,7 @@ def format_amount(value: float) -> str:
 
 
 def describe_share(share: float) -> str:
-    """Return a change in words, such as ``12.3 % worse``; negative is worse, 0 is ``0 % better``."""
+    """Return a change in words, such as ``12.3 % worse``; negative is worse, 0 is ``0.0 % better``."""
     return f"{percent(abs(share))} {'worse' if share < 0 else 'better'}"
 
 
