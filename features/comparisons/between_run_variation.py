@@ -22,7 +22,7 @@ _LEVEL_VARIANCE = np.pi / 3
 #: Between-run variation (standard deviation, as a share) assumed without evidence: the largest that a fail
 #: has to exceed, and the usual one, below which a change is not doubted.
 ASSUMED, ASSUMED_USUAL = 0.015, 0.007
-#: Degrees of freedom from which on a measured variance replaces the assumed one.
+#: Least degrees of freedom of a measured variance that replaces the assumed one.
 ENOUGH = 5.0
 #: Degrees of freedom of an assumed variance.
 _KNOWN = 1e6
@@ -215,7 +215,7 @@ _APART = 2.8
 _FEW_RUNS = 3
 #: Earlier runs drift where their variance exceeds half their squared steps by this many standard errors.
 _DRIFTS = 2.5
-#: Last runs that may stand for a drifting history.
+#: Numbers of last runs that may be used in place of a drifting history.
 _WINDOWS = (5, 3, 2, 1)
 #: Degrees of freedom of squared steps between neighbours, which overlap (von Neumann 1941).
 _OVERLAP = 2 / 3
@@ -334,7 +334,7 @@ def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Fl
     return moved[:n_past], moved[n_past:], whole, removed, inflation
 
 
-#: Square of the shift of a whole run, relative to its variance, from which it is clearly unusual.
+#: Least square of the shift of a clearly unusual whole run, relative to its variance.
 _CLEARLY = 6.6
 
 
@@ -418,7 +418,7 @@ class _Past:
     variance: Floats  # shape (n_configurations,): of one run, shrunk; 0 without evidence
     freedom: Floats  # its degrees of freedom
     measured_freedom: Floats  # those of each configuration's own runs
-    window: int | None  # the last runs that stand for a drifting history; None without drift
+    window: int | None  # number of last runs used in place of a drifting history; None without drift
 
     @property
     def drifts(self) -> bool:
@@ -537,7 +537,7 @@ FALSE_DISCOVERY_RATE = 0.035
 LEVEL, LEVEL_WHOLE = 0.005, 0.0005
 #: An operation is doubted from this many standard errors on.
 DOUBTED = 2.1
-#: Power of the smallest change that is said to be detectable, as a normal quantile: 80 %.
+#: Power of the test for the smallest detectable change, as a normal quantile: 80 %.
 _POWER = float(ndtri(0.8))
 
 
