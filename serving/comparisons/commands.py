@@ -205,7 +205,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         bool, typer.Option("--fail-on-missing", help="Exit with 1 if an operation is missing on one side.")
     ] = False,
     fail_on_unsure: FailOnUnsure = None,
-    why: Annotated[
+    explain: Annotated[
         bool, typer.Option("--why", help="Add the evidence for rows that need attention to a table.")
     ] = False,
     between_run_variation: Annotated[
@@ -314,7 +314,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         annotations=annotations,
         step_summary=step_summary,
         name=name,
-        why=why,
+        explain=explain,
     )
     failing = {"regression": fail_on_regression, "missing": fail_on_missing, "unsure": fail_on_unsure}
     return compare_runs(comparing, outputs, [kind for kind, fails in failing.items() if fails])

@@ -50,7 +50,7 @@ class Outputs:
     annotations: bool  # write GitHub's annotations to standard error
     step_summary: bool  # append Markdown to the summary of GitHub's step
     name: str  # distinguishes this comment from those of other comparisons
-    why: bool  # a table has the details of rows that need attention
+    explain: bool  # a table has the details of rows that need attention
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collectio
         sys.stderr.writelines(github_annotations(compared))
     terminal = outputs.output is None and sys.stdout.isatty()
     if outputs.shown == "table":
-        content: str | bytes = as_table(compared, terminal=terminal, why=outputs.why)
+        content: str | bytes = as_table(compared, terminal=terminal, explain=outputs.explain)
     else:
         content = _render_form(compared, outputs.shown, outputs.name)
     write_output(content, outputs.output, styled=terminal and outputs.shown == "table")

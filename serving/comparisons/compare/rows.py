@@ -282,11 +282,11 @@ def _markdown_details(rows: Sequence[ComparedRow], room: int) -> list[str]:
     return [*lines, "", "</details>"] if len(lines) > 3 else []  # noqa: PLR2004 - the heading
 
 
-def as_table(compared: ComparedSides, *, terminal: bool, why: bool = False) -> str:
+def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) -> str:
     """Return the rows as a text table with a summary, followed by the notes, one line each.
 
     `terminal`: in the width and colours of this terminal; else wide and without colours.
-    `why`: with the details of each row that needs attention.
+    `explain`: with the details of each row that needs attention.
     """
     from rich.table import Table
 
@@ -299,7 +299,7 @@ def as_table(compared: ComparedSides, *, terminal: bool, why: bool = False) -> s
     details = [
         f"{row.full_name}: {phrase}"
         for row in compared.ordered_rows
-        if why and row.outcome not in QUIET
+        if explain and row.outcome not in QUIET
         for phrase in row.details
     ]
     lines = "".join(f"{one_line(note)}\n" for note in (*compared.notes, *details))
