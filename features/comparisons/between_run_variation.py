@@ -122,6 +122,11 @@ class BuildShifts:
     run_spread: Floats  # shape (n_configurations,): between-run standard deviation, as a share
     evidence: VariationEvidence
 
+    @property
+    def whole_limit(self) -> float:
+        """The shift that an unchanged whole run exceeds with a probability of `LEVEL_WHOLE`."""
+        return float(-stdtrit(self.whole.freedom, LEVEL_WHOLE)[0] * self.whole.error[0])
+
 
 def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     """Return the shifts of `FEWEST` or more operations, and their errors without a change.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from features.comparisons.between_run_variation import RunShifts
+from features.comparisons.between_run_variation import DOUBTED, RunShifts
 from serving.comparisons.explain.features import percent
 from serving.comparisons.explain.sentences import Direction, describe_change
 from training.evaluation.thresholds import DecisionThresholds
@@ -20,23 +21,31 @@ QUIET = 0.005
 
 
 class RunReason(NamedTuple):
-    """Why between-run variation decided; shifts are logarithms of ratios, negative is worse."""
+    """Why between-run variation decided; shares, shifts are logarithms of ratios, negative is worse."""
 
     answer: str
-    spread: float  # between-run standard deviation, as a share
-    detectable: float  # the smallest slow-down that is found with a probability of 80 %, as a share
+    spread: float  # between-run standard deviation of the operation
+    detectable: float  # the smallest slow-down that is found with a probability of 80 %
     whole: float  # the part of the whole run's shift that was taken out; NaN if unknown
+    whole_limit: float  # the usual shift of whole runs if that of this run decided, else NaN
 
     def in_words(self, change: str, words: Direction) -> str:
         """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
+        if not isnan(self.whole_limit):
+            return f"{change}, like the whole run; usual runs differ by {percent(self.whole_limit)}"
+        spread, detectable = percent(self.spread), percent(self.detectable)
         if abs(self.whole) > QUIET:
-            change += f", the run {describe_change(share_of_worse(self.whole), words)}"
-        match self.answer:
-            case "fail":
-                return f"{change}; builds of this operation differ by {percent(self.spread)}"
-            case "unsure":
-                return f"{change}; certain only from {percent(self.detectable)} on"
-        return f"{change}; within the usual variation of {percent(self.spread)}"
+            change = f"{change}, the run {describe_change(share_of_baseline(self.whole), words)}"
+            if self.answer == "unsure" and self.whole > 0:
+                return change
+            endings = f"builds differ by {spread}", f"certain from {detectable}", f"usual variation {spread}"
+        else:
+            endings = (
+                f"builds of this operation differ by {spread}",
+                f"certain only from {detectable} on",
+                f"within the usual variation of {spread}",
+            )
+        return f"{change}; {endings[('fail', 'unsure', 'pass').index(self.answer)]}"
 
 
 @dataclass(frozen=True)
@@ -79,10 +88,13 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
     """Return the reason from the configuration of comparison `row` that got worse most clearly."""
     rows = np.flatnonzero(shifts.comparison == row)
     at = rows[np.nanargmin(shifts.own.value[rows] / shifts.own.error[rows])]
-    columns = (shifts.run_spread, shifts.detectable, shifts.together)
-    return RunReason(answer, *(float(column[at]) for column in columns))
+    build, whole = shifts.by_machine.get(str(shifts.machine[at])), float(shifts.together[at])
+    is_own = shifts.own.value[at] < -DOUBTED * shifts.own.usual_error[at]
+    by_whole_run = build is not None and answer != "pass" and not is_own and whole < 0
+    limit = float(np.expm1(build.whole_limit)) if build is not None and by_whole_run else nan
+    return RunReason(answer, float(shifts.run_spread[at]), float(shifts.detectable[at]), whole, limit)
 
 
-def share_of_worse(shift: float) -> float:
-    """Return the difference of two logarithms as a share of the worse side."""
-    return float(np.copysign(np.expm1(abs(shift)), shift))
+def share_of_baseline(shift: float) -> float:
+    """Return a shift, the logarithm of a ratio, as a share of the baseline's time; negative is worse."""
+    return float(-np.expm1(-shift))

@@ -8,19 +8,18 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from data.comparisons.pair import list_names, number_with_noun
 from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.between_run_variation import ASSUMED, LEVEL_WHOLE, RunShifts
+from features.comparisons.between_run_variation import ASSUMED, RunShifts
 from features.comparisons.lasting_changes import SMALLEST, WANTED
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.between_runs import (
     QUIET,
     AdjustedVerdicts,
     adjust_to_runs,
-    share_of_worse,
+    share_of_baseline,
 )
 from serving.comparisons.explain.features import percent
 from serving.comparisons.judge import (
@@ -136,7 +135,9 @@ def judge_runs(
         judged=judgement.answers,
         faster=_find_improvements(tables, served, prepared, shifts, adjusted.answers == "pass"),
         changes=changes,
-        whole={machine: share_of_worse(build.whole.value[0]) for machine, build in shifts.by_machine.items()},
+        whole={
+            machine: share_of_baseline(build.whole.value[0]) for machine, build in shifts.by_machine.items()
+        },
     )
 
 
@@ -149,7 +150,7 @@ def _whole_run_notes(shifts: RunShifts, tables: ComparisonTables) -> Iterator[st
         place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
         note = f"the whole run{place} got {_change_text(change)}, by the middle one of its"
         note += f" {operations[machine]} operations"
-        limit = float(-stdtrit(whole.freedom, LEVEL_WHOLE)[0] * whole.error[0])
+        limit = build.whole_limit
         if abs(change) > limit:
             yield f"{note}: more than the {percent(np.expm1(limit))} of usual runs, so with a common cause"
         else:
@@ -173,7 +174,7 @@ def _run_notes(shifts: RunShifts, changes: Changes, tables: ComparisonTables) ->
 
 
 def _change_text(shift: float) -> str:
-    return f"{percent(abs(share_of_worse(shift)))} {'worse' if shift < 0 else 'better'}"
+    return f"{percent(abs(share_of_baseline(shift)))} {'worse' if shift < 0 else 'better'}"
 
 
 def _find_improvements(

@@ -44,15 +44,17 @@ def outcomes(answer):
 
 
 def test_a_fail_within_between_run_variation_is_unsure(compared, tmp_path):
-    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
-    _, held, _ = compared(before, after)
+    few = {"left_out": ("c", "d", "e", "f")}
+    before = run_file(tmp_path / "b.json", **few)
+    after = run_file(tmp_path / "t.json", {"a": 1.08}, seed=1, **few)
     code, bare, _ = compared(before, after, "--between-run-variation", "none", "--fail-on-regression")
+    _, held, _ = compared(before, after, "--between-run-variation", "3")
     assert (code, outcomes(bare)["a"], outcomes(held)["a"]) == (1, "regression", "unsure")
     one, other = (answer["verdicts"][0] for answer in (held, bare))
-    assert one["probability"] == other["probability"]
     assert (one["model_verdict"], one["verdict"]) == ("fail", "unsure")
-    assert "runs differ by up to 11" in one["remarks"][0]
-    assert "assumed" in one["remarks"][0]
+    assert one["unsure_from"] <= one["probability"] < one["threshold"] <= other["probability"]
+    assert one["decided_by"] == "between_run_variation"
+    assert "certain only from 1" in one["reason"]
 
 
 def test_earlier_runs_let_the_same_change_fail(compared, tmp_path):
@@ -88,6 +90,7 @@ def test_a_change_of_the_whole_run_makes_operations_unsure(compared, tmp_path):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", whole=1.06, seed=1)
     code, answer, _ = compared(before, after, "--fail-on-regression")
     assert (code, set(outcomes(answer).values())) == (0, {"unsure"})
+    assert "like the whole run" in answer["verdicts"][0]["reason"]
     assert answer["whole_run"] == {"m": pytest.approx(-0.06, abs=0.01)}
     assert any(note.startswith("the whole run got 6.") for note in answer["notes"])
     beyond = run_file(tmp_path / "far.json", whole=1.4, seed=1)
@@ -101,7 +104,7 @@ def test_a_pass_due_to_a_faster_run_is_unsure(compared, tmp_path):
     after = run_file(tmp_path / "t.json", {"a": 1.25}, whole=0.8, seed=1)
     answer = compared(before, after)[1]
     assert (answer["verdicts"][0]["model_verdict"], outcomes(answer)["a"]) == ("pass", "unsure")
-    assert "where the model alone says pass" in answer["verdicts"][0]["remarks"][0]
+    assert answer["verdicts"][0]["reason"].endswith("% faster")
 
 
 def test_several_runs_are_files_or_a_directory_ordered_by_name(compared, tmp_path):
