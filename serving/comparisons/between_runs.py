@@ -79,7 +79,7 @@ def adjust_to_runs(
     touched = rows | (adjusted != answers)
     of_shifts = shifts.regression_probability(cuts.low, cuts.high)
     is_between = (adjusted == "unsure") & ((of_shifts < cuts.low) | (of_shifts >= cuts.high))
-    of_shifts[is_between] = (cuts.low + cuts.high) / 2
+    of_shifts[is_between] = min((cuts.low + cuts.high) / 2, np.nextafter(cuts.high, 0))
     reasons = {row: _run_reason(str(adjusted[row]), shifts, row) for row in np.flatnonzero(touched).tolist()}
     return AdjustedVerdicts(adjusted, np.where(touched, of_shifts, probability), reasons)
 
