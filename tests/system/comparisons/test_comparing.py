@@ -96,7 +96,7 @@ def test_a_change_of_the_whole_run_makes_operations_unsure(compared, tmp_path):
     beyond = run_file(tmp_path / "far.json", whole=1.4, seed=1)
     code, answer, _ = compared(before, beyond, "--fail-on-regression")
     assert (code, set(outcomes(answer).values())) == (1, {"regression"})
-    assert any("cause in common" in note for note in answer["notes"])
+    assert any("common cause" in note for note in answer["notes"])
 
 
 def test_a_pass_due_to_a_faster_run_is_unsure(compared, tmp_path):
