@@ -106,8 +106,7 @@ def judge_runs(
 ) -> AdjustedJudgement:
     """Return verdicts on comparisons of runs, adjusted for between-run variation.
 
-    See `serving.comparisons.between_runs.adjust_to_runs`; the false discovery rate over all comparisons is
-    3.5 %.
+    See `serving.comparisons.between_runs.adjust_to_runs`.
 
     `tables`: of `data.comparisons.pair.paired_runs`.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
