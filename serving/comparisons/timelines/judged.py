@@ -14,6 +14,7 @@ from data.comparisons import validity
 from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
+from features.comparisons.summaries import row_quantile
 from features.comparisons.vectors import PreparedComparisons
 from training.evaluation.thresholds import below_min_effect
 
@@ -427,18 +428,23 @@ def judged_versions(
 def _ignore_noise(
     verdict: VersionVerdict, ask: VersionComparison, measured: MeasuredVersions, hidden: Floats
 ) -> VersionVerdict:
-    """Return the verdict; `unsure` becomes `pass` if two neighbouring versions differ by noise only.
+    """Return the verdict; `unsure` becomes `pass` where the medians give no reason for doubt.
 
-    Half of all steps between versions go down, and a few earlier versions do not show how far noise reaches;
-    the whole series does.
+    That is where the target is better than the baseline at every configuration, or where two neighbouring
+    versions differ by noise only: half of all steps between versions go down, and a few earlier versions do
+    not show how far noise reaches; the whole series does.
     """
-    if verdict.mark != _UNSURE or ask.beside_baseline or ask.baseline.width > 1 or ask.target.width > 1:
+    if verdict.mark != _UNSURE:
         return verdict
     operation = measured.operations[ask.operation]
-    before, after = (measured.five[operation.row_slice, side.start, 2] for side in (ask.baseline, ask.target))
+    medians = measured.five[operation.row_slice, :, 2]
+    before, after = (
+        row_quantile(medians[:, side.start : side.stop], 0.5) for side in (ask.baseline, ask.target)
+    )
     loss = operation.sign * (before - after) / np.abs(before)
-    within = np.isnan(loss) | (loss <= hidden[operation.row_slice])
-    return verdict._replace(mark=_PASS) if within.all() else verdict
+    neighbours = not ask.beside_baseline and ask.baseline.width == ask.target.width == 1
+    doubtful = loss > (hidden[operation.row_slice] if neighbours else 0.0)
+    return verdict if doubtful.any() else verdict._replace(mark=_PASS)
 
 
 def _write_marks(

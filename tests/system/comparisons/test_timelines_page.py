@@ -10,8 +10,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from serving.comparisons.timelines.assembled import Change
-from serving.comparisons.timelines.page import ListedReport, index_page, timeline_page
+from serving.comparisons.timelines.listing import index_page, list_report
+from serving.comparisons.timelines.page import timeline_page
+from serving.comparisons.timelines.states import Change
 from tests.system.browsing import faults, requested
 from tests.timeline_reports import heat, named, renamed, simulated, versions
 
@@ -337,8 +338,8 @@ def test_without_scripts_the_worst_changes_are_listed(browser, file):
 
 def test_the_list_of_timelines_fits_and_links_to_them(browser, tmp_path):
     listed = [
-        ListedReport("a b/quiet?.html", "Quiet", "m1", 200, 500, 0, 0, 0),
-        ListedReport("x.html", EVIL, "", 3, 2, 1, 1, 1),
+        list_report(simulated(20, 2, 1, heats=0), "a b/quiet?.html"),
+        list_report(replace(simulated(20, 8, 1, heats=0), title=EVIL, machine=""), "x.html"),
     ]
     path = tmp_path / "index.html"
     path.write_text(index_page(listed), "utf-8")
