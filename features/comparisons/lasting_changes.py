@@ -300,7 +300,7 @@ def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shi
         changes[row] = tuple(
             shift._replace(share=share)
             for shift, share in zip(changes[row], shares.tolist(), strict=True)
-            if abs(share) >= SMALLEST and (share > 0) == (shift.kind == "gain")
+            if min(abs(shift.share), abs(share)) >= SMALLEST and (share > 0) == (shift.kind == "gain")
         )
     return changes, noise
 

@@ -197,11 +197,19 @@ class Finding:
     marked: bool  # whether a version is unsure or fails, or the level changed
 
     @property
+    def now(self) -> str:
+        """The state in words."""
+        state = self.operation.state
+        if state.status != "unchanged" or state.change is None:
+            return f"now {describe_now(state)}"
+        ends = (state.change.low, state.change.high)
+        span = f" ({' to '.join(map(describe_share, ends))})" if all(map(math.isfinite, ends)) else ""
+        return f"now unchanged{span}"
+
+    @property
     def words(self) -> str:
         """The state, the three largest lasting changes and the verdicts in one line."""
-        state = self.operation.state
-        now = "" if state.change is None else f"{describe_now(state)} at the newest version"
-        line = "; ".join(filter(None, [now, join_first(self.changes, between="; "), self.verdicts]))
+        line = "; ".join(filter(None, [self.now, join_first(self.changes, between="; "), self.verdicts]))
         return line[:1].upper() + line[1:]
 
 
