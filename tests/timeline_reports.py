@@ -85,7 +85,7 @@ def state_of(measured, five, changes, marks):
         (measured,), np.zeros(0), np.zeros((len(five), five.shape[1] + 1), np.int64), five
     )
     shifts = [[Shift(*change[:4]) for change in changes]] * len(five)
-    return operation_state(measured, versions, shifts, marks, 0)
+    return operation_state(measured, versions, shifts, np.full(len(five), 0.05), marks=marks, baseline=0)
 
 
 def drawn_changes(number, many, most):

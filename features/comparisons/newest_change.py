@@ -23,6 +23,7 @@ class NewestChange:
     change: float  # as a share of the baseline's level
     low: float  # low, high: ends of the 95 % interval of `change`; NaN with too few versions
     high: float
+    p_value: float  # two-sided, of no difference; NaN with too few versions
     baseline_level: float  # baseline_level, newest_level: in the unit of the series
     newest_level: float
     since: int | None  # index of the first version of the change that still lasts; None if there is none
@@ -79,12 +80,22 @@ def newest_change(
         change,
         low,
         high,
+        p_value=_p_value(levels, baseline, newest),
         baseline_level=float(np.exp(course[baseline])),
         newest_level=float(np.exp(course[newest])),
         since=None if shown is None else shown.first,
         creeping=shown is not None and shown.last > shown.first,
         lasting=lasting,
     )
+
+
+def _p_value(levels: SeriesLevels, before: int, after: int) -> float:
+    from scipy.special import stdtr
+
+    difference, error = levels.difference(before, after)
+    if levels.degrees_of_freedom <= 0 or not error > 0:
+        return np.nan
+    return float(2 * stdtr(levels.degrees_of_freedom, -abs(difference) / error))
 
 
 def _interval(

@@ -143,7 +143,14 @@ def assemble_report(
                 **vars(own_marks),
                 five=versions.five[operation.row_slice],
                 changes=tuple(Change(*shift, operation.threads[largest]) for shift in shifts[largest]),
-                state=operation_state(operation, versions, shifts, own_marks, chosen.baseline),
+                state=operation_state(
+                    operation,
+                    versions,
+                    shifts,
+                    hidden[operation.row_slice],
+                    marks=own_marks,
+                    baseline=chosen.baseline,
+                ),
                 instability=float(hidden[operation.row_slice][-1]),
             )
         )

@@ -25,7 +25,7 @@ from serving.comparisons.timelines.assembled import (
     TimelineReport,
     TimelineVersion,
 )
-from serving.comparisons.timelines.states import NO_PROBLEM, Change, ChangeGroup, OperationState
+from serving.comparisons.timelines.states import URGENT, Change, ChangeGroup, OperationState
 from serving.reports.charts import percent, with_noun
 from serving.reports.rendering import render
 
@@ -98,7 +98,7 @@ def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -
     change = state.change
     if change is None or change.since is None:
         return (
-            "\N{EN DASH}" if state.status in NO_PROBLEM else f"{versions[state.version].name}, by its verdict"
+            "\N{EN DASH}" if state.status not in URGENT else f"{versions[state.version].name}, by its verdict"
         )
     name = versions[change.since].name
     if not change.lasting:
@@ -231,7 +231,7 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
     order = sorted(
         range(len(all_findings)),
         key=lambda at: (
-            all_findings[at].operation.state.status in NO_PROBLEM,
+            all_findings[at].operation.state.status not in URGENT,
             not all_findings[at].marked,
             all_findings[at].operation.state.rank,
         ),
@@ -239,14 +239,22 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
     return np.argsort(order).tolist()
 
 
-def no_problem_words(report: TimelineReport) -> str:
-    """Return one line about the operations without a problem; empty if there are none."""
-    parts = []
-    for status in sorted(NO_PROBLEM):
-        numbers = [at for at, row in enumerate(report.operations) if row.state.status == status]
-        if numbers:
-            parts.append(f"{len(numbers):,} {status} ({join_first(operation_names(report, numbers))})")
-    return f"Without a problem: {', '.join(parts)}." if parts else ""
+def describe_others(report: TimelineReport) -> str:
+    """Return one line about the operations that need no attention; empty if there are none."""
+    by_status: dict[str, list[int]] = {"better": [], "unchanged": [], "not compared": []}
+    for number, row in enumerate(report.operations):
+        if row.state.status not in URGENT:
+            by_status[row.state.status].append(number)
+    parts = {
+        status: f"{len(numbers):,} {status} ({join_first(operation_names(report, numbers))})"
+        for status, numbers in by_status.items()
+        if numbers
+    }
+    absent = by_status["not compared"]
+    parts.pop("not compared", None)
+    fine = f"Without a problem: {', '.join(parts.values())}." if parts else ""
+    names = f"{len(absent):,} ({join_first(operation_names(report, absent))})"
+    return " ".join(filter(None, [fine, f"Not compared with the baseline: {names}." if absent else ""]))
 
 
 def _operation_finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
@@ -284,24 +292,26 @@ def describe_state(report: TimelineReport) -> str:
     verb = "is" if worse <= 1 else "are"
     more = f"; {unsure:,} {'is' if unsure == 1 else 'are'} unsure" if unsure else ""
     baseline, newest = (report.versions[at].name for at in (report.baseline, -1))
+    if baseline == newest:
+        return f"No version is newer than the baseline {baseline}."
     return f"{count} {verb} worse now, with {newest}, than at the baseline {baseline}{more}."
 
 
 def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
     """Return the state of a timeline as lines of text: its most urgent operations, and the others."""
     urgent = sorted(
-        (at for at, row in enumerate(report.operations) if row.state.status not in NO_PROBLEM),
+        (at for at, row in enumerate(report.operations) if row.state.status in URGENT),
         key=lambda at: report.operations[at].state.rank,
     )
     lines = [describe_state(report)]
     for at, name in zip(urgent[:max_operations], operation_names(report, urgent), strict=False):
         state = report.operations[at].state
-        status = "" if state.status in {"worse", "not compared"} else f"{state.status}, "
+        status = "" if state.status == "worse" else f"{state.status}, "
         since = f" since {describe_since(state, report.versions)}" if state.status == "worse" else ""
         lines.append(f"  {name}: {status}{describe_now(state)}{since}")
     if len(urgent) > max_operations:
         lines.append(f"  and {len(urgent) - max_operations:,} more")
-    return lines + [f"  {words}" for words in [no_problem_words(report)] if words]
+    return lines + [f"  {words}" for words in [describe_others(report)] if words]
 
 
 class ShownChange(NamedTuple):
@@ -358,9 +368,9 @@ def timeline_page(report: TimelineReport) -> str:
         "timelines/page.html",
         report=report,
         sections=sections,
-        urgent=[finding for finding in by_urgency if finding.operation.state.status not in NO_PROBLEM],
+        urgent=[finding for finding in by_urgency if finding.operation.state.status in URGENT],
         state=describe_state(report),
-        no_problem=no_problem_words(report),
+        others=describe_others(report),
         changes=[ShownChange(report, group) for group in report.changes],
         unstable=unstable_findings(all_findings),
         describe_now=describe_now,

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from data.comparisons.sides import Floats
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
 from features.comparisons.newest_change import NewestChange, newest_change
@@ -17,8 +18,10 @@ from serving.comparisons.timelines.judged import MARK, OperationMarks
 Status = Literal["worse", "unsure", "not compared", "better", "unchanged"]
 #: States, the most urgent first.
 STATUSES: tuple[Status, ...] = ("worse", "unsure", "not compared", "better", "unchanged")
-#: States that need nobody's attention.
-NO_PROBLEM = frozenset({"better", "unchanged"})
+#: States that need attention.
+URGENT = frozenset({"worse", "unsure"})
+#: Largest p-value of a loss that only verdicts show, times the number of operations (Bonferroni).
+_LARGEST_P = 0.05
 _UNSURE, _FAIL = MARK["unsure"], MARK["fail"]
 
 
@@ -56,15 +59,20 @@ def operation_state(
     operation: MeasuredOperation,
     measured: MeasuredVersions,
     shifts: Sequence[Sequence[Shift]],
+    hidden: Floats,
+    *,
     marks: OperationMarks,
     baseline: int,
 ) -> OperationState:
     """Return the state of an operation at its newest measured version.
 
     It is worse if lasting changes make a configuration worse, or if the newest version's verdict against the
-    baseline is fail; unsure if that verdict is, and better if lasting changes make a configuration better.
+    baseline is fail and the loss is significant among as many operations; unsure if the verdict is, or its
+    loss is not; and better if lasting changes make a configuration better, or
+    its newest versions are better by more than noise.
 
-    `shifts`: the lasting changes per configuration. `baseline`: index of the baseline's version.
+    `shifts`: the lasting changes per configuration. `hidden`: shape (n_configurations,), the smallest
+    detectable change of each, as a share. `baseline`: index of the baseline's version.
     """
     medians = measured.five[operation.row_slice, :, 2]
     newest = int(np.flatnonzero(np.isfinite(medians).any(axis=0))[-1])
@@ -80,14 +88,18 @@ def operation_state(
     def least(threads: int) -> float:
         return compared[threads].change
 
-    lost, gained = (
-        [at for at, change in compared.items() if getattr(change, name)] for name in ("lost", "gained")
-    )
+    lost = [at for at, change in compared.items() if change.lost]
+    noise = dict(zip(operation.threads, hidden.tolist(), strict=True))
+    gained = [at for at, change in compared.items() if change.gained or change.change > noise[at]]
     worst, verdict = min(compared, key=least), marks.against_baseline[newest]
     status: Status
     if lost:
         status, threads = "worse", min(lost, key=least)
-    elif verdict == _FAIL and least(worst) < 0:
+    elif (
+        verdict == _FAIL
+        and least(worst) < 0
+        and not compared[worst].p_value > _LARGEST_P / len(measured.operations)
+    ):
         status, threads = "worse", worst
     elif verdict in {_UNSURE, _FAIL}:
         status, threads = "unsure", worst

@@ -69,7 +69,7 @@ def state(values, against_baseline, *, shifts=(), before=()):
     for at, verdict in against_baseline.items():
         marks.against_baseline[at] = MARK[verdict]
     marks.against_before[list(before)] = MARK["fail"]
-    return operation_state(operation, measured, [shifts], marks, 0)
+    return operation_state(operation, measured, [shifts], np.full(1, 0.05), marks=marks, baseline=0)
 
 
 def test_newest_versions_that_fail_are_worse_before_the_change_is_lasting():
@@ -86,6 +86,11 @@ def test_a_new_loss_after_a_lasting_one_counts_in_full():
     found = state(values, verdicts, shifts=[Shift("drop", 8, 8, -0.1)], before=[8, 19])
     assert found.change.change == pytest.approx(0.9 * 0.8 - 1, abs=0.003)
     assert found.change.since == 8
+
+
+def test_newest_versions_beyond_noise_are_better_before_it_is_lasting():
+    assert state(step(18, 0.2), {}).status == "better"
+    assert state(step(18, 0.03), {}).status == "unchanged"
 
 
 def test_an_operation_without_a_baseline_is_not_compared():
