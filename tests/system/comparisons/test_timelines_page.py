@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from serving.comparisons.timelines.listing import index_page, list_report
-from serving.comparisons.timelines.page import timeline_page
+from serving.comparisons.timelines.page import describe_now, timeline_page
 from serving.comparisons.timelines.states import Change
 from tests.system.browsing import faults, requested
 from tests.timeline_reports import heat, named, renamed, simulated, versions
@@ -288,7 +288,7 @@ def test_the_worst_of_the_filtered_charts_are_printed(browser, tmp_path):
     report = simulated(30, 70, 2, heats=0)
     opened(browser, written(report, tmp_path))
     assert "Printed are 60 of 70 operations, the worst first" in found(browser, "#printed").text
-    worst = re.search(r"op-(\d+)", found(browser, "#first ~ table a").get_attribute("href"))[1]
+    worst = re.search(r"op-(\d+)", found(browser, ".states a").get_attribute("href"))[1]
     pdf = printed(browser)
     assert 15 <= pages_of(pdf) <= 45
     charts = browser.find_elements(By.CSS_SELECTOR, "figure:not(.unprinted) svg.timeline")
@@ -324,7 +324,7 @@ def test_a_heat_map_supports_text_and_keyboard(browser, tmp_path):
     assert "24 rows over 109.0 seconds" in figure.text
 
 
-def test_without_scripts_the_worst_changes_are_listed(browser, file):
+def test_without_scripts_states_and_changes_are_listed(browser, file, report):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         opened(browser, file, width=390)
@@ -332,7 +332,10 @@ def test_without_scripts_the_worst_changes_are_listed(browser, file):
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     assert "need JavaScript" in text
-    assert "20.0 % worse with kernel-" in text
+    assert "7 of 60 operations are worse now" in text
+    worst = min(report.operations, key=lambda one: one.state.rank)
+    assert describe_now(worst.state) in text.replace(" %", "\N{NO-BREAK SPACE}%")
+    assert report.versions[report.changes[0].first].name in text
     assert "show\nall" not in text
 
 
