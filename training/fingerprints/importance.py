@@ -235,7 +235,7 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
         shuffled = np.repeat(rows[None], 1 + len(groups), axis=0)
         for copy, group in zip(shuffled[1:], groups, strict=True):
             copy[:, list(group)] = rows[generator.permutation(len(rows))][:, list(group)]
-        predicted = _predict_by_extra_trees(measured, train, logs, np.concatenate(shuffled), seed)
+        predicted = predict_by_extra_trees(measured, train, logs, np.concatenate(shuffled), seed)
         misses = predicted.reshape(-1, len(test)) - truth[test]
         error[test] = misses[0]
         squares += (misses[1:] ** 2).sum(axis=1)
@@ -256,7 +256,7 @@ def needed_machines_factor(measured: Measured, reached: float, wanted: float, se
     halved = np.zeros(len(measured.y))
     for train, test in cpu_model_folds(measured.cpus, HALVES):
         logs = log_rates(measured.x, train)
-        predicted = _predict_by_extra_trees(measured, train, logs, logs[test], seed)
+        predicted = predict_by_extra_trees(measured, train, logs, logs[test], seed)
         halved[test] = predicted - measured.log_speed[test]
     fallen = (1 - r2(halved, measured.log_speed)) / (1 - reached)
     exponent = float(np.log(fallen) / np.log((1 - 1 / parts) * HALVES))
@@ -272,7 +272,7 @@ def r2(misses: Floats, truth: Floats) -> float:
     return 1 - float((misses**2).sum()) / total if total else float("nan")
 
 
-def _predict_by_extra_trees(measured: Measured, train: Rows, logs: Floats, rows: Floats, seed: int) -> Floats:
+def predict_by_extra_trees(measured: Measured, train: Rows, logs: Floats, rows: Floats, seed: int) -> Floats:
     """Return log speeds of `rows`, (n_rows, n_columns), by extremely randomised trees fitted to `train`.
 
     The result equals that of scikit-learn's ``ExtraTreesRegressor``, which takes twice as long: it copies and

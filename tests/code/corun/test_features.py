@@ -7,7 +7,7 @@ import pytest
 
 from data.corun.tables import CorunTables
 from features.corun.featurize import training_instances
-from features.corun.rates import Placed, Solo, corun_vectors
+from features.corun.rates import Placed, Solo, corun_matrix, corun_vectors
 
 ALONE = {"a": (2.0, 10.0), "b": (4.0, 8.0), "c": (1.0, 3.0)}
 
@@ -63,3 +63,11 @@ def test_a_task_without_solo_run_has_no_rates(solo: Solo) -> None:
 def test_rows_with_other_numbers_of_corunners_are_not_mixed_up(solo: Solo) -> None:
     found = corun_vectors(solo, Placed(["a", "b"], [(), ("b", "c")], ["m", "m"]))
     assert found["others_instructions"].tolist() == [0.0, 5.0]
+
+
+def test_features_of_several_rows_equal_those_of_each_alone(solo: Solo) -> None:
+    rows = [("a", ("b",), "m"), ("c", ("c",), "m"), ("new", ("a",), "m"), ("b", ("a",), "elsewhere")]
+    together = corun_matrix(solo, Placed(*map(list, zip(*rows, strict=True))))
+    for row, (task, corunners, machine) in zip(together, rows, strict=True):
+        alone = corun_matrix(solo, Placed([task], [corunners], [machine]))[0]
+        np.testing.assert_array_equal(row, alone)

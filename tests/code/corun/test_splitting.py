@@ -88,6 +88,28 @@ def test_attributions_add_up_to_the_models_prediction(
     assert np.exp(found.usual) + points == pytest.approx(np.exp(found.impact), rel=1e-9)
 
 
+def test_attributions_do_not_depend_on_other_co_runs(made: Made, model: ContentionRegressor) -> None:
+    ways, fitted = [made.way(row) for row in range(0, 100, 5)], FittedImpact(model, COLUMNS)
+    for way, found in zip(ways, split_log_impacts(fitted, ways), strict=True):
+        (alone,) = split_log_impacts(fitted, [way])
+        np.testing.assert_array_equal(found.shares, alone.shares)
+        assert (found.usual, found.impact) == (alone.usual, alone.impact)
+        assert (found.of_task, found.of_corunners) == (alone.of_task, alone.of_corunners)
+
+
+def test_smooth_attributions_are_integrals_of_the_slope(made: Made, model: ContentionRegressor) -> None:
+    way, smooth, steps = made.way(7, Named(np.array(["new\nnewer"]), np.array(["m"]))), model.smooth_, 400
+    base, shares, of_names = smooth.split_log_impact(way.row, way.usual, way.named)
+    apiece = (way.row - way.usual) / steps
+    points = way.usual + (np.arange(steps)[:, None] + 0.5) * apiece
+    for column, share in enumerate(shares):
+        ends = [points + sign * apiece / 2 * (np.arange(len(apiece)) == column) for sign in (1, -1)]
+        before, after = (smooth.predict(end, way.named[np.zeros(steps, np.intp)]) for end in ends[::-1])
+        assert share == pytest.approx((after - before).sum(), abs=1e-5)
+    assert of_names.tolist() == pytest.approx([0, 0], abs=1e-9)
+    assert base + shares.sum() == pytest.approx(smooth.predict(way.row[None], way.named)[0], abs=1e-9)
+
+
 def test_features_that_do_not_differ_have_no_attribution(made: Made, model: ContentionRegressor) -> None:
     way = made.way(7)
     same = CorunContrast(np.where(OWNERS == 2, way.usual, way.row), way.usual, OWNERS, 4, way.named)
