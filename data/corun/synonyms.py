@@ -81,6 +81,11 @@ class IntervalCounts:
             tuple(map(str, events.columns)), table[TIME].to_numpy(np.float64), events.to_numpy(np.float64)
         )
 
+    @property
+    def is_missing(self) -> NDArray[np.bool_]:
+        """Whether an event was not counted in any interval, shape (n_events,)."""
+        return np.asarray(np.isnan(self.counts).all(axis=0))
+
     def counts_of(self, event: str) -> Floats:
         """Return the counts of one of `events`, shape (n_intervals,)."""
         return np.asarray(self.counts[:, self.events.index(event)])

@@ -245,8 +245,10 @@ def corun_matrix(solo: Solo, placed: Placed) -> Floats:
     twins = [names.count(task) for task, names in zip(placed.tasks, placed.corunners, strict=True)]
     place, properties = solo.machine_rows
     here = np.array([place.get(machine, -1) for machine in placed.machines], np.intp)
-    both = [own_times[:, 0] - other_times[:, 0], own_times[:, fixed] * other_times[:, fixed], twins, counts]
-    return np.column_stack([*parts, own_times, other_times, *both, properties[here]])
+    both = np.column_stack(
+        [own_times[:, 0] - other_times[:, 0], own_times[:, fixed] * other_times[:, fixed], twins, counts]
+    )
+    return np.hstack([*parts, own_times, other_times, both, properties[here]])
 
 
 def _with_unknown(values: Floats) -> Floats:

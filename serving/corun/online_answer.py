@@ -66,7 +66,7 @@ class UsableSamples:
     @cached_property
     def counted_events(self) -> frozenset[str]:
         """The events with counts in `stretch`."""
-        return frozenset(compress(self.stretch.events, ~np.isnan(self.stretch.counts).all(axis=0)))
+        return frozenset(compress(self.stretch.events, ~self.stretch.is_missing))
 
     def notes_on_missing(self, events: Sequence[str]) -> list[str]:
         """Return notes on the missing and the uncounted events of a model; empty without any."""
@@ -98,8 +98,8 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
     awake = _checked_counts(renamed.select_events(is_known), source)
     others = list(compress(renamed.events, ~is_known))
     strange = [f"unknown events {_quote_unknown(others, events)}"] if others else []
-    is_never = np.isnan(awake.counts).all(axis=0)
-    never, usable = frozenset(compress(awake.events, is_never)), awake.select_events(~is_never)
+    never = frozenset(compress(awake.events, awake.is_missing))
+    usable = awake.select_events(~awake.is_missing)
     if not {*usable.events} & {*events, *(kind.event for kind in KINDS)}:
         expected = "instructions, cycles or task-clock" + (", nor any event of the model" if events else "")
         raise InputError("; ".join([f"counts none of {expected}", *strange]), file=source)
@@ -110,7 +110,7 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
         problem = f"{gap}{seconds:.2g} s of samples are too few; expected at least {FEWEST:g} s"
         raise InputError(problem, file=source)
     notes = [f"{source}: {line}" for line in strange]
-    partial = list(compress(usable.events, np.isnan(usable.counts).any(axis=0)))
+    partial = list(compress(usable.events, np.isnan(usable.counts.sum(axis=0))))
     if partial:
         notes.append(
             f"{source}: did not count {shorten_names(partial)} in every interval; the others are used"
@@ -141,9 +141,8 @@ def _checked_counts(samples: IntervalCounts, source: str) -> IntervalCounts:
     for row, column in np.argwhere(counts < 0)[:1]:
         problem = f"{samples.events[column]}={counts[row, column]:g} must be 0 or more"
         raise InputError(problem, file=source, place=f"row {row + 1}")
-    missing = np.isnan(counts)
-    nothing = missing.all(axis=1)[:, None] & ~missing.all(axis=0)
-    return replace(samples, counts=np.where(nothing, 0.0, counts))
+    is_idle = np.asarray(np.isnan(counts).all(axis=1, keepdims=True))
+    return replace(samples, counts=np.where(is_idle & ~samples.is_missing, 0.0, counts))
 
 
 def _without_gaps(samples: IntervalCounts, source: str) -> tuple[IntervalCounts, IntervalCounts, list[str]]:

@@ -300,7 +300,7 @@ def explain_coruns(
             static.known_tasks.usual_features(machine, len(corunners), card.features),
             owners.positions,
             len(owners.names),
-            named[[row]],
+            named[np.array([row])],
         )
         for row, (_, corunners, machine) in enumerate(coruns)
     ]

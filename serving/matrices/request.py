@@ -233,30 +233,37 @@ def answer_matrices_batch(bodies: Sequence[bytes], served: Engine) -> list[Answe
     Requests whose answers have the same notes are judged together.
     """
     requests = [result_or_error(partial(_CheckedRequest.from_body, body)) for body in bodies]
-    alike: dict[object, list[int]] = {}
-    for place, request in enumerate(requests):
+    alike: dict[object, dict[int, _CheckedRequest]] = {}
+    for number, request in enumerate(requests):
         if not isinstance(request, Exception):
-            alike.setdefault(_note_causes(request.complete, served), []).append(place)
-    answers: dict[int, MatricesAnswer] = {}
-    for numbers in alike.values():
-        together = [requests[place].complete for place in numbers]
-        pairs = [pair for request in together for pair in request.pairs]
+            alike.setdefault(_note_causes(request.complete, served), {})[number] = request
+    answers: dict[int, Answered] = {}
+    for group in alike.values():
         # pairs that the model cannot judge must not fail the other requests
         with suppress(InputError, ModelError):
-            judged = _judge_complete(together[0].model_copy(update={"pairs": pairs}), served)
-            verdicts = iter(judged.verdicts)
-            for place, request in zip(numbers, together, strict=True):
-                own = list(islice(verdicts, len(request.pairs)))
-                answers[place] = judged.model_copy(update={"verdicts": own})
+            answers |= zip(group, _answer_together([*group.values()], served), strict=True)
 
-    def answer_request(place: int, request: _CheckedRequest | Exception) -> Answered | Exception:
+    def answer_request(number: int, request: _CheckedRequest | Exception) -> Answered | Exception:
         if isinstance(request, Exception):
             return request
-        if place in answers:
-            return request.complete_answer(answers[place])
+        if number in answers:
+            return answers[number]
         return result_or_error(lambda: request.complete_answer(_judge_pairs(request.complete, served)))
 
     return [answer_request(*numbered) for numbered in enumerate(requests)]
+
+
+def _answer_together(requests: Sequence[_CheckedRequest], served: Engine) -> list[Answered]:
+    """Return the answers to requests whose notes have equal causes; InputError, ModelError as judging."""
+    pairs = [pair for request in requests for pair in request.complete.pairs]
+    judged = _judge_complete(requests[0].complete.model_copy(update={"pairs": pairs}), served)
+    verdicts = iter(judged.verdicts)
+    return [
+        request.complete_answer(
+            judged.model_copy(update={"verdicts": [*islice(verdicts, len(request.complete.pairs))]})
+        )
+        for request in requests
+    ]
 
 
 @dataclass(frozen=True)

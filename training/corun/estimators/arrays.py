@@ -339,17 +339,15 @@ def _sum_leaf_shares(
     gained = values * np.exp(logs[np.maximum(n_towards - 1, 0)] + logs[n_away] - log_total)
     lost = values * np.exp(logs[n_towards] + logs[np.maximum(n_away - 1, 0)] - log_total)
     shares = np.where(is_towards, gained.take(leaf), -lost.take(leaf))
-    totals = np.bincount(coruns.take(leaf) * n_factors + factor, shares, count * n_factors)
+    totals = np.asarray(
+        np.bincount(coruns.take(leaf) * n_factors + factor, shares, count * n_factors), np.float64
+    )
     usual, impact = (
         trees.base + np.bincount(coruns, np.where(others == 0, values, 0.0), count)
         for others in (n_towards, n_away)
     )
-    return [
-        LogShares(*logs_of_corun)
-        for logs_of_corun in zip(
-            usual.tolist(), impact.tolist(), totals.reshape(count, n_factors), strict=True
-        )
-    ]
+    by_corun = totals.reshape(count, n_factors)
+    return [LogShares(float(usual[n]), float(impact[n]), by_corun[n]) for n in range(count)]
 
 
 def _blend_parts(model: ContentionRegressor, way: CorunContrast, trees: LogShares) -> LogShares:
