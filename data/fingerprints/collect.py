@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import random
 import re
-import shlex
-import sys
-import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -28,14 +25,22 @@ from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.measure import machine
 from data.measure.child import Finished, TimedOutError, TimeLimits, execute, shorten_line
 from data.measure.machine import Disturbance, Pinned
-from data.measure.session import Count, Screen, Session, Suite, require_unique, shuffle_blocks, validate_suite
+from data.measure.session import (
+    Count,
+    Screen,
+    Session,
+    Suite,
+    fill_command,
+    require_unique,
+    shuffle_blocks,
+    validate_suite,
+)
 from data.tables.documents import Section
 from data.tables.files import yaml_content
 
 #: Values of ``threads`` in a suite and in the tables.
 THREADS = {"one": 1, "all": ALL_THREADS}
 STRESSOR, PROGRAM = "stressor", "program"
-PROGRAMS = Path(__file__).parents[1] / "suites/programs"
 #: Seconds that a stressor may take to start and to end, in addition to its duration.
 PATIENCE = 60.0
 RATE = "bogo-ops-per-second-real-time"
@@ -205,7 +210,8 @@ def _measure_seconds(
 ) -> tuple[float | None, str]:
     program = next(program for program in suite.programs if program.name == run.name)
     limit = limits.limit_for(run.name)
-    done = execute(wrap(program_command(program, scratch)), f'program "{run.name}"', scratch, limit)
+    place = f'program "{run.name}"'
+    done = execute(wrap(fill_command(program.command, place, scratch=scratch)), place, scratch, limit)
     limits.record_duration(run.name, done.seconds[0])
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
@@ -254,17 +260,6 @@ def why_no_rate(stressor: str, done: Finished) -> str:
     messages = (line for line in lines if stressor in line and not line.startswith("dispatching"))
     reason = shorten_line(next(messages, _PREFIX.sub("", done.last_line)))
     return f"ended with exit code {done.code} ({reason})"
-
-
-def program_command(program: TimedProgram, scratch: Path) -> list[str]:
-    """Return the words of a program's command, with placeholders replaced; InputError if one is unknown."""
-    runner = f"{sys.executable} -S {PROGRAMS / 'runner.py'}"
-    site = f"env PYTHONPATH={sysconfig.get_path('purelib')} {runner}"
-    try:
-        return shlex.split(program.command.format(run=runner, site=site, scratch=scratch))
-    except (KeyError, IndexError, ValueError) as exc:
-        problem = f"command={program.command!r}: expected no placeholders but {{run}}, {{site}}, {{scratch}}"
-        raise InputError(problem, place=f'program "{program.name}"') from exc
 
 
 def build_tables(

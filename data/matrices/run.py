@@ -24,7 +24,6 @@ from data.measure.child import Talking, TimedOutError, TimeLimits, execute
 from data.measure.groups import Group, Quota, why_no_groups
 from data.measure.kernel_counts import Numbers, Program, with_descendants
 from data.measure.perf_stat import Counting
-from data.measure.session import WORKLOADS
 
 CHANGE, PEAK = ".change", ".peak"
 PROGRAM, GROUP, PERF = "process.", "group.", "perf."
@@ -224,8 +223,8 @@ class Bench:
         return self
 
     def _start_competitor(self, cpu: int, share: float) -> Talking:
-        command = [sys.executable, "-I", "-S", str(WORKLOADS), "compete", str(cpu), str(share)]
-        program = Talking(command, f"competitor on processor {cpu}")
+        command = _program_command({"compete": [cpu, share]})
+        program = Talking(command, f"competitor on processor {cpu}", environment=ENVIRONMENT)
         self._keeper.callback(program.end)
         if not program.read_byte(LIMIT):
             raise program.end_with_error()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
+import sys
+import sysconfig
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -82,7 +85,24 @@ def require_unique(names: Sequence[str], what: str, path: Path) -> None:
             raise InputError("occurs twice", file=path, place=f'{what} "{name}"')
 
 
-WORKLOADS = Path(__file__).with_name("workloads.py")
+PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
+
+
+def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
+    """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
+
+    ``{run}`` and ``{site}`` run a program of `PROGRAMS` by the Python of the setting ``python``, without and
+    with installed libraries. InputError, at `place`, if a name is no setting.
+    """
+    settings = {"python": f"{sys.executable} -s", "programs": PROGRAMS, **settings}
+    run = f"{settings['python']} -S {PROGRAMS / 'runner.py'}"
+    settings |= {"run": run, "site": f"env PYTHONPATH={sysconfig.get_path('purelib')} {run}"}
+    try:
+        return shlex.split(template.format_map(settings))
+    except (KeyError, IndexError, ValueError) as exc:
+        problem = f"{exc} is not a setting" if isinstance(exc, KeyError) else exc
+        expected = ", ".join(f"{{{name}}}" for name in settings)
+        raise InputError(f"command={template!r}: {problem}; expected {expected}", place=place) from exc
 
 
 class Keyed(Protocol):

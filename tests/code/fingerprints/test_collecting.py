@@ -10,18 +10,16 @@ from data.fingerprints.collect import (
     FingerprintSuite,
     MeasuredRun,
     PlannedRun,
-    TimedProgram,
     build_tables,
     failure_lines,
     load_suite,
     measure_runs,
     plan_runs,
-    program_command,
 )
 from data.fingerprints.constraints import Constraint, confined
 from data.fingerprints.tables import CATEGORIES
 from data.measure.child import Finished
-from data.measure.session import Journal, Session
+from data.measure.session import Journal, Session, fill_command
 from tests.code.suites import CONSTRAINED, FINGERPRINT
 from tests.seen import Seen
 
@@ -229,10 +227,8 @@ def test_an_unsupported_constraint_is_refused_by_name(tmp_path, monkeypatch):
 
 
 def test_placeholders_in_commands_of_programs_are_filled():
-    found = program_command(
-        TimedProgram(name="p", command="{run} system writing 3 where={scratch}"), Path("/s")
-    )
-    assert found[1:2] == ["-S"]
+    found = fill_command("{run} system writing 3 where={scratch}", 'program "p"', scratch=Path("/s"))
+    assert found[1:3] == ["-s", "-S"]
     assert found[-4:] == ["system", "writing", "3", "where=/s"]
-    with pytest.raises(InputError, match=r'program "p": command=.*expected no placeholders but \{run\}'):
-        program_command(TimedProgram(name="p", command="{cc} x"), Path("/s"))
+    with pytest.raises(InputError, match=r'program "p": command=.* is not a setting; expected .*\{run\}'):
+        fill_command("{cc} x", 'program "p"')
