@@ -151,13 +151,12 @@ class Workshop:
         same, more = (operation.name, work, threads), 1 + max(0.0, variant.extra)
         limit = self._limits.limit_for(same) * more
         done = execute(command, place, self._disk, limit, environment=_environment_variables(values))
-        done.require_success(place)
-        real, user, kernel = done.seconds
-        self._limits.record_duration(same, real / more)
+        done.require_success()
+        self._limits.record_duration(same, done.seconds / more)
         if operation.metric == "real":
-            return real
+            return done.seconds
         if operation.metric == "cpu":
-            return user + kernel
+            return sum(done.used)
         try:
             seconds, *peak = map(float, done.last_line.split())
             value = {"seconds": seconds, "rate": work / seconds}.get(operation.metric)
@@ -210,7 +209,7 @@ class Workshop:
             command = fill_command(operation.build, place, **{**values, "out": fresh})
             limit, environment = self._limits.limit_for(("build", place)), _environment_variables(values)
             try:
-                execute(command, place, self._disk, limit, environment=environment).require_success(place)
+                execute(command, place, self._disk, limit, environment=environment).require_success()
             except TimedOutError as exc:
                 # an InputError, because no run of this build can be measured
                 raise InputError(f"the build {exc.problem}", place=place) from exc

@@ -23,7 +23,7 @@ from data.errors import InputError
 from data.fingerprints.constraints import Constraint, Wrap, confined
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.measure import machine
-from data.measure.child import Finished, TimedOutError, TimeLimits, execute, shorten_line
+from data.measure.child import TimedOutError, TimeLimits, execute, shorten_line
 from data.measure.machine import Disturbance, Pinned
 from data.measure.session import (
     Count,
@@ -201,7 +201,7 @@ def _measure_rate(
     done = execute(wrap(stressor_command(run, suite.seconds, report)), "fingerprint", scratch, limit)
     rate = reported(report)
     if rate is None or done.code:
-        return None, why_no_rate(run.name, done)
+        return None, why_no_rate(run.name, done.code or 0, done.output)
     return rate, ""
 
 
@@ -212,7 +212,7 @@ def _measure_seconds(
     limit = limits.limit_for(run.name)
     place = f'program "{run.name}"'
     done = execute(wrap(fill_command(program.command, place, scratch=scratch)), place, scratch, limit)
-    limits.record_duration(run.name, done.seconds[0])
+    limits.record_duration(run.name, done.seconds)
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
     try:
@@ -223,8 +223,8 @@ def _measure_seconds(
 
 def available() -> frozenset[str]:
     """Return the names of the stressors of stress-ng; InputError if it is not installed or fails."""
-    done = execute(["stress-ng", "--stressors"], "stressors")
-    done.require_success("stress-ng --stressors")
+    done = execute(["stress-ng", "--stressors"], "stress-ng --stressors")
+    done.require_success()
     return frozenset(done.output.split())
 
 
@@ -248,18 +248,17 @@ def reported(report: Path) -> float | None:
     return float(rate) if isinstance(rate, int | float) and rate > 0 else None
 
 
-def why_no_rate(stressor: str, done: Finished) -> str:
-    """Return why the finished process `done` of stress-ng has no rate, as the end of a sentence.
+def why_no_rate(stressor: str, code: int, output: str) -> str:
+    """Return why stress-ng, with its exit code and output, has no rate, as the end of a sentence.
 
     It is "did nothing" after exit code 0, else "ended with exit code N (LINE)". LINE is the first
     line of the output that names `stressor`, else the last line, or "it printed nothing".
     """
-    if not done.code:
+    if not code:
         return "did nothing"
-    lines = [_PREFIX.sub("", line) for line in done.output.strip().splitlines()]
+    lines = [_PREFIX.sub("", line) for line in output.strip().splitlines()] or ["it printed nothing"]
     messages = (line for line in lines if stressor in line and not line.startswith("dispatching"))
-    reason = shorten_line(next(messages, _PREFIX.sub("", done.last_line)))
-    return f"ended with exit code {done.code} ({reason})"
+    return f"ended with exit code {code} ({shorten_line(next(messages, lines[-1]))})"
 
 
 def build_tables(

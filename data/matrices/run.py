@@ -384,7 +384,7 @@ def calibrate_unit(name: str, seconds: float, cpu: int) -> float:
     command = _program_command({"calibrate": name, "seconds": seconds})
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
         done = execute(command, place, Path(scratch), TimeLimits.FIRST, cpu=cpu, environment=ENVIRONMENT)
-    done.require_success(place)
+    done.require_success()
     return float(done.last_line)
 
 

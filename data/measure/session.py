@@ -102,7 +102,7 @@ def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     except (KeyError, IndexError, ValueError) as exc:
         problem = f"{exc} is not a setting" if isinstance(exc, KeyError) else exc
         expected = ", ".join(f"{{{name}}}" for name in settings)
-        raise InputError(f"command={template!r}: {problem}; expected {expected}", place=place) from exc
+        raise InputError(f"{problem}; expected {expected}", place=place) from exc
 
 
 class Keyed(Protocol):

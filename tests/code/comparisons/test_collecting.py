@@ -219,13 +219,16 @@ def test_requirements_of_a_command_are_built_once_per_build(suite, workshop, tmp
     assert (tmp_path / "built").read_text() == "0.5\n0.75\n"
 
 
+SETTINGS = "{python}, {programs}, {memory}, {disk}, {shape}, {work}, {threads}, {out}, {run}, {site}"
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
         ("no-such-program {work}", "needs the program 'no-such-program', which is not installed"),
         ("sh -c 'echo no library; exit 3'", "exit code 3 (no library)"),
         ("echo done", "'done' is not a value of seconds"),
-        ("echo {level}", "'level' is not a setting"),
+        ("echo {level}", f"'level' is not a setting; expected {SETTINGS}"),
     ],
 )
 def test_measurement_errors_name_the_failing_operation(suite, workshop, command, told):
