@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from data.comparisons.formats.comparison_xml import summary_statistics
@@ -20,28 +21,20 @@ from data.tables.xml_stream import Document, Element, WholeDocument
 SETTINGS_TAG = "settings"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The properties ``Hostname``, ``Kernel`` and ``BenchmarkName`` of a run; None where they are missing."""
-
-    machine: str | None = None
-    version: str | None = None
-    benchmark: str | None = None
-
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> Settings:
-        """Return the settings that `properties` hold; their names are compared without regard to case."""
-        values = {name.lower(): value for name, value in properties.items() if value}
-        return cls(values.get("hostname"), values.get("kernel"), values.get("benchmarkname"))
+#: Names of the properties that the tables use, in lower case.
+MACHINE, VERSION, BENCHMARK = "hostname", "kernel", "benchmarkname"
 
 
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties in an element ``settings``, by name; InputError if one has no value."""
-    properties = {}
-    for element in list(settings.iter())[1:]:
-        tree.here = element
-        properties[str(element.tag)] = tree.text_attribute(element, "value", SETTINGS_TAG).strip()
-    return properties
+    """Return the properties in an element ``settings``, by their names in lower case, without empty ones.
+
+    InputError if a property has no value.
+    """
+    texts = {
+        str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()
+        for element in list(settings.iter())[1:]
+    }
+    return {name: text for name, text in texts.items() if text}
 
 
 def properties_beside(path: Path) -> dict[str, str]:
@@ -52,10 +45,8 @@ def properties_beside(path: Path) -> dict[str, str]:
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.from_path(candidate))
-            properties: dict[str, str] = {}
-            for settings in tree.root.iter(SETTINGS_TAG):
-                properties |= properties_in(tree, settings)
-            return properties
+            parts = (properties_in(tree, settings).items() for settings in tree.root.iter(SETTINGS_TAG))
+            return dict(chain.from_iterable(parts))
     return {}
 
 
@@ -107,10 +98,10 @@ class ResultRun:
     operations: dict[str, _RunOperation]
     broken: frozenset[str]
 
-    @cached_property
-    def settings(self) -> Settings:
-        """The properties that the tables use."""
-        return Settings.from_properties(self.properties)
+    @property
+    def machine(self) -> str | None:
+        """The machine that was measured; None if it is unknown."""
+        return self.properties.get(MACHINE)
 
     @cached_property
     def line_numbers(self) -> Mapping[str, int]:
@@ -120,7 +111,7 @@ class ResultRun:
 
     def benchmark_name(self, operation: _RunOperation) -> str:
         """Return the benchmark of an operation: that of the settings, else the suite of its element."""
-        return self.settings.benchmark or operation.suite
+        return self.properties.get(BENCHMARK, operation.suite)
 
 
 def read_run(
@@ -136,7 +127,7 @@ def read_run(
     reader = _RunReader(path, problems, measure, times)
     reader.read_file()
     properties = reader.properties
-    if Settings.from_properties(properties) == Settings():
+    if properties.keys().isdisjoint((MACHINE, VERSION, BENCHMARK)):
         properties = properties_beside(path) | properties
     return ResultRun(reader.tree, path, properties, reader.operations, frozenset(reader.broken))
 
@@ -154,7 +145,7 @@ class _RunReader:
     def read_file(self) -> None:
         root = self.tree.root
         if root.tag != RUN_TAG:
-            raise self.tree.error_here(f"<{root.tag}> is not a benchmark run; expected <{RUN_TAG}>")
+            raise self.tree.error_at(root, f"<{root.tag}> is not a benchmark run; expected <{RUN_TAG}>")
         self._read_children(root)
         if not self.operations and not self.broken:
             raise InputError(f"<{RUN_TAG}> holds no result of an operation", file=self.path)
@@ -173,30 +164,26 @@ class _RunReader:
                 self.problems.add(error)
 
     def _read_operation(self, suite: str, element: Element) -> None:
-        name = self._tree_at(element).text_attribute(element, "benchmark_name")
+        name = self.tree.text_attribute(element, "benchmark_name")
         operation = _RunOperation(name, suite, element)
         repeated = name in self.operations or name in self.broken
         try:
             if repeated:
-                raise self.tree.error_here(f"<{element.tag}> appears twice", operation.place)
+                raise self.tree.error_at(element, f"<{element.tag}> appears twice", operation.place)
             for threads in element.iter("threads"):
                 self._read_configuration(operation, threads)
             if not operation.configurations:
-                raise self._tree_at(element).error_here("has no <threads>", operation.place)
+                raise self.tree.error_at(element, "has no <threads>", operation.place)
         except InputError:
             self.operations.pop(name, None)
             self.broken.add(name)
             raise
         self.operations[name] = operation
 
-    def _tree_at(self, element: Element) -> WholeDocument:
-        self.tree.here = element
-        return self.tree
-
     def _read_configuration(self, operation: _RunOperation, element: Element) -> None:
-        threads = self._tree_at(element).whole_attribute(element, "number", operation.place)
+        threads = self.tree.whole_attribute(element, "number", operation.place)
         if threads in operation.configurations:
-            raise self.tree.error_here(f'<threads number="{threads}"> appears twice', operation.place)
+            raise self.tree.error_at(element, f'<threads number="{threads}"> appears twice', operation.place)
         configuration = operation.configurations[threads] = _RunConfiguration(threads)
         self._read_samples(operation, configuration, list(element.iter("result")))
         if not configuration.samples:
@@ -205,7 +192,7 @@ class _RunReader:
                     self._read_summary(operation, configuration, part)
             if not configuration.summary:
                 problem = f'<threads number="{threads}"> holds no measurement'
-                raise self._tree_at(element).error_here(problem, operation.place)
+                raise self.tree.error_at(element, problem, operation.place)
 
     def _read_samples(
         self, operation: _RunOperation, configuration: _RunConfiguration, results: Sequence[Element]
@@ -218,7 +205,7 @@ class _RunReader:
                 candidates += [name for name in TIMES["real_seconds"] if name in attributes]
                 if not candidates:
                     problem = f"<result> holds no measurement; found {attributes}"
-                    raise self._tree_at(results[0]).error_here(problem, operation.place)
+                    raise self.tree.error_at(results[0], problem, operation.place)
                 metric = candidates[0]
             self._set_metric(operation, metric)
         place = f'{operation.place} threads="{configuration.threads}"'
@@ -231,10 +218,9 @@ class _RunReader:
         first = [next((name for name in names if name in result.attrib), "") for result in results]
         if len({*first}) == 1 and first[0]:
             return self.tree.number_attributes(results, first[0], place)
-        pairs = zip(results, first, strict=True)
         return [
-            self.tree.number_attributes([result], name, place)[0] if name else math.nan
-            for result, name in pairs
+            self.tree.number_attribute(result, name, place) if name else math.nan
+            for result, name in zip(results, first, strict=True)
         ]
 
     def _read_summary(
@@ -245,7 +231,7 @@ class _RunReader:
             self._set_metric(operation, tag)
         if tag == operation.metric:
             place = f'{operation.place} threads="{configuration.threads}" {tag}'
-            configuration.summary = summary_statistics(self._tree_at(element), element, place)
+            configuration.summary = summary_statistics(self.tree, element, place)
 
     def _set_metric(self, operation: _RunOperation, metric: str) -> None:
         operation.metric = metric
@@ -289,10 +275,10 @@ class _Versions:
         self.identifiers: set[str] = set()
 
     def add_run(self, run: ResultRun) -> None:
-        if self.last is not None and self.last.settings.machine != run.settings.machine:
+        if self.last is not None and self.last.machine != run.machine:
             before, now = (
                 f'on "{name}"' if name else "on a machine it does not name"
-                for name in (self.last.settings.machine, run.settings.machine)
+                for name in (self.last.machine, run.machine)
             )
             raise InputError(f"was measured {now}, but {self.last.path} {before}", file=run.path)
         self.order += 1
@@ -304,8 +290,7 @@ class _Versions:
 
     def _add_results(self, run: ResultRun, operation: _RunOperation) -> None:
         benchmark, name = run.benchmark_name(operation), operation.name
-        machine = run.settings.machine or UNKNOWN
-        version = run.settings.version or run.path.stem
+        machine, version = run.machine or UNKNOWN, run.properties.get(VERSION, run.path.stem)
         common = (benchmark, benchmark, name, machine, operation.metric, operation.better)
         results = self.builder.results
         for threads, configuration in operation.configurations.items():
@@ -333,7 +318,7 @@ class _Versions:
             key = f"{scope}/{name}"
             self.identifiers.add(key)
             source = f'{target.path}:{target.line_numbers[name]} operation "{name}"'
-            names = key, benchmark, name, target.settings.machine or UNKNOWN
+            names = key, benchmark, name, target.machine or UNKNOWN
             self.builder.comparisons.append((*names, *orders, source, None))
 
 
