@@ -76,15 +76,12 @@ class Suite(measured.Suite):
     take ``seconds``, twice that if it is noisy; the number of samples of a run depends on its noise, within
     ``samples``. Both builds are sampled in turn for the reference slowdown: the first number of ``pairs``,
     and up to the second while the label is not clear. Programs run on ``processor`` with the niceness
-    ``nice``. A run is repeated, up to ``attempts`` times in total, if other processes use more than the share
-    ``foreign`` of the processor.
+    ``nice``.
     """
 
     kind: Literal["comparisons"]
     processor: Annotated[int, Field(ge=0)] | None = None
     nice: Annotated[int, Field(ge=-20, le=19)] | None = None
-    foreign: Annotated[float, Field(gt=0, le=1)] = 1.0
-    attempts: Count = 1
     passes: Count
     history: Annotated[int, Field(ge=0)]
     same: Count = 3
@@ -95,11 +92,6 @@ class Suite(measured.Suite):
     pairs: tuple[Annotated[int, Field(ge=8)], Annotated[int, Field(ge=8)]] = (8, 26)
     shared: dict[str, Settings] = Field(default_factory=dict)
     operations: tuple[SuiteOperation, ...]
-
-    @property
-    def disturbance_limits(self) -> tuple[float, float]:
-        """Maximum share of the processor for other processes, and maximum number of attempts of a run."""
-        return self.foreign, self.attempts
 
     def changed_builds(self, operation: SuiteOperation) -> tuple[Variant, ...]:
         """Return the changed builds of an operation: its changes, then injected work drawn with the seed."""

@@ -24,7 +24,7 @@ from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
 from data.measure.groups import why_no_groups
 from data.measure.session import Screen, Session, repeat_while_disturbed, shuffle_blocks
 from data.tables.files import replacing, write_json
-from data.tables.specs import with_dtypes
+from data.tables.specs import text_dtypes, with_dtypes
 
 
 @dataclass(frozen=True)
@@ -205,9 +205,7 @@ PLACEMENT_DTYPES = {
     "placement": "str",
     "repetition": "int64",
     "group": "int64",
-    "task": "str",
-    "corunners": "str",
-    "machine": "str",
+    **text_dtypes("task", "corunners", "machine"),
     "corun_seconds": "float64",
     "foreign": "float64",
 }
@@ -281,7 +279,7 @@ def collect_placements(
         tasks = [by_name[name] for name in group.tasks]
         run = partial(run_together, tasks, cpus[: len(tasks)], means, limits)
         try:
-            runs, foreign = repeat_while_disturbed(run, *suite.disturbance_limits, progress)
+            runs, foreign = repeat_while_disturbed(run, suite.foreign, suite.attempts, progress)
         except TimedOutError as exc:
             screen.print_note(f"invalid: {description}: {exc}")
             continue

@@ -102,11 +102,6 @@ def _start_child(serve: Callable[[int, int], None]) -> tuple[int, int]:
     return from_child, to_child
 
 
-def _echo_messages(reading: int, writing: int) -> None:
-    while message := os.read(reading, 64):
-        os.write(writing, message)
-
-
 def _confirm_blocks(reading: int, writing: int) -> None:
     left = 0
     while block := os.read(reading, 65536):
@@ -114,18 +109,6 @@ def _confirm_blocks(reading: int, writing: int) -> None:
         while left >= 1 << 18:
             os.write(writing, b"k")
             left -= 1 << 18
-
-
-def ping_pong() -> Unit:
-    """Return a function that sends eight bytes to a child through a pipe and reads the echo, ten times."""
-    reading, writing = _start_child(_echo_messages)
-
-    def exchange_messages() -> None:
-        for _ in range(10):
-            os.write(writing, b"12345678")
-            os.read(reading, 64)
-
-    return exchange_messages
 
 
 def bulk_pipe() -> Unit:
@@ -254,7 +237,7 @@ WORKLOADS: dict[str, Callable[[], Unit]] = {
     "make-files": shared_program("system", "making", where=None, count=10),
     "rename": file_renames,
     "rewrite": shared_program("system", "writing", where=None, block=16384),
-    "ping-pong": ping_pong,
+    "ping-pong": shared_program("system", "pipes", size=8),
     "bulk-pipe": bulk_pipe,
     "datagrams": socket_pair,
     "hand-over": hand_overs,
@@ -356,18 +339,6 @@ def log_lines() -> Unit:
     return write_log_line
 
 
-def child_process_starts() -> Unit:
-    """Return a function that starts a process that ends immediately, and waits for it."""
-
-    def start_child() -> None:
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0)
-        os.waitpid(pid, 0)
-
-    return start_child
-
-
 def cached_writes() -> Unit:
     """Return a function that appends 16 KiB to a file in the page cache."""
     handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
@@ -432,7 +403,7 @@ DEFECTS: dict[str, Callable[[], Unit]] = {
     "extra-switches": hand_overs,
     "logging": log_lines,
     "writes-behind": cached_writes,
-    "extra-processes": child_process_starts,
+    "extra-processes": shared_program("system", "forking", memory=0),
     # calibrated last: starting a process takes longer with more memory
     "leak": memory_leak,
 }

@@ -33,7 +33,9 @@ Kind = TypeVar("Kind", bound=Section)
 class Suite(Section):
     """Parameters of a measurement: its ``name``, and the random ``seed`` of its order and drawn values.
 
-    ``timeout`` is the time limit of a run in seconds; by default that of `data.measure.child.TimeLimits`.
+    ``timeout`` is the time limit of a run in seconds; by default that of `data.measure.child.TimeLimits`. A
+    run is repeated, up to ``attempts`` times in total, if others use more than the share ``foreign`` of the
+    machine (or of the suite's processor); the least disturbed attempt is kept.
     """
 
     #: Settings of the machine that must not change during a measurement, by their names in journals.
@@ -43,19 +45,12 @@ class Suite(Section):
     name: str
     seed: int
     timeout: Annotated[float, Field(gt=0)] | None = None
-
-    @property
-    def disturbance_limits(self) -> tuple[float, float]:
-        """The maximum share of the machine that others may use, and the maximum number of attempts."""
-        return 1.0, 1
+    foreign: Annotated[float, Field(gt=0, le=1)] = 1.0
+    attempts: Count = 1
 
 
 class CountedSuite(Suite):
-    """Parameters of a measurement with counters, read every ``interval`` seconds, and perf's ``events``.
-
-    A run is repeated, up to ``attempts`` times in total, if others use more than the share ``foreign`` of the
-    machine; the least disturbed attempt is kept.
-    """
+    """Parameters of a measurement with counters, read every ``interval`` seconds, and perf's ``events``."""
 
     SAME: ClassVar[Mapping[str, str]] = {"machine": "processor", "kernel": "kernel"}
 
@@ -63,11 +58,6 @@ class CountedSuite(Suite):
     foreign: Annotated[float, Field(gt=0, le=1)] = 0.03
     attempts: Count = 3
     events: tuple[str, ...] = ()
-
-    @property
-    def disturbance_limits(self) -> tuple[float, float]:
-        """``foreign`` and ``attempts``."""
-        return self.foreign, self.attempts
 
 
 def validate_suite(kind: type[Kind], content: Any, path: Path) -> Kind:
@@ -260,12 +250,8 @@ class Screen:
 PATIENCE = 2.0
 
 
-class Planned(Protocol):
+class Planned(Keyed, Protocol):
     """A planned run: its key in the journal, and its description on the screen."""
-
-    @property
-    def journal_key(self) -> Hashable:
-        """The key of its journal entry."""
 
     @property
     def description(self) -> str:
@@ -327,7 +313,8 @@ class Session(Generic[Entry]):
         # a measurement may be resumed with another time limit
         begun = suite.model_dump(mode="json", exclude={"timeout"}) | same
         journal = Journal.open_or_create(directory / "journal.jsonl", begun, entry, note, able)
-        return cls(journal, screen, unit, *suite.disturbance_limits, limits=TimeLimits(suite.timeout))
+        limits = TimeLimits(suite.timeout)
+        return cls(journal, screen, unit, suite.foreign, suite.attempts, limits=limits)
 
     def write_results(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
         """Write the tables, and ``settings.json`` with `settings`; return whether all runs are measured."""

@@ -99,12 +99,10 @@ def read_documents(
     """
     reader = _Reader(Builder(chunk_rows, extra_comparison_columns=UUIDS), problems, better)
     for document in documents:
-        try:
+        with problems.collecting():
             for _ in reader.read_comparisons(document):
                 if reader.builder.is_full:
                     yield reader.builder.take_tables()
-        except InputError as error:
-            problems.add(error)
     yield reader.builder.take_tables()
 
 

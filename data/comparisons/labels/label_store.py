@@ -331,11 +331,6 @@ class LabelStore:
         columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
         return {tuple(row.values()) for row in self._query_rows(select(*columns))}
 
-    def count_recent_labels(self, person: str, seconds: float) -> int:
-        """Return how many labels an annotator added in the last `seconds`, also withdrawals."""
-        since = datetime.now(UTC) - timedelta(seconds=seconds)
-        return sum(row["count"] for row in self._query_rows(_recent_query([person], since)))
-
     def _query_rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         if self.address.sqlite_file is not None and not self.address.sqlite_file.exists():
             return []

@@ -91,7 +91,7 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
     `measure` has the metric and direction if the file does not define them. InputError if it is not a result,
     or for the first invalid operation unless ``problems.keep_going``.
     """
-    run = result_xml.read_run(path, problems, measure, times={})
+    run = result_xml.ResultRun(path, problems, measure, times={})
     properties = _with_names(run.properties, path)
     suites = {operation.suite for operation in run.operations.values()}
     if len(suites) == 1:
