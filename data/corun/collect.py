@@ -149,11 +149,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
     with session:
         measure_coruns(session, suite, run_planned)
-    described, topology, entries = (
-        machine.describe_machine(),
-        machine.read_topology(),
-        session.journal.entries,
-    )
+    described, topology = machine.describe_machine(), machine.read_topology()
+    entries = session.journal.entries
     notes = [
         f"suite {suite.name}",
         f"perf counts {len(means.events)} of {len(suite.events)} events here",
@@ -263,15 +260,9 @@ def collect_placements(
     largest_group = max(map(len, sets), default=0)
     if not largest_group:
         raise InputError("no placement to run")
-    cpus, planned = (
-        available_processors(largest_group, path),
-        plan_placements(placements, repetitions, suite.seed),
-    )
-    means, limits, rows = (
-        available_counters(suite, path),
-        TimeLimits(suite.timeout),
-        list[tuple[object, ...]](),
-    )
+    cpus, means = available_processors(largest_group, path), available_counters(suite, path)
+    planned, limits = plan_placements(placements, repetitions, suite.seed), TimeLimits(suite.timeout)
+    rows: list[tuple[object, ...]] = []
     for number, group in enumerate(planned):
         description = f"{group.placement}: {AND.join(group.tasks)}"
         progress = partial(screen.show_progress, number, len(planned))

@@ -129,7 +129,7 @@ class Descendants:
     """
 
     def __init__(self) -> None:
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        _libc().prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._before = frozenset(child_processes(os.getpid()))
         self._mark = f"{os.getpid()}-{next(_numbers)}"
         self._program = 0
@@ -137,7 +137,7 @@ class Descendants:
     @staticmethod
     def prepare_child() -> None:
         """Have the calling process killed when its parent ends; runs in the child before the program."""
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -276,10 +276,6 @@ def _own_group() -> Path:
 
 def _has_processes(path: Path) -> bool:
     return dict(read_rows(path / _EVENTS)).get("populated") == ["1"]
-
-
-def _prctl(option: int, value: int) -> None:
-    _libc().prctl(option, value)
 
 
 @cache

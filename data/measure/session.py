@@ -216,34 +216,22 @@ def _require_able(able: Mapping[str, Sequence[str]], before: Any, path: Path) ->
             raise InputError(f"{problem}; go on as then, or name another directory", file=path)
 
 
-class Screen:
+class Screen(Progress):
     """Notes and a progress bar on standard error."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
-        self._line = self._bar.add_task("measuring", total=None)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        console, text = Console(stderr=True), TextColumn("{task.description}", markup=False)
+        columns = text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        super().__init__(*columns, console=console, disable=not console.is_terminal)
+        self._line = self.add_task("measuring", total=None)
 
     def print_note(self, note: str) -> None:
         """Print a note above the bar."""
-        self._console.print(escape_invisible(note), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(escape_invisible(note), markup=False, highlight=False, soft_wrap=True)
 
     def show_progress(self, done: int, of: int, what: str) -> None:
         """Show that `done` of `of` runs are measured, and the current run `what`."""
-        self._bar.update(self._line, completed=done, total=of, description=escape_invisible(what))
+        self.update(self._line, completed=done, total=of, description=escape_invisible(what))
 
 
 #: Seconds to wait before a disturbed run is repeated.
