@@ -11,9 +11,8 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.measure import session as measured
-from data.measure.session import Count, require_unique, validate_suite
+from data.measure.session import Count, read_suite, require_unique
 from data.tables.documents import Section
-from data.tables.files import yaml_content
 
 Settings = dict[str, str | int | float]
 #: Unit and better direction by metric.
@@ -114,7 +113,7 @@ def load_suite(path: Path) -> Suite:
     InputError, with file, key and value, if the file cannot be read, a value is invalid, two operations share
     a name, or an operation's ``also`` names a change that is not in ``shared``.
     """
-    suite = validate_suite(Suite, yaml_content(path), path)
+    suite = read_suite(Suite, path)
     require_unique([operation.name for operation in suite.operations], "operation", path)
     for operation in suite.operations:
         for name in operation.also:

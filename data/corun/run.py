@@ -25,9 +25,8 @@ from data.measure.groups import Group
 from data.measure.kernel_counts import CPU_TIMES, ProcessTree
 from data.measure.machine import Disturbance
 from data.measure.perf_stat import Counting
-from data.measure.session import Count, CountedSuite, fill_command, require_unique, validate_suite
+from data.measure.session import Count, CountedSuite, fill_command, read_suite, require_unique
 from data.tables.documents import Section
-from data.tables.files import yaml_content
 
 INTERRUPTS = ("LOC", "RES", "CAL", "TLB")
 SOFTIRQS = ("TIMER", "SCHED", "RCU", "HRTIMER", "BLOCK", "NET_RX")
@@ -121,7 +120,7 @@ class CorunSuite(CountedSuite):
 
 def load_suite(path: Path) -> CorunSuite:
     """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
-    suite = validate_suite(CorunSuite, yaml_content(path), path)
+    suite = read_suite(CorunSuite, path)
     for task in suite.tasks:
         place = f'task "{task.name}"'
         if sum(bool(kind) for kind in (task.stressor, task.workload, task.command)) != 1:

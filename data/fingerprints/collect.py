@@ -31,12 +31,11 @@ from data.measure.session import (
     Session,
     Suite,
     fill_command,
+    read_suite,
     require_unique,
     shuffle_blocks,
-    validate_suite,
 )
 from data.tables.documents import Section
-from data.tables.files import yaml_content
 
 #: Values of ``threads`` in a suite and in the tables.
 THREADS = {"one": 1, "all": ALL_THREADS}
@@ -87,7 +86,7 @@ class FingerprintSuite(Suite):
 
 def load_suite(path: Path) -> FingerprintSuite:
     """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
-    suite = validate_suite(FingerprintSuite, yaml_content(path), path)
+    suite = read_suite(FingerprintSuite, path)
     require_unique(suite.stressors, "stressor", path)
     require_unique(suite.threads, "threads", path)
     require_unique([constraint.name for constraint in suite.constraints], "constraint", path)

@@ -285,6 +285,19 @@ def _libc() -> Any:
     return ctypes.CDLL(None)
 
 
+def new_limited_group(controller: str, name: str) -> tuple[Path, bool]:
+    """Create the control group `name`, and return its path and whether it has version 1.
+
+    `controller` is that of version 1, which is used if this machine has it. Abandoned groups are removed.
+    OSError if this machine does not allow groups.
+    """
+    legacy = CGROUPS / controller
+    root = legacy if legacy.is_dir() else CGROUPS
+    remove_abandoned(root)
+    (root / name).mkdir()
+    return root / name, root == legacy
+
+
 class Quota:
     """A control group (version 1 or 2) with limited processor time.
 
@@ -292,12 +305,7 @@ class Quota:
     """
 
     def __init__(self) -> None:
-        legacy = CGROUPS / "cpu"
-        self._legacy = legacy.is_dir()
-        root = legacy if self._legacy else CGROUPS
-        remove_abandoned(root)
-        self.path = root / f"perfjudge-{os.getpid()}"
-        self.path.mkdir()
+        self.path, self._legacy = new_limited_group("cpu", f"perfjudge-{os.getpid()}")
         # the largest weight, so that only the quota slows a program, not other groups
         name, largest = ("cpu.shares", "262144") if self._legacy else ("cpu.weight", "10000")
         if (self.path / name).exists():

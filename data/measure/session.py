@@ -23,7 +23,7 @@ from data.errors import InputError, escape_invisible
 from data.measure import machine
 from data.measure.child import TimedOutError, TimeLimits
 from data.tables.documents import Section, validation_message
-from data.tables.files import write_json, write_text
+from data.tables.files import write_json, write_text, yaml_content
 from data.tables.specs import Tables
 
 Count = Annotated[int, Field(ge=1)]
@@ -60,10 +60,10 @@ class CountedSuite(Suite):
     events: tuple[str, ...] = ()
 
 
-def validate_suite(kind: type[Kind], content: Any, path: Path) -> Kind:
-    """Return the content of a suite as an instance of `kind`; InputError with file, key and value."""
+def read_suite(kind: type[Kind], path: Path) -> Kind:
+    """Return the suite in a YAML file as an instance of `kind`; InputError with file, key and value."""
     try:
-        return kind.model_validate(content)
+        return kind.model_validate(yaml_content(path))
     except ValidationError as exc:
         raise InputError(validation_message(exc), file=path) from exc
 
