@@ -16,16 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
+from data.tables.specs import text_dtypes
 
 #: Columns that identify an instance.
 CORUN = ["task", "corunners", "machine"]
 #: All columns of an instance but its features, with their types.
-KEYS = {
-    "task": "str",
-    "corunners": "str",
-    "machine": "str",
-    "device": "str",
-    "families": "str",
+KEYS = text_dtypes("task", "corunners", "machine", "device", "families") | {
     "solo_seconds": "float64",
     "repetitions": "int64",
     "impact": "float64",

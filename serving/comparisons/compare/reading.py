@@ -257,6 +257,6 @@ def _command_place(command: Sequence[str]) -> str:
 def _run_command(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
     filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
     place, environment = _command_place(command), {VARIABLE: "\n".join(operations)}
-    execute(filled, place, limit=seconds, environment=environment).require_success(place)
+    execute(filled, place, limit=seconds, environment=environment).require_success()
     if not output.exists():
         raise InputError(f"ended well, but wrote no {OUTPUT}", place=place)

@@ -244,7 +244,7 @@ def test_too_large_json_is_refused_before_reading(tmp_path):
     path = tmp_path / "in.json"
     with path.open("wb") as file:
         file.truncate(1 << 30)
-    assert refused(path, "comparison-json") == "in.json: has 1024 MB; JSON is read whole, up to 256 MB"
+    assert refused(path, "comparison-json") == "in.json: has 1024 MB; up to 256 MB are read at once"
 
 
 @pytest.mark.parametrize(
