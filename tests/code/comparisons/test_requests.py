@@ -58,7 +58,6 @@ SLIPS = [
 
 
 ONE = EXAMPLE["comparisons"][0]
-TWICE = [{"threads": 1, "baseline": [], "target": []}] * 2
 
 
 def numbered(comparisons):

@@ -304,20 +304,20 @@ def said(*wrong):
     return FoldPredictions(np.where(fails, 0.9, 0.1), fails)
 
 
-def test_among_equivalent_models_the_most_stable_is_chosen():
-    models = {"nimble": said(7), "steady": said(7, 13)}
-    assert tie_break(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "steady"
-    assert tie_break(FAILED, models, GROUPS, ["nimble", "steady"], 0) == "nimble"
-
-
-def test_a_significantly_worse_model_is_never_chosen():
-    models = {"nimble": said(7), "steady": said(*range(0, 400, 15))}
-    assert tie_break(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "nimble"
-
-
-def test_a_model_missing_from_the_order_comes_last():
-    models = {"new": said(7), "steady": said(7)}
-    assert tie_break(FAILED, models, GROUPS, ["steady"], 0) == "steady"
+@pytest.mark.parametrize(
+    ("steady", "order", "chosen"),
+    [
+        ((7, 13), ["steady", "nimble"], "steady"),
+        ((7, 13), ["nimble", "steady"], "nimble"),
+        # significantly worse
+        (range(0, 400, 15), ["steady", "nimble"], "nimble"),
+        # a model that is not in the order comes last
+        ((7,), ["steady"], "steady"),
+    ],
+)
+def test_among_equivalent_models_the_most_stable_is_chosen(steady, order, chosen):
+    models = {"nimble": said(7), "steady": said(*steady)}
+    assert tie_break(FAILED, models, GROUPS, order, 0) == chosen
 
 
 def test_a_lock_of_a_killed_process_expires(tmp_path, monkeypatch):
