@@ -110,8 +110,14 @@ def twice(path):
     pd.concat([runs, runs.head(1)]).to_parquet(path)
 
 
+def with_other_metrics(path):
+    names = {f"m{number}": f"other {number}" for number in range(12)}
+    pd.read_parquet(path).rename(columns=names).to_parquet(path)
+
+
 FLAWS = {
     "a run twice": (twice, f'run "{ABNORMAL} baseline 0": occurs twice'),
+    "other metrics": (with_other_metrics, '12 of the 12 raw metrics of the model are missing, such as "m0"'),
     "a directory": (lambda path: path.unlink() or path.mkdir(), "no such file; expected a Parquet table"),
 }
 
