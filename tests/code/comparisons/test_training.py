@@ -9,7 +9,7 @@ from optuna.storages.journal import JournalFileSymlinkLock
 
 from data.comparisons.params import Evaluate
 from data.errors import InputError
-from tests.families import feature_table, interrupted, params, small_family
+from tests.families import MODELS, feature_table, interrupted, params, small_family
 from training.comparisons.evaluate import FoldPredictions, tie_break
 from training.comparisons.family import Examples, FeatureTable, all_parts, grouped_parts
 from training.comparisons.stored import Card, TrainedModel
@@ -71,8 +71,10 @@ def test_cost_ratio_multiplies_the_balanced_class_weights():
         assert weights[1] * counts.failed == pytest.approx(3 * weights[0] * counts.passed)
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-@pytest.mark.parametrize("sampler", ["none", "under", "over", "smote"])
+@pytest.mark.parametrize(
+    ("name", "sampler"),
+    [*((name, "none") for name in CATALOGUE), *((MODELS[0], name) for name in ("under", "over", "smote"))],
+)
 def test_stored_models_use_trusted_types_and_answer_identically(examples, tmp_path, name, sampler):
     model = CATALOGUE[name]
     params = {**model.start, "sampler": sampler, "rate": 0.9}
@@ -302,20 +304,20 @@ def said(*wrong):
     return FoldPredictions(np.where(fails, 0.9, 0.1), fails)
 
 
-def test_among_equivalent_models_the_most_stable_is_chosen():
-    models = {"nimble": said(7), "steady": said(7, 13)}
-    assert tie_break(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "steady"
-    assert tie_break(FAILED, models, GROUPS, ["nimble", "steady"], 0) == "nimble"
-
-
-def test_a_significantly_worse_model_is_never_chosen():
-    models = {"nimble": said(7), "steady": said(*range(0, 400, 15))}
-    assert tie_break(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "nimble"
-
-
-def test_a_model_missing_from_the_order_comes_last():
-    models = {"new": said(7), "steady": said(7)}
-    assert tie_break(FAILED, models, GROUPS, ["steady"], 0) == "steady"
+@pytest.mark.parametrize(
+    ("steady", "order", "chosen"),
+    [
+        ((7, 13), ["steady", "nimble"], "steady"),
+        ((7, 13), ["nimble", "steady"], "nimble"),
+        # significantly worse
+        (range(0, 400, 15), ["steady", "nimble"], "nimble"),
+        # a model that is not in the order comes last
+        ((7,), ["steady"], "steady"),
+    ],
+)
+def test_among_equivalent_models_the_most_stable_is_chosen(steady, order, chosen):
+    models = {"nimble": said(7), "steady": said(*steady)}
+    assert tie_break(FAILED, models, GROUPS, order, 0) == chosen
 
 
 def test_a_lock_of_a_killed_process_expires(tmp_path, monkeypatch):

@@ -164,7 +164,7 @@ def test_tables_without_any_run_are_refused(trained, unseen):
 
 @pytest.mark.parametrize("model", CATALOGUE)
 def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
-    trained = trained_on(pairs(invalid=0.1), model)
+    trained = trained_on(pairs(versions=3, invalid=0.1), model)
     trained.write(tmp_path)
     read = TrainedEngine.read(tmp_path)
     assert replace(read.card, params={}) == replace(trained.card, params={})

@@ -66,7 +66,7 @@ def test_a_known_pair_gets_impact_interval_seconds_and_attributions(static):
     assert quiet["own"] > 0 > quiet["others"]
     assert {driver["feature"].partition("_")[0] for driver in one["attributions"]} == {"own", "others"}
     assert added_up(one) == pytest.approx(one["impact"], rel=1e-9)
-    text = corun_process("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
+    text = run_corun("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
     assert text.startswith(f"task-7 beside task-5 on {MACHINE}: {one['impact'] - 1:.1%} slower")
 
 
