@@ -334,6 +334,11 @@ class Evaluation:
         answers = iter(judge_all_fits(fits, self.compute, f"{title} of matrices"))
         self.answers_by_cell |= {cell: [next(answers) for _ in self.parts] for cell in new}
 
+    def on_first_folds(self, folds: int) -> Evaluation:
+        """Return a copy with the first `folds` folds, and the results of fitted cells there."""
+        answers = {cell: answers[:folds] for cell, answers in self.answers_by_cell.items()}
+        return replace(self, parts=self.parts[:folds], answers_by_cell=answers)
+
     @property
     def abnormal_pairs(self) -> pd.Series:
         """Whether each pair is abnormal, by ``pair_id``."""
