@@ -204,9 +204,13 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
         )
 
 
-def scores_by_name(splits: dict[str, Any], entry: str) -> dict[str, Any]:
-    """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``."""
-    return {
+def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> dict[str, Any]:
+    """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``.
+
+    Before them come one figure per score in the split `headline`, as `headline_scores` returns them.
+    """
+    leading = headline_scores(splits[headline]["entries"][entry]) if headline else {}
+    return leading | {
         f"{split}/{score}_{kind}": value
         for split, content in splits.items()
         for score, spread in content["entries"].get(entry, {}).items()

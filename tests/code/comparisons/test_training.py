@@ -29,7 +29,7 @@ from training.estimators.catalogue import (
 )
 from training.evaluation.figures import scores_table
 from training.evaluation.metrics import precision_by_recall, rank_models, score_verdicts, summarise_entry
-from training.evaluation.paired_bootstrap import paired_difference
+from training.evaluation.paired_bootstrap import BootstrapSettings, paired_difference
 from training.evaluation.search import TrialLog
 from training.evaluation.thresholds import best_cut
 
@@ -233,9 +233,9 @@ def flags(*rows):
 def test_a_model_missing_everywhere_is_significantly_worse():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
-    knobs = {"n_bootstrap": 300, "confidence": 0.95, "seed": 1}
-    assert paired_difference(failed, flags(0, 0), failed, groups, **knobs).is_worse
-    same = paired_difference(failed, failed, failed, groups, **knobs)
+    knobs = BootstrapSettings(300, 0.95, 1)
+    assert paired_difference(failed, flags(0, 0), failed, groups, knobs).is_worse
+    same = paired_difference(failed, failed, failed, groups, knobs)
     assert (same.observed, same.low, same.high, same.is_worse) == (0, 0, 0, False)
 
 
@@ -243,7 +243,7 @@ def test_mistakes_in_a_single_operation_are_not_significant():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
     once = failed & (groups != "o3")
-    found = paired_difference(failed, once, failed, groups, n_bootstrap=300, confidence=0.95, seed=1)
+    found = paired_difference(failed, once, failed, groups, BootstrapSettings(300, 0.95, 1))
     assert found.observed == pytest.approx(-0.05)
     assert not found.is_worse
 
