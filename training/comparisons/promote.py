@@ -243,14 +243,10 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote(family: Family) -> None:
-    """Run stage promote: register the best model, make it champion unless worse, and print the scores."""
+    """Run stage promote: print the scores, register the best model, and make it champion unless worse."""
     scores = family.paths.metrics
     metrics = written(scores, "evaluate")
     name, model = family.section.registered_name, metrics["champion"]
     trained = family.paths.models / model
-    print_results(
-        metrics,
-        promote_candidate(
-            Candidate(name, model, trained, scores, lambda: champion_functions(family, metrics))
-        ),
-    )
+    candidate = Candidate(name, model, trained, scores, lambda: champion_functions(family, metrics))
+    print_results(metrics, lambda: promote_candidate(candidate))

@@ -18,7 +18,7 @@ from data.matrices.tables import SIDES, MatrixTables
 from data.matrices.validity import MatrixDecisions, unjudgeable_pairs
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of
-from training.matrices.engine.engine import Engine
+from training.matrices.engine.engine import Engine, FittedEngine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import NONE, CausedCases, make_test_rows, pair_causes
 from training.matrices.schemes import Cell, Printed
@@ -178,7 +178,8 @@ class CellAnswers:
     """The results of a cell on one fold.
 
     `pairs` has ``pair_id, group_used, probability, threshold, judged`` (bool); `vectors` counts all vectors,
-    `targets` those of targets, which every form judges; `seconds` is the time of search and fit.
+    `targets` those of targets, which every form judges; `seconds` is the time of search and fit; `engine` is
+    kept where the classifier is tuned, as that of the champion will be.
     """
 
     fold: int
@@ -186,6 +187,7 @@ class CellAnswers:
     vectors: Mistakes
     targets: Mistakes
     seconds: float
+    engine: FittedEngine | None = None
 
 
 def results_row(
@@ -349,7 +351,6 @@ def _judge_batch(fits: Sequence[EngineFit]) -> list[CellAnswers]:
             judged = vectors["abnormal"].to_numpy(np.bool_)
             target = (vectors["side"] == SIDES[1]).to_numpy(bool)
             of_targets = Mistakes.from_flags(truth[target], judged[target])
-            answers.append(
-                CellAnswers(part.fold, verdicts, Mistakes.from_flags(truth, judged), of_targets, seconds)
-            )
+            of_vectors, kept = Mistakes.from_flags(truth, judged), engine if fit.cell.scheme.tuned else None
+            answers.append(CellAnswers(part.fold, verdicts, of_vectors, of_targets, seconds, kept))
         return answers

@@ -108,18 +108,14 @@ SPLIT = CASES
 def promote_stage() -> None:
     """Register the best engine, make it champion unless it is worse than the current one; print results."""
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
-
-    name, entry = params.section.promote.name, metrics["champion"]
-    outcome = promote_candidate(
-        Candidate(
-            name,
-            entry,
-            PLACES.models,
-            PLACES.metrics,
-            lambda: make_challenger_test(params, metrics, SPLIT, PLACES),
-        )
+    candidate = Candidate(
+        params.section.promote.name,
+        metrics["champion"],
+        PLACES.models,
+        PLACES.metrics,
+        lambda: make_challenger_test(params, metrics, SPLIT, PLACES),
     )
-    print_results(metrics, outcome, SPLIT, "pairs")
+    print_results(metrics, lambda: promote_candidate(candidate), SPLIT, "pairs")
 
 
 WHAT = "matrices"

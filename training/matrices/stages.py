@@ -154,7 +154,8 @@ def evaluate_examples(
         evaluation, fold_parts(examples, deal_to_folds(examples.pairs, how.n_curve_folds, seed))
     )
     recipe = _engine_recipe(champion, examples, params)
-    served, validity = served_and_validity(examples, fold_of, recipe, params.compute)
+    engines = [answers.engine for answers in evaluation.answers_by_cell[champion]]
+    served, validity = served_and_validity(examples, fold_of, recipe, engines, params.compute)
     groups = grouping_table(examples, seed)
     metrics = {
         "family": "matrices",
