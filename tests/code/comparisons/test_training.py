@@ -6,6 +6,7 @@ import optuna
 import pandas as pd
 import pytest
 from optuna.storages.journal import JournalFileSymlinkLock
+from sklearn.metrics import average_precision_score
 
 from data.comparisons.params import Evaluate
 from data.errors import InputError
@@ -28,7 +29,13 @@ from training.estimators.catalogue import (
     without_sampler,
 )
 from training.evaluation.figures import scores_table
-from training.evaluation.metrics import precision_by_recall, rank_models, score_verdicts, summarise_entry
+from training.evaluation.metrics import (
+    average_precision,
+    precision_by_recall,
+    rank_models,
+    score_verdicts,
+    summarise_entry,
+)
 from training.evaluation.paired_bootstrap import BootstrapSettings, paired_difference
 from training.evaluation.search import TrialLog
 from training.evaluation.thresholds import best_cut
@@ -187,6 +194,22 @@ def test_average_precision_is_averaged_over_folds_without_pooling():
     found = summarise_entry(judged_in_folds(TWO_SCALES))
     assert found["average_precision"] == {"mean": 1.0, "std": 0.0, "pooled": None}
     assert found["recall"] == {"mean": 0.5, "std": 0.5, "pooled": 0.5}
+
+
+@pytest.mark.parametrize("digits", [16, 2])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_average_precision_equals_that_of_scikit_learn_bit_for_bit(digits, is_weighted):
+    draw = np.random.default_rng(3)
+    for _ in range(200):
+        rows = int(draw.integers(3, 900))
+        failed = draw.random(rows) < draw.uniform(0.05, 0.9)
+        failed[0] = True
+        probability = draw.random(rows).round(digits)
+        weights = draw.integers(0, 4, rows).astype(float) if is_weighted else None
+        if weights is not None:
+            weights[0] = 1
+        expected = average_precision_score(failed, probability, sample_weight=weights)
+        assert average_precision(failed, probability, weights) == expected
 
 
 def test_a_fold_without_probabilities_leaves_no_average_precision():
