@@ -142,9 +142,9 @@ def resampling_units(measured: Measured) -> NDArray[np.str_]:
     return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
-def top_columns(shares: Floats, number: int = TOP) -> frozenset[int]:
-    """Return the indices of the `number` largest of `shares`, shape (n_columns,); of equal ones the first."""
-    return frozenset(np.argsort(-shares, kind="stable")[:number].tolist())
+def top_columns(shares: Floats) -> frozenset[int]:
+    """Return the indices of the `TOP` largest of `shares`, shape (n_columns,); of equal ones the first."""
+    return frozenset(np.argsort(-shares, kind="stable")[:TOP].tolist())
 
 
 def mean_overlap(tops: Sequence[frozenset[int]]) -> float:

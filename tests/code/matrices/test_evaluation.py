@@ -19,7 +19,13 @@ from training.evaluation.metrics import summarise_entry
 from training.matrices import stages as matrices
 from training.matrices.engine.engine import FULL, NAIVE
 from training.matrices.engine.stored import TrainedEngine
-from training.matrices.evaluation import best_threshold, raw_zscores, reference_methods, summarise_selection
+from training.matrices.evaluation import (
+    Evaluation,
+    best_threshold,
+    raw_zscores,
+    reference_methods,
+    summarise_selection,
+)
 from training.matrices.fitting import (
     CellAnswers,
     EngineFit,
@@ -147,6 +153,27 @@ def test_pooled_counts_are_shown_beside_those_of_the_thesis():
         "pair_spread": 0.25, "pair_false_positive": 1, "pair_false_negative": 0, "seed_false_negative": 5,
         "seed_false_positive": 7, "seed_balanced_accuracy": 0.9,
     }  # fmt: skip
+
+
+def test_kept_engines_judge_like_engines_fitted_again():
+    found = examples(pairs())
+    part = fold_parts(found, deal_to_folds(found.pairs, 2, SEED))[0]
+    fits = [EngineFit(Cell("logistic", scheme), part, 1, SEED) for scheme in (FULL, NAIVE)]
+    tuned, naive = judge_all_fits(fits, Compute(), "")
+    again = fits[0].unfitted_engine.fit(part.train)
+    pd.testing.assert_frame_equal(tuned.engine.judge_pairs(part.test), again.judge_pairs(part.test))
+    assert naive.engine is None
+
+
+def test_the_ablation_takes_over_answers_of_its_first_folds():
+    found = examples(pairs())
+    parts = fold_parts(found, deal_to_folds(found.pairs, 3, SEED))
+    whole = Evaluation(found, "test-cases", parts, 1, SEED, Compute())
+    whole.fit_cells([Cell("tan", NAIVE)], "")
+    part_of_it = whole.on_first_folds(2)
+    part_of_it.fit_cells([Cell("tan", NAIVE)], "")
+    assert part_of_it.parts == parts[:2]
+    assert part_of_it.answers_by_cell == {Cell("tan", NAIVE): whole.answers_by_cell[Cell("tan", NAIVE)][:2]}
 
 
 def test_every_row_of_the_thesis_tables_has_a_scheme():
