@@ -197,9 +197,11 @@ def count_outcomes(
     """
     guarantee, threshold = learned.guarantee, learned.threshold
     cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]
-    missed, alarms = guarantee.max_false_negative_rate, guarantee.max_false_positive_rate
-    limited = [("max_false_negative_rate", level, DecisionPolicy(level.share)) for level in missed]
-    limited += [("max_false_positive_rate", level, DecisionPolicy(None, level.share)) for level in alarms]
+    missed_levels, alarm_levels = guarantee.max_false_negative_rate, guarantee.max_false_positive_rate
+    limited = [("max_false_negative_rate", level, DecisionPolicy(level.share)) for level in missed_levels]
+    limited += [
+        ("max_false_positive_rate", level, DecisionPolicy(None, level.share)) for level in alarm_levels
+    ]
     for kind, level, policy in limited:
         cuts = thresholds_for(guarantee, threshold, policy)
         cells.append((kind, level.share, level.cut is not None, cuts, policy.allows_unsure_below))

@@ -251,8 +251,8 @@ class ConfirmationRuns:
                     problem = f"measured none of the operations in doubt: {list_names(operations)}"
                     raise InputError(problem, place=_command_place(command))
                 version = f"{measured[side][0].version}, again {number}"
-                again = ComparedRun(output, version, results.assign(version=version))
-                measured[side] = (*measured[side], again)
+                repeated = ComparedRun(output, version, results.assign(version=version))
+                measured[side] = (*measured[side], repeated)
         return replace(runs, baseline=measured["baseline"], target=measured["target"])
 
 

@@ -28,7 +28,7 @@ class BenchmarkTool:
     prepare: str  # command that installs what the measurement needs; empty: nothing
     measure: str  # command that writes `results`
     results: str  # file or directory
-    again: str  # command that measures again into {output}; empty: none
+    repeat: str  # command that measures again into {output}; empty: none
 
     def is_used_in(self, root: Path) -> bool:
         """Return whether a file of the directory matches one of the patterns and has the mention."""
@@ -163,7 +163,7 @@ def _job_text(tool: BenchmarkTool) -> str:
         f"    name: {tool.name}",
         f"    target: {tool.results}",
     ]
-    if tool.again:
-        steps += ["    arguments: --fail-on-regression --confirm 3", f"    confirm: {tool.again}"]
+    if tool.repeat:
+        steps += ["    arguments: --fail-on-regression --confirm 3", f"    confirm: {tool.repeat}"]
     lines = [f"  {tool.name}:", "    runs-on: ubuntu-latest", "    steps:", *(f"      {s}" for s in steps)]
     return "\n".join(lines) + "\n"

@@ -36,7 +36,7 @@ def test_each_tool_gets_a_job_that_measures_it(tmp_path, name):
     judging = job["steps"][-1]
     assert judging["uses"].startswith("OWNER/perfjudge@")
     assert judging["with"]["target"] == tool.results
-    assert ("{output}" in judging["with"].get("confirm", "")) == bool(tool.again)
+    assert ("{output}" in judging["with"].get("confirm", "")) == bool(tool.repeat)
 
 
 def test_all_tools_of_a_repository_get_jobs(tmp_path, monkeypatch, capsys):
