@@ -66,7 +66,9 @@ def canonical_samples(table: pd.DataFrame, time: str, unchanged_names: Collectio
     """Return samples with one column per event, under its canonical name, after the column `time`.
 
     The counts of all kinds of processor of a machine are summed up, and those of user and kernel mode if the
-    event has no count of both. If two columns have the same event, the first is used.
+    event has no count of both; a sum is NaN only if all are. An event counted in one mode only has this mode,
+    ``u`` or ``k``, in ``privileges``. If two columns have the same event, kind of processor and mode, the
+    first is used. KeyError if `table` has no column `time`.
 
     Parameters
     ----------

@@ -252,7 +252,8 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
 def version_losses(operation: TimelineOperation, baseline: int) -> Floats:
     """Return the loss of each version's featured median against the baseline's, as a share; positive: worse.
 
-    Shape (n_versions,); NaN where a median is missing. `baseline`: index of the baseline's version.
+    Shape (n_versions,); NaN where a median is missing, infinite or NaN if the baseline's is 0. `baseline`:
+    index of the baseline's version.
     """
     medians = operation.five[operation.featured, :, _MEDIAN]
     with np.errstate(divide="ignore", invalid="ignore"):
