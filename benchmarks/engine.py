@@ -63,7 +63,7 @@ class TaskResult:
     def of_groups(self, groups: Collection[str]) -> TaskResult:
         """Return a copy with the vectors of `groups` only; `seconds` stays that of all vectors."""
         chosen = np.isin(self.group, list(groups))
-        return replace(self, truth=self.truth[chosen], told=self.verdict[chosen], group=self.group[chosen])
+        return replace(self, truth=self.truth[chosen], verdict=self.verdict[chosen], group=self.group[chosen])
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.table import SEED, Table
+from data.corun.synonyms import IntervalCounts
 from data.corun.tables import CorunTables
 from data.measure.perf_stat import TIME
 from features.corun.featurize import training_instances
@@ -139,7 +140,8 @@ def simulated_cases(seconds: float, runs: int, *, recurring: bool, whole: bool) 
             program = draw_task(rng, slowing, recurring=recurring)
             alone = sampled_run(rng, program, together=False, until=np.inf if whole else seconds)
             together = sampled_run(rng, program, together=True, until=seconds)
-            yield Case(program.impact, predict_online(alone, together, None, None, whole=whole))
+            of_both = map(IntervalCounts.from_table, (alone, together))
+            yield Case(program.impact, predict_online(*of_both, None, None, whole=whole))
 
 
 def shipped_cases(seconds: float, *, whole: bool) -> Iterator[Case]:
@@ -160,7 +162,8 @@ def shipped_cases(seconds: float, *, whole: bool) -> Iterator[Case]:
         alone, together = counts(int(pair.solo)), counts(int(pair.corun))
         first = together[together[TIME] <= seconds + 1e-9]
         alone = alone if whole else alone[alone[TIME] <= seconds + 1e-9]
-        yield Case(float(pair.impact), predict_online(alone, first, None, None, whole=whole))
+        of_both = map(IntervalCounts.from_table, (alone, first))
+        yield Case(float(pair.impact), predict_online(*of_both, None, None, whole=whole))
 
 
 def score_rows(about: tuple[object, ...], cases: list[Case]) -> Iterator[tuple[object, ...]]:

@@ -232,13 +232,14 @@ def pin_arithmetic() -> None:
     """Restrict NumPy, SciPy and Arrow to the instructions of x86-64-v3 in this process and its children.
 
     These libraries choose their loops by the processor's instructions when they are loaded; sums, the last
-    bit of logarithms and the order of equal keys in an unstable sort depend on them. OpenBLAS gets one
-    thread. If an instruction is missing, or on another architecture, the libraries choose as usual.
-    RuntimeError if NumPy was imported before.
+    bit of logarithms and the order of equal keys in an unstable sort depend on them. OpenBLAS and OpenMP get
+    one thread: on few rows, several wait for each other longer than they compute. If an instruction is
+    missing, or on another architecture, the libraries choose as usual. RuntimeError if NumPy was imported
+    before.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ.update({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"})
     if processor_flags() >= X86_64_V3:
         # NumPy accepts one of both variables
         os.environ.pop("NPY_DISABLE_CPU_FEATURES", None)

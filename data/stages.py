@@ -14,7 +14,7 @@ from data.errors import one_line
 from data.params import FamilySection, Ingest, load
 from data.paths import FamilyPaths
 from data.tables.formats import Reading, Sources
-from data.tables.problems import SHOWN, skipped_summary
+from data.tables.problems import SHOWN, Problems, skipped_summary
 from data.tables.specs import Spec, Tables, with_dtypes
 
 WARNINGS = Spec({"warning": "str"})
@@ -138,11 +138,12 @@ def run_validate(
 ) -> None:
     """Stage validate: decide which rows of the family's tables are used for training.
 
-    The result of `decide` is written to ``data/valid/<family>``, the reasons of rejected rows to stderr.
+    `decide` gets tables whose rows keep all rules. Its result is written to ``data/valid/<family>``, the
+    reasons of rejected rows to stderr.
     InputError if params.yaml or a table is missing or invalid.
     """
     paths = FamilyPaths(section.family)
-    decisions = decide(tables.read(paths.interim), load(section).section)
+    decisions = decide(tables.read(paths.interim).without_flaws(Problems()), load(section).section)
     decisions.write(paths.valid)
     sys.stderr.writelines(f"{line}\n" for line in decisions.explanation_lines())
     print(decisions.describe_counts())  # noqa: T201

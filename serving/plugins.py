@@ -122,6 +122,8 @@ class Endpoint:
         The JSON Schemas of bodies and of answers of the other types.
     handle_batch : callable or None
         Answers several JSON bodies at once; each answer equals the one to a single body.
+    batch_in_thread : bool
+        Whether batches run in a thread, because a body takes milliseconds; else in the event loop.
     refusals : tuple of int
         Statuses of refusals that no other endpoint has.
     shadow : ShadowPlugin or None
@@ -143,6 +145,7 @@ class Endpoint:
     other_body_schema: Mapping[str, Any] = field(default_factory=dict)
     other_answer_schema: Mapping[str, Any] = field(default_factory=dict)
     handle_batch: HandleBatch | None = None
+    batch_in_thread: bool = False
     refusals: tuple[int, ...] = ()
     shadow: OpinionReaders | None = None
     champion_optional: bool = False

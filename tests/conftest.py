@@ -10,6 +10,11 @@ import pytest
 from tests import short_pipeline
 
 CHECKOUT = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+#: Folders whose tests are slow: they start servers, browsers, pipelines and collectors, or train models.
+SLOW_FOLDERS = ("model", "system")
+#: Fixtures that make tests of the other folders slow: they train models, or read public data.
+SLOW_FIXTURES = {"champion", "champion_registry", "made_once", "shared_data"}
 # many small products, on a machine that others use, too: more threads would wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -52,6 +57,27 @@ def made_once(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def empty_store(made_once):
+    """Return the file of an empty store of MLflow: to make one takes most of a second."""
+
+    def fill(directory):
+        from training.registry import champions
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{directory / 'empty.db'}")
+            champions.client()
+
+    return made_once("mlflow", fill) / "empty.db"
+
+
+@pytest.fixture
+def mlflow_store(empty_store, tmp_path, monkeypatch):
+    """Return the file of MLflow's store, which is this test's own and empty at first."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    return shutil.copy(empty_store, tmp_path / "mlflow.db")
+
+
+@pytest.fixture(scope="session")
 def champion_registry(made_once):
     """Return the address of a registry whose champion was trained on the shipped comparisons.
 
@@ -77,8 +103,15 @@ def champion(champion_registry):
         return load_judge().model
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import the slow folders where only the other tests are selected."""
+    slow = collection_path in {TESTS / name for name in SLOW_FOLDERS}
+    return True if slow and config.option.markexpr == "not slow" else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Let the tests of both halves, with which two workers begin, start with files that have slow tests."""
+    """Begin both halves, with which two workers begin, with files that have slow tests; mark slow ones."""
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     files = sorted(slow, key=lambda path: -slow[path])
     first, second = (
@@ -87,3 +120,7 @@ def pytest_collection_modifyitems(items):
     quick = [item for item in items if item.path not in slow]
     middle = max(0, len(items) // 2 - len(first))
     items[:] = [*first, *quick[:middle], *second, *quick[middle:]]
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in SLOW_FOLDERS or SLOW_FIXTURES.intersection(item.fixturenames):
+            item.add_marker(pytest.mark.slow)

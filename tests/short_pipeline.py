@@ -117,12 +117,15 @@ def prepare(root, **tuned):
     (root / "data/raw").mkdir(parents=True, exist_ok=True)
 
 
-def run_stages(root, stages, code=CHECKOUT):
-    """Run stages of families in a directory that `prepare` prepared; return the processor seconds of each."""
+def run_stages(root, stages, code=CHECKOUT, environment=None):
+    """Run stages of families in a directory with params.yaml; return the processor seconds of each.
+
+    environment : the variables of the process, by default those of this one
+    """
     own = {"PYTHONPATH": str(code), "MLFLOW_TRACKING_URI": registry(root), **_USER}
     command = [sys.executable, "-c", _RUNNER, json.dumps(stages)]
     done = subprocess.run(
-        command, check=False, cwd=root, env=os.environ | own, capture_output=True, text=True
+        command, check=False, cwd=root, env=(environment or os.environ) | own, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -5,13 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
+from features.comparisons.lasting_changes import Shift
 from serving.comparisons.timelines.assembled import (
-    Change,
     HeatMap,
     TimelineOperation,
     TimelineReport,
     TimelineVersion,
 )
+from serving.comparisons.timelines.judged import OperationMarks
+from serving.comparisons.timelines.states import Change, group_changes, operation_state
 
 NAS = [f"{name}_C_x" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua")]
 JVM = [
@@ -67,10 +70,22 @@ def operation(benchmark, name, many, threads, draw, *, changes=(), spread=0.008,
     told = np.flatnonzero((beside >= 2) | (before >= 2))
     words = {int(at): (REASON.format(threads[-1], 100 * lost[at]),) for at in told}
     unit = "Mop/s" if better == "higher" else "seconds"
+    measured = MeasuredOperation(benchmark, name, unit, better, tuple(threads), 0)
+    marks = OperationMarks(beside, before, probability, words)
     return TimelineOperation(
-        benchmark, name, unit, better, tuple(threads), 0, beside, before, probability, words,
+        **vars(measured), **vars(marks),
         five=five, changes=tuple(changes), instability=spread * 2.5,
+        state=state_of(measured, five, changes, marks),
     )  # fmt: skip
+
+
+def state_of(measured, five, changes, marks):
+    """Return the state of one operation whose configurations all have these changes."""
+    versions = MeasuredVersions(
+        (measured,), np.zeros(0), np.zeros((len(five), five.shape[1] + 1), np.int64), five
+    )
+    shifts = [[Shift(*change[:4]) for change in changes]] * len(five)
+    return operation_state(measured, versions, shifts, np.full(len(five), 0.05), marks=marks, baseline=0)
 
 
 def drawn_changes(number, many, most):
@@ -128,7 +143,8 @@ def simulated(many=60, operations=23, configurations=4, heats=1):
         ))  # fmt: skip
     return TimelineReport(
         "Kernels of RHEL 8 on a machine with 4 NUMA nodes", "gold-4n.lab", RULES, versions(many), 0,
-        tuple(made), tuple(heat() for _ in range(heats)), ("of STREAM, lower is assumed to be better",),
+        tuple(made), group_changes([one.changes for one in made]), tuple(heat() for _ in range(heats)),
+        ("of STREAM, lower is assumed to be better",),
         "regression-comparison 3 (extra-trees)",
     )  # fmt: skip
 
@@ -141,6 +157,17 @@ RULES = (
 
 
 def renamed(report, **fields):
-    """Change fields of the first operation."""
+    """Change fields of the first operation, and what follows from them."""
     first, *rest = report.operations
-    return replace(report, operations=(replace(first, **fields), *rest))
+    return with_operations(report, (replace(first, **fields), *rest))
+
+
+def with_operations(report, operations):
+    """Replace the operations, and what follows from their medians, changes and marks."""
+    settled = []
+    for one in operations:
+        marks = OperationMarks(one.against_baseline, one.against_before, one.probability, one.words)
+        measured = MeasuredOperation(one.benchmark, one.operation, one.unit, one.better, one.threads, 0)
+        settled.append(replace(one, state=state_of(measured, one.five, one.changes, marks)))
+    changes = group_changes([one.changes for one in settled])
+    return replace(report, operations=tuple(settled), changes=changes)

@@ -351,7 +351,7 @@ def _pipeline_output(root: Path) -> str:
     metrics = _metrics(root, "comparisons")
     outcome = f"regression-comparison v1 ({metrics['champion']}) is champion: it is the first one"
     with redirect_stdout(StringIO()) as output:
-        print_results(metrics, outcome)
+        print_results(metrics, lambda: outcome)
     return "".join(f"    {line.rstrip()}\n" for line in output.getvalue().splitlines())
 
 

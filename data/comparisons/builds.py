@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
-import sys
-import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +14,7 @@ from numpy.typing import ArrayLike
 from data.comparisons.suite import Suite, SuiteOperation, Variant
 from data.errors import InputError
 from data.measure.child import TimedOutError, TimeLimits, execute
+from data.measure.session import fill_command
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,6 @@ def _ranks_outside(pairs: int) -> int:
     return max(0, int(np.searchsorted(below, (1 - CONFIDENCE) / 2, side="right")) - 1)
 
 
-PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
 #: Noise above which a sample does twice the work.
 SCATTERED = 0.02
 #: Samples per run: (largest noise of one sample, number of samples).
@@ -143,28 +140,23 @@ class Workshop:
         operation, place = variant.operation, f'operation "{variant.operation.name}"'
         done_work = max(1, round(work * (1 + variant.extra)))
         values: dict[str, object] = {
-            "python": f"{sys.executable} -s",
-            "programs": PROGRAMS,
             "memory": self._memory,
             "disk": self._disk,
             **variant.settings,
             "work": done_work,
             "threads": threads,
         }
-        values["run"] = f"{values['python']} -S {PROGRAMS / 'runner.py'}"
-        values["site"] = f"env PYTHONPATH={sysconfig.get_path('purelib')} {values['run']}"
         values["out"] = self._built_program(operation, values)
-        command = _fill_template(operation.command, values, place)
+        command = fill_command(operation.command, place, **values)
         same, more = (operation.name, work, threads), 1 + max(0.0, variant.extra)
         limit = self._limits.limit_for(same) * more
         done = execute(command, place, self._disk, limit, environment=_environment_variables(values))
-        done.require_success(place)
-        real, user, kernel = done.seconds
-        self._limits.record_duration(same, real / more)
+        done.require_success()
+        self._limits.record_duration(same, done.seconds / more)
         if operation.metric == "real":
-            return real
+            return done.seconds
         if operation.metric == "cpu":
-            return user + kernel
+            return sum(done.used)
         try:
             seconds, *peak = map(float, done.last_line.split())
             value = {"seconds": seconds, "rate": work / seconds}.get(operation.metric)
@@ -208,26 +200,21 @@ class Workshop:
         return float(1.4826 * np.median(abs(values - middle)) / middle)
 
     def _built_program(self, operation: SuiteOperation, values: Mapping[str, object]) -> Path:
-        digest = hashlib.sha256(operation.build.format_map({**values, "out": "", "work": 0}).encode())
+        place = f'operation "{operation.name}"'
+        command = fill_command(operation.build, place, **{**values, "out": "", "work": 0})
+        digest = hashlib.sha256(" ".join(command).encode())
         out = self._disk / f"built-{digest.hexdigest()[:16]}"
         if operation.build and not out.exists():
-            place, fresh = f'operation "{operation.name}"', out.with_suffix(".new")
-            command = _fill_template(operation.build, {**values, "out": fresh}, place)
+            fresh = out.with_suffix(".new")
+            command = fill_command(operation.build, place, **{**values, "out": fresh})
             limit, environment = self._limits.limit_for(("build", place)), _environment_variables(values)
             try:
-                execute(command, place, self._disk, limit, environment=environment).require_success(place)
+                execute(command, place, self._disk, limit, environment=environment).require_success()
             except TimedOutError as exc:
                 # an InputError, because no run of this build can be measured
                 raise InputError(f"the build {exc.problem}", place=place) from exc
             fresh.rename(out)
         return out
-
-
-def _fill_template(template: str, values: Mapping[str, object], place: str) -> list[str]:
-    try:
-        return shlex.split(template.format_map(values))
-    except KeyError as exc:
-        raise InputError(f"{exc.args[0]!r} is not a setting", place=place) from exc
 
 
 def _environment_variables(values: Mapping[str, object]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from data import stages
 from data.comparisons import formats
 from data.comparisons.labels.consensus import Rule, consensus_status
-from data.comparisons.params import Comparisons, LabelRules, Measure
+from data.comparisons.params import Comparisons, Measure
 from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
 from data.comparisons.validity import CONTENT, REPEATED, comparison_error, find_errors, unusable_reasons
 from data.errors import InputError
@@ -50,7 +50,6 @@ def import_tables(
     directory: Path,
     *,
     keep_going: bool = False,
-    label_rules: LabelRules | None = None,
     measure: Measure | None = None,
 ) -> Imported:
     """Read `paths`, write the three tables to `directory` (all of them or none) and return their counts.
@@ -63,9 +62,7 @@ def import_tables(
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
     chunk_rows = None if name == "result-xml" else CHUNK_ROWS
-    chunks = formats.stream_tables(
-        name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=chunk_rows
-    )
+    chunks = formats.stream_tables(name, paths, problems, measure=measure, chunk_rows=chunk_rows)
     with _open_writers(directory) as writers:
         for tables in chunks:
             for problem in [*find_errors(tables), *earlier.find_repeated(tables.comparisons)]:
@@ -216,11 +213,9 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
     """Return a row per comparison: whether models can train on it, and its training label.
 
-    `rule` ("majority" or "dawid-skene") is how several annotators' labels are aggregated. InputError if a
-    table violates its schema; comparisons that cannot be judged, or repeat an earlier one, are no error but
-    get a ``reason``.
+    `rule` ("majority" or "dawid-skene") is how several annotators' labels are aggregated. Comparisons
+    that cannot be judged, or repeat an earlier one, are no error but get a ``reason``.
     """
-    tables.without_flaws(Problems())
     reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]
     valid = pd.DataFrame({"comparison_id": names, "valid": reasons == "", "reason": reasons})

@@ -11,9 +11,8 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.measure import session as measured
-from data.measure.session import Count, require_unique, validate_suite
+from data.measure.session import Count, read_suite, require_unique
 from data.tables.documents import Section
-from data.tables.files import yaml_content
 
 Settings = dict[str, str | int | float]
 #: Unit and better direction by metric.
@@ -76,15 +75,12 @@ class Suite(measured.Suite):
     take ``seconds``, twice that if it is noisy; the number of samples of a run depends on its noise, within
     ``samples``. Both builds are sampled in turn for the reference slowdown: the first number of ``pairs``,
     and up to the second while the label is not clear. Programs run on ``processor`` with the niceness
-    ``nice``. A run is repeated, up to ``attempts`` times in total, if other processes use more than the share
-    ``foreign`` of the processor.
+    ``nice``.
     """
 
     kind: Literal["comparisons"]
     processor: Annotated[int, Field(ge=0)] | None = None
     nice: Annotated[int, Field(ge=-20, le=19)] | None = None
-    foreign: Annotated[float, Field(gt=0, le=1)] = 1.0
-    attempts: Count = 1
     passes: Count
     history: Annotated[int, Field(ge=0)]
     same: Count = 3
@@ -95,11 +91,6 @@ class Suite(measured.Suite):
     pairs: tuple[Annotated[int, Field(ge=8)], Annotated[int, Field(ge=8)]] = (8, 26)
     shared: dict[str, Settings] = Field(default_factory=dict)
     operations: tuple[SuiteOperation, ...]
-
-    @property
-    def disturbance_limits(self) -> tuple[float, float]:
-        """Maximum share of the processor for other processes, and maximum number of attempts of a run."""
-        return self.foreign, self.attempts
 
     def changed_builds(self, operation: SuiteOperation) -> tuple[Variant, ...]:
         """Return the changed builds of an operation: its changes, then injected work drawn with the seed."""
@@ -122,7 +113,7 @@ def load_suite(path: Path) -> Suite:
     InputError, with file, key and value, if the file cannot be read, a value is invalid, two operations share
     a name, or an operation's ``also`` names a change that is not in ``shared``.
     """
-    suite = validate_suite(Suite, yaml_content(path), path)
+    suite = read_suite(Suite, path)
     require_unique([operation.name for operation in suite.operations], "operation", path)
     for operation in suite.operations:
         for name in operation.also:

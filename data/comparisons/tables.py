@@ -15,16 +15,9 @@ import pyarrow as pa
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
 from data.tables.problems import Problems
-from data.tables.specs import Rule, Spec, Tables, one_of, with_dtypes
+from data.tables.specs import Rule, Spec, Tables, one_of, text_dtypes, with_dtypes
 
-RESULT_DTYPES = {
-    "series_id": "str",
-    "group": "str",
-    "benchmark": "str",
-    "operation": "str",
-    "machine": "str",
-    "unit": "str",
-    "better": "str",
+RESULT_DTYPES = text_dtypes("series_id", "group", "benchmark", "operation", "machine", "unit", "better") | {
     "threads": "int64",
     "version": "str",
     "order": "int64",
@@ -32,11 +25,7 @@ RESULT_DTYPES = {
     "value": "float64",
     "stat": "str",
 }
-COMPARISON_DTYPES = {
-    "comparison_id": "str",
-    "benchmark": "str",
-    "operation": "str",
-    "machine": "str",
+COMPARISON_DTYPES = text_dtypes("comparison_id", "benchmark", "operation", "machine") | {
     "baseline_from": "int64",
     "baseline_to": "int64",
     "target_from": "int64",
@@ -45,10 +34,7 @@ COMPARISON_DTYPES = {
     "source": "str",
     "siblings_worse": "float64",
 }
-LABEL_DTYPES = {
-    "comparison_id": "str",
-    "status": "str",
-    "labelled_by": "str",
+LABEL_DTYPES = text_dtypes("comparison_id", "status", "labelled_by") | {
     "labelled_at": "datetime64[us, UTC]",
     "annotator": "str",
 }

@@ -24,7 +24,7 @@ from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
 from data.measure.groups import why_no_groups
 from data.measure.session import Screen, Session, repeat_while_disturbed, shuffle_blocks
 from data.tables.files import replacing, write_json
-from data.tables.specs import with_dtypes
+from data.tables.specs import text_dtypes, with_dtypes
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
     with session:
         measure_coruns(session, suite, run_planned)
-    described, topology, entries = (
-        machine.describe_machine(),
-        machine.read_topology(),
-        session.journal.entries,
-    )
+    described, topology = machine.describe_machine(), machine.read_topology()
+    entries = session.journal.entries
     notes = [
         f"suite {suite.name}",
         f"perf counts {len(means.events)} of {len(suite.events)} events here",
@@ -206,9 +203,7 @@ PLACEMENT_DTYPES = {
     "placement": "str",
     "repetition": "int64",
     "group": "int64",
-    "task": "str",
-    "corunners": "str",
-    "machine": "str",
+    **text_dtypes("task", "corunners", "machine"),
     "corun_seconds": "float64",
     "foreign": "float64",
 }
@@ -266,15 +261,9 @@ def collect_placements(
     largest_group = max(map(len, sets), default=0)
     if not largest_group:
         raise InputError("no placement to run")
-    cpus, planned = (
-        available_processors(largest_group, path),
-        plan_placements(placements, repetitions, suite.seed),
-    )
-    means, limits, rows = (
-        available_counters(suite, path),
-        TimeLimits(suite.timeout),
-        list[tuple[object, ...]](),
-    )
+    cpus, means = available_processors(largest_group, path), available_counters(suite, path)
+    planned, limits = plan_placements(placements, repetitions, suite.seed), TimeLimits(suite.timeout)
+    rows: list[tuple[object, ...]] = []
     for number, group in enumerate(planned):
         description = f"{group.placement}: {AND.join(group.tasks)}"
         progress = partial(screen.show_progress, number, len(planned))
@@ -282,7 +271,7 @@ def collect_placements(
         tasks = [by_name[name] for name in group.tasks]
         run = partial(run_together, tasks, cpus[: len(tasks)], means, limits)
         try:
-            runs, foreign = repeat_while_disturbed(run, *suite.disturbance_limits, progress)
+            runs, foreign = repeat_while_disturbed(run, suite.foreign, suite.attempts, progress)
         except TimedOutError as exc:
             screen.print_note(f"invalid: {description}: {exc}")
             continue

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -26,9 +25,8 @@ from data.measure.groups import Group
 from data.measure.kernel_counts import CPU_TIMES, ProcessTree
 from data.measure.machine import Disturbance
 from data.measure.perf_stat import Counting
-from data.measure.session import WORKLOADS, Count, CountedSuite, require_unique, validate_suite
+from data.measure.session import Count, CountedSuite, fill_command, read_suite, require_unique
 from data.tables.documents import Section
-from data.tables.files import yaml_content
 
 INTERRUPTS = ("LOC", "RES", "CAL", "TLB")
 SOFTIRQS = ("TIMER", "SCHED", "RCU", "HRTIMER", "BLOCK", "NET_RX")
@@ -75,7 +73,8 @@ class CorunTask(Section):
     """A program with a fixed amount of work.
 
     ``work`` bogo operations of a ``stressor`` of stress-ng with its ``options``, ``work`` units of a
-    ``workload`` of `data.measure.workloads`, or any ``command``. ``group`` is a description.
+    ``workload``, or any ``command``. A workload is a program of ``data/suites/programs``: its module, its
+    name and options, such as "language sorting size=800". ``group`` is a description.
     """
 
     name: str
@@ -91,7 +90,9 @@ class CorunTask(Section):
         if self.command:
             return list(self.command)
         if self.workload is not None:
-            return [sys.executable, "-I", "-S", str(WORKLOADS), self.workload, str(self.work)]
+            module, name, *options = self.workload.split()
+            words = " ".join(["{site}", module, name, str(self.work), *options])
+            return fill_command(words, f'task "{self.name}"', scratch=report.parent)
         stressor = f"--{self.stressor}"
         return [
             *("stress-ng", stressor, "1", f"{stressor}-ops", str(self.work)),
@@ -119,7 +120,7 @@ class CorunSuite(CountedSuite):
 
 def load_suite(path: Path) -> CorunSuite:
     """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
-    suite = validate_suite(CorunSuite, yaml_content(path), path)
+    suite = read_suite(CorunSuite, path)
     for task in suite.tasks:
         place = f'task "{task.name}"'
         if sum(bool(kind) for kind in (task.stressor, task.workload, task.command)) != 1:

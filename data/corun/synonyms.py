@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import compress
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from data.measure.perf_stat import TIME
 from data.tables.problems import nearest_name
 
+Floats = NDArray[np.float64]
 _LINES = Path(__file__).with_name("events.txt").read_text(encoding="utf-8").splitlines()
 #: Other names of each event, by the name that perf lists first; raw codes only where a kernel has no name.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
@@ -43,6 +49,7 @@ class EventName:
     privileges: str
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def from_text(cls, written: str) -> EventName:
         """Return the parsed name of an event, such as ``cpu_core/instructions/u`` or ``cycles:k``."""
         within = _WITHIN.fullmatch(written) or _MODES.fullmatch(written)
@@ -55,44 +62,75 @@ class EventName:
 
 
 @dataclass(frozen=True)
-class Canonical:
-    """Samples with canonical event names, and the ``privileges`` of events with only some levels counted."""
+class IntervalCounts:
+    """Counts of events in the intervals of one run.
 
-    table: pd.DataFrame
-    privileges: dict[str, str]
+    `ends`, shape (n_intervals,), are seconds since the start; `counts`, shape (n_intervals, n_events), is NaN
+    where an event was not counted.
+    """
+
+    events: tuple[str, ...]
+    ends: Floats
+    counts: Floats
+
+    @classmethod
+    def from_table(cls, table: pd.DataFrame) -> IntervalCounts:
+        """Return the counts of a table with ``t_seconds`` and a column per event."""
+        events = table.drop(columns=TIME)
+        return cls(
+            tuple(map(str, events.columns)), table[TIME].to_numpy(np.float64), events.to_numpy(np.float64)
+        )
+
+    @property
+    def is_missing(self) -> NDArray[np.bool_]:
+        """Whether an event was not counted in any interval, shape (n_events,)."""
+        return np.asarray(np.isnan(self.counts).all(axis=0))
+
+    def counts_of(self, event: str) -> Floats:
+        """Return the counts of one of `events`, shape (n_intervals,)."""
+        return np.asarray(self.counts[:, self.events.index(event)])
+
+    def select_events(self, mask: NDArray[np.bool_]) -> IntervalCounts:
+        """Return a copy with the events where `mask`, shape (n_events,), is true."""
+        return replace(self, events=tuple(compress(self.events, mask)), counts=self.counts[:, mask])
 
 
-def canonical_samples(table: pd.DataFrame, time: str, unchanged_names: Collection[str] = ()) -> Canonical:
-    """Return samples with one column per event, under its canonical name, after the column `time`.
+def canonical_counts(
+    samples: IntervalCounts, unchanged_names: Collection[str] = ()
+) -> tuple[IntervalCounts, dict[str, str]]:
+    """Return counts by canonical event names, and the privileges of events with only some levels counted.
 
     The counts of all kinds of processor of a machine are summed up, and those of user and kernel mode if the
-    event has no count of both; a sum is NaN only if all are. An event counted in one mode only has this mode,
-    ``u`` or ``k``, in ``privileges``. If two columns have the same event, kind of processor and mode, the
-    first is used. KeyError if `table` has no column `time`.
-
-    Parameters
-    ----------
-    time : str
-        The column of times.
-    unchanged_names : collection of str
-        Names that are not changed.
+    event has no count of both; a sum is NaN only if all are. If two columns have the same event, kind of
+    processor and mode, the first is used. `unchanged_names` are not changed.
     """
-    by_event: dict[str, dict[str, dict[str, str]]] = {}
-    for name in map(str, table.columns.drop(time)):
+    by_event: dict[str, dict[str, dict[str, int]]] = {}
+    for number, name in enumerate(samples.events):
         parsed = EventName(name, "", "") if name in unchanged_names else EventName.from_text(name)
-        by_event.setdefault(parsed.event, {}).setdefault(parsed.privileges, {}).setdefault(parsed.pmu, name)
-    columns, privileges = {time: table[time]}, {}
-    for event, by_privilege in by_event.items():
+        by_event.setdefault(parsed.event, {}).setdefault(parsed.privileges, {}).setdefault(parsed.pmu, number)
+    first, several, privileges = [], {}, {}
+    for place, (event, by_privilege) in enumerate(by_event.items()):
         parts = {"": by_privilege[""]} if "" in by_privilege else by_privilege
-        names = [name for pmus in parts.values() for name in pmus.values()]
-        columns[event] = table[names].sum(axis="columns", min_count=1) if names[1:] else table[names[0]]
+        numbers = [number for pmus in parts.values() for number in pmus.values()]
+        first.append(numbers[0])
+        if numbers[1:]:
+            several[place] = numbers
         if parts.keys() != {""} and parts.keys() != {"u", "k"}:
             privileges[event] = "".join(sorted(parts))
-    return Canonical(pd.DataFrame(columns), privileges)
+    table = samples.counts[:, np.array(first, np.intp)]
+    for place, numbers in several.items():
+        counts = samples.counts[:, numbers]
+        table[:, place] = np.where(np.isnan(counts).all(axis=1), np.nan, np.nansum(counts, axis=1))
+    return replace(samples, events=tuple(by_event), counts=table), privileges
 
 
 def unknown_events(names: Iterable[str], extra_events: Collection[str] = ()) -> dict[str, str | None]:
     """Return the `names` not in `SYNONYMS` or `extra_events`, each with the most similar name or None."""
     events = {*SYNONYMS, *extra_events}
-    candidates = events | {other for others in SYNONYMS.values() for other in others}
-    return {name: nearest_name(name, candidates) for name in names if name not in events}
+    return {name: _nearest_event(name, frozenset(extra_events)) for name in names if name not in events}
+
+
+@lru_cache(maxsize=1024)
+def _nearest_event(name: str, extra_events: frozenset[str]) -> str | None:
+    others = {other for synonyms in SYNONYMS.values() for other in synonyms}
+    return nearest_name(name, sorted({*SYNONYMS, *extra_events} | others))

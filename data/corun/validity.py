@@ -26,7 +26,6 @@ from data.stages import (
     useless_column_reasons,
 )
 from data.tables.formats import Reading
-from data.tables.problems import Problems
 from data.tables.specs import Spec, text_dtypes
 
 #: Least number of co-runs to learn from.
@@ -207,7 +206,5 @@ validate_stage = partial(
     stages.run_validate,
     Corun,
     CorunTables,
-    lambda tables, section: decide_validity(
-        tables.without_flaws(Problems()), section.checks.max_missing_fraction
-    ),
+    lambda tables, section: decide_validity(tables, section.checks.max_missing_fraction),
 )

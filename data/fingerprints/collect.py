@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import random
 import re
-import shlex
-import sys
-import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -26,16 +23,23 @@ from data.errors import InputError
 from data.fingerprints.constraints import Constraint, Wrap, confined
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.measure import machine
-from data.measure.child import Finished, TimedOutError, TimeLimits, execute, shorten_line
+from data.measure.child import TimedOutError, TimeLimits, execute, shorten_line
 from data.measure.machine import Disturbance, Pinned
-from data.measure.session import Count, Screen, Session, Suite, require_unique, shuffle_blocks, validate_suite
+from data.measure.session import (
+    Count,
+    Screen,
+    Session,
+    Suite,
+    fill_command,
+    read_suite,
+    require_unique,
+    shuffle_blocks,
+)
 from data.tables.documents import Section
-from data.tables.files import yaml_content
 
 #: Values of ``threads`` in a suite and in the tables.
 THREADS = {"one": 1, "all": ALL_THREADS}
 STRESSOR, PROGRAM = "stressor", "program"
-PROGRAMS = Path(__file__).parents[1] / "suites/programs"
 #: Seconds that a stressor may take to start and to end, in addition to its duration.
 PATIENCE = 60.0
 RATE = "bogo-ops-per-second-real-time"
@@ -82,7 +86,7 @@ class FingerprintSuite(Suite):
 
 def load_suite(path: Path) -> FingerprintSuite:
     """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
-    suite = validate_suite(FingerprintSuite, yaml_content(path), path)
+    suite = read_suite(FingerprintSuite, path)
     require_unique(suite.stressors, "stressor", path)
     require_unique(suite.threads, "threads", path)
     require_unique([constraint.name for constraint in suite.constraints], "constraint", path)
@@ -196,7 +200,7 @@ def _measure_rate(
     done = execute(wrap(stressor_command(run, suite.seconds, report)), "fingerprint", scratch, limit)
     rate = reported(report)
     if rate is None or done.code:
-        return None, why_no_rate(run.name, done)
+        return None, why_no_rate(run.name, done.code or 0, done.output)
     return rate, ""
 
 
@@ -205,8 +209,9 @@ def _measure_seconds(
 ) -> tuple[float | None, str]:
     program = next(program for program in suite.programs if program.name == run.name)
     limit = limits.limit_for(run.name)
-    done = execute(wrap(program_command(program, scratch)), f'program "{run.name}"', scratch, limit)
-    limits.record_duration(run.name, done.seconds[0])
+    place = f'program "{run.name}"'
+    done = execute(wrap(fill_command(program.command, place, scratch=scratch)), place, scratch, limit)
+    limits.record_duration(run.name, done.seconds)
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
     try:
@@ -217,8 +222,8 @@ def _measure_seconds(
 
 def available() -> frozenset[str]:
     """Return the names of the stressors of stress-ng; InputError if it is not installed or fails."""
-    done = execute(["stress-ng", "--stressors"], "stressors")
-    done.require_success("stress-ng --stressors")
+    done = execute(["stress-ng", "--stressors"], "stress-ng --stressors")
+    done.require_success()
     return frozenset(done.output.split())
 
 
@@ -242,29 +247,17 @@ def reported(report: Path) -> float | None:
     return float(rate) if isinstance(rate, int | float) and rate > 0 else None
 
 
-def why_no_rate(stressor: str, done: Finished) -> str:
-    """Return why the finished process `done` of stress-ng has no rate, as the end of a sentence.
+def why_no_rate(stressor: str, code: int, output: str) -> str:
+    """Return why stress-ng, with its exit code and output, has no rate, as the end of a sentence.
 
     It is "did nothing" after exit code 0, else "ended with exit code N (LINE)". LINE is the first
     line of the output that names `stressor`, else the last line, or "it printed nothing".
     """
-    if not done.code:
+    if not code:
         return "did nothing"
-    lines = [_PREFIX.sub("", line) for line in done.output.strip().splitlines()]
+    lines = [_PREFIX.sub("", line) for line in output.strip().splitlines()] or ["it printed nothing"]
     messages = (line for line in lines if stressor in line and not line.startswith("dispatching"))
-    reason = shorten_line(next(messages, _PREFIX.sub("", done.last_line)))
-    return f"ended with exit code {done.code} ({reason})"
-
-
-def program_command(program: TimedProgram, scratch: Path) -> list[str]:
-    """Return the words of a program's command, with placeholders replaced; InputError if one is unknown."""
-    runner = f"{sys.executable} -S {PROGRAMS / 'runner.py'}"
-    site = f"env PYTHONPATH={sysconfig.get_path('purelib')} {runner}"
-    try:
-        return shlex.split(program.command.format(run=runner, site=site, scratch=scratch))
-    except (KeyError, IndexError, ValueError) as exc:
-        problem = f"command={program.command!r}: expected no placeholders but {{run}}, {{site}}, {{scratch}}"
-        raise InputError(problem, place=f'program "{program.name}"') from exc
+    return f"ended with exit code {code} ({shorten_line(next(messages, lines[-1]))})"
 
 
 def build_tables(

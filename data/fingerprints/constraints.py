@@ -13,7 +13,7 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.measure.child import Child
-from data.measure.groups import CGROUPS, Quota, remove_abandoned, remove_group
+from data.measure.groups import Quota, new_limited_group, remove_group
 from data.tables.documents import Section
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -81,18 +81,15 @@ def _create_groups(constraint: Constraint, stack: ExitStack) -> Iterator[Path]:
         quota.set_limit(constraint.processors)
         yield quota.path
     if constraint.writes:
-        legacy = CGROUPS / "blkio"
-        root = legacy if legacy.is_dir() else CGROUPS
-        remove_abandoned(root)
-        path, limit = root / f"perfjudge-{os.getpid()}-disk", round(constraint.writes * MEGABYTE)
+        limit = round(constraint.writes * MEGABYTE)
         # limits do not apply to partitions, so the number of the whole disk is needed
         number = Path.cwd().stat().st_dev
         entry = (BLOCKS / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True)
         disk = entry.parent if (entry / "partition").exists() else entry
         device = (disk / "dev").read_text().strip()
-        path.mkdir()
+        path, is_legacy = new_limited_group("blkio", f"perfjudge-{os.getpid()}-disk")
         stack.callback(remove_group, path)
-        if legacy.is_dir():
+        if is_legacy:
             (path / "blkio.throttle.write_bps_device").write_text(f"{device} {limit}")
         else:
             (path / "io.max").write_text(f"{device} wbps={limit}")

@@ -16,7 +16,6 @@ from data.fingerprints.formats import SOURCES
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
 from data.stages import KEPT, WARNINGS, Decisions, messages_where, missing_value_reasons, reason_table
-from data.tables.problems import Problems
 from data.tables.specs import Spec
 
 #: Least number of machines to learn from.
@@ -162,7 +161,5 @@ validate_stage = partial(
     stages.run_validate,
     Fingerprints,
     FingerprintTables,
-    lambda tables, section: decide_validity(
-        tables.without_flaws(Problems()), section.checks.max_missing_fraction
-    ),
+    lambda tables, section: decide_validity(tables, section.checks.max_missing_fraction),
 )

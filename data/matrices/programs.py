@@ -16,8 +16,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
-from data.measure.workloads import Units, repeat_unit
+from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS, repeat_unit
 
 #: Transactions done, and begin and end by the monotonic clock.
 PROGRESS = struct.Struct("=ddd")
@@ -68,7 +67,7 @@ def run_work(work: Work, progress: Path) -> None:
     """
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:
-        parts.append((repeat_unit(DEFECTS[work.defect]()), work.amount))
+        parts.append((DEFECTS[work.defect](), work.amount))
     if work.defect in STANDING:
         STANDING[work.defect](work.defect_size)
     written = Progress(progress)
@@ -80,8 +79,8 @@ def run_work(work: Work, progress: Path) -> None:
     for number in range(work.transactions):
         if work.period:
             _wait_until(begin + number * work.period, polling=work.polling)
-        for do, units in parts:
-            do(int((number + 1) * units + WHOLE) - int(number * units + WHOLE))
+        for unit, units in parts:
+            repeat_unit(int((number + 1) * units + WHOLE) - int(number * units + WHOLE), unit)
         written.write(number + 1, begin, 0)
     if work.period:
         _wait_until(begin + work.transactions * work.period, polling=work.polling)
@@ -97,25 +96,43 @@ def _wait_until(moment: float, *, polling: bool) -> None:
 
 def calibrate_unit(name: str, seconds: float) -> float:
     """Return the seconds per unit of the workload or defect `name`, measured in about `seconds`."""
-    do: Units = WORKLOADS[name]() if name in WORKLOADS else repeat_unit(DEFECTS[name]())
-    do(1)
+    unit = (WORKLOADS | DEFECTS)[name]()
+    unit()
     count, took = 1, 0.0
     while took < seconds / 2:
         begin = time.perf_counter()
-        do(count)
+        repeat_unit(count, unit)
         took = time.perf_counter() - begin
         if took < seconds / 2:
             count = max(count + 1, int(count * min(20.0, seconds / max(took, 1e-6))))
     return took / count
 
 
+def occupy_processor(cpu: int, share: float) -> None:
+    """Keep processor `cpu` busy for `share` (0 to 1) of every 4 ms, until killed or orphaned."""
+    import ctypes
+    import signal
+
+    end_with_parent, period = 1, 0.004  # PR_SET_PDEATHSIG of linux/prctl.h
+    ctypes.CDLL(None).prctl(end_with_parent, signal.SIGKILL)
+    os.sched_setaffinity(0, {cpu})
+    os.write(1, b"r")
+    while True:
+        end = time.perf_counter() + share * period
+        while time.perf_counter() < end:
+            pass
+        time.sleep((1 - share) * period)
+
+
 def main(arguments: list[str]) -> None:
-    """Run or calibrate, as described by the JSON object on the command line."""
+    """Run, calibrate or occupy a processor, as described by the JSON object on the command line."""
     import json
 
     options = json.loads(arguments[0])
     if "calibrate" in options:
         sys.stdout.write(repr(calibrate_unit(options["calibrate"], options["seconds"])))
+    elif "compete" in options:
+        occupy_processor(*options["compete"])
     else:
         run_work(Work(*options["work"]), Path(options["progress"]))
     sys.stdout.flush()

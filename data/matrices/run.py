@@ -22,9 +22,8 @@ from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
 from data.measure import kernel_counts
 from data.measure.child import Talking, TimedOutError, TimeLimits, execute
 from data.measure.groups import Group, Quota, why_no_groups
-from data.measure.kernel_counts import Numbers, Program, with_descendants
+from data.measure.kernel_counts import Numbers, ProcessTree, with_descendants
 from data.measure.perf_stat import Counting
-from data.measure.session import WORKLOADS
 
 CHANGE, PEAK = ".change", ".peak"
 PROGRAM, GROUP, PERF = "process.", "group.", "perf."
@@ -224,8 +223,8 @@ class Bench:
         return self
 
     def _start_competitor(self, cpu: int, share: float) -> Talking:
-        command = [sys.executable, "-I", "-S", str(WORKLOADS), "compete", str(cpu), str(share)]
-        program = Talking(command, f"competitor on processor {cpu}")
+        command = _program_command({"compete": [cpu, share]})
+        program = Talking(command, f"competitor on processor {cpu}", environment=ENVIRONMENT)
         self._keeper.callback(program.end)
         if not program.read_byte(LIMIT):
             raise program.end_with_error()
@@ -267,7 +266,7 @@ class Bench:
             if self._quota is not None and order.quota < 1:
                 self._quota.set_limit(order.quota)
                 self._quota.add_process(started.pid)
-            program = Program(started.pid)
+            program = ProcessTree(started.pid)
             if counting is not None:
                 counting.wait_until_ready()
                 counting.start_counting()
@@ -290,16 +289,16 @@ class Bench:
             foreign = 0.0 if order.invalid else max(0.0, 1 - idle)
             return Outcome((end or started.seen) - begin, done, metrics, round(foreign, 4))
 
-    def _take_snapshot(self, started: _Started, program: Program, *, between: bool = False) -> Snapshot:
+    def _take_snapshot(self, started: _Started, program: ProcessTree, *, between: bool = False) -> Snapshot:
         """Read all counts; the levels of the machine only in the first and the last look."""
         counts_so_far = started.counted.counts() if started.counted is not None else {}
         group = {name: count + self._counted.get(name, 0.0) for name, count in counts_so_far.items()}
         at, counts = time.perf_counter(), kernel_counts.machine_counts(self.cpu)
         levels = {} if between else kernel_counts.machine_levels(self.cpu)
-        return Snapshot(at, counts, program.counts(), group, levels, program.levels())
+        return Snapshot(at, counts, program.detailed_counts(), group, levels, program.levels())
 
     def _watch_program(
-        self, started: _Started, order: Order, program: Program, stack: ExitStack
+        self, started: _Started, order: Order, program: ProcessTree, stack: ExitStack
     ) -> Iterator[Snapshot]:
         """Start the program, yield a look every `interval` until it is done, and make the run invalid."""
         begin, tick, spoiled = time.perf_counter(), 1, not order.invalid
@@ -385,7 +384,7 @@ def calibrate_unit(name: str, seconds: float, cpu: int) -> float:
     command = _program_command({"calibrate": name, "seconds": seconds})
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
         done = execute(command, place, Path(scratch), TimeLimits.FIRST, cpu=cpu, environment=ENVIRONMENT)
-    done.require_success(place)
+    done.require_success()
     return float(done.last_line)
 
 

@@ -12,9 +12,8 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
-from data.measure.session import Count, CountedSuite, require_unique, validate_suite
+from data.measure.session import Count, CountedSuite, read_suite, require_unique
 from data.tables.documents import Section
-from data.tables.files import yaml_content
 from data.tables.problems import unknown_message
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -137,7 +136,7 @@ class MatrixSuite(CountedSuite):
 
 def load_suite(path: Path) -> MatrixSuite:
     """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
-    suite = validate_suite(MatrixSuite, yaml_content(path), path)
+    suite = read_suite(MatrixSuite, path)
     for noun, names, allowed in (
         (
             "workload",

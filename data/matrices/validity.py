@@ -19,7 +19,6 @@ from data.matrices.formats import SOURCES
 from data.matrices.params import Matrices
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables, PairSides
 from data.stages import KEPT, WARNINGS, Decisions, column_counts, reason_table, useless_column_reasons
-from data.tables.problems import Problems
 from data.tables.specs import Spec, with_dtypes
 
 ELAPSED = f"{SUMMARY}elapsed"
@@ -377,7 +376,5 @@ validate_stage = partial(
     stages.run_validate,
     Matrices,
     MatrixTables,
-    lambda tables, section: decide_validity(
-        tables.without_flaws(Problems()), section.checks.max_missing_fraction
-    ),
+    lambda tables, section: decide_validity(tables, section.checks.max_missing_fraction),
 )

@@ -11,18 +11,28 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from data.measure import workloads
-from data.measure.workloads import Unit, Units, repeat_unit
-
+Unit = Callable[[], object]
 PAGE = 4096
 
 
-def repeat_call(count: int, call: Callable[..., object], *arguments: Any) -> Unit:
-    """Return a function that calls ``call(*arguments)`` `count` times."""
-    return partial(repeat_unit(partial(call, *arguments)), count)
+def repeat_unit(count: int, call: Callable[..., object], *arguments: Any) -> None:
+    """Call ``call(*arguments)`` `count` times."""
+    for _ in range(count):
+        call(*arguments)
+
+
+def shared_program(module: str, program: str, /, **options: object) -> Callable[[], Unit]:
+    """Return a function that sets up the function `program` of ``data/suites/programs/<module>.py``."""
+
+    def set_up() -> Unit:
+        unit: Unit = getattr(import_module(f"data.suites.programs.{module}"), program)(**options)
+        return unit
+
+    return set_up
 
 
 def dictionary_lookups() -> Unit:
@@ -30,92 +40,6 @@ def dictionary_lookups() -> Unit:
     table = {number * 7919: number for number in range(200_000)}
     keys = [number * 104_729 % 200_000 * 7919 for number in range(4000)]
     return lambda: sum(table[key] for key in keys)
-
-
-def account_transfers(journal: str) -> Unit:
-    """Return a function that updates ten accounts of an SQLite file; `journal` is the journal mode."""
-    import sqlite3
-
-    connection = sqlite3.connect(f"{os.environ['TMPDIR']}/accounts.db", isolation_level=None)
-    connection.execute(f"pragma journal_mode = {journal}")
-    connection.execute("pragma synchronous = off")
-    connection.execute("create table account (id integer primary key, balance integer)")
-    connection.execute("begin")
-    connection.executemany("insert into account values (?, 0)", [(i,) for i in range(2000)])
-    connection.execute("commit")
-    place = iter(range(10**9))
-
-    def transfer_amounts() -> None:
-        first = next(place) * 37
-        connection.execute("begin immediate")
-        for step in range(10):
-            row = (first + step * 191) % 2000
-            connection.execute("update account set balance = balance + 1 where id = ?", (row,))
-        connection.execute("commit")
-
-    return transfer_amounts
-
-
-def order_query(query: str) -> Unit:
-    """Return a function that runs the SQL `query` in an SQLite database and returns its rows.
-
-    The database is created now, in memory, for this function alone, with ``orders (id, customer, price)``,
-    4,000 rows, and ``customers (id, name)``, 200 rows. A wrong query raises an `sqlite3.Error` when the
-    function is called.
-    """
-    import sqlite3
-
-    connection = sqlite3.connect(":memory:")
-    connection.execute("create table orders (id integer primary key, customer integer, price integer)")
-    connection.execute("create table customers (id integer primary key, name text)")
-    connection.executemany(
-        "insert into orders values (?, ?, ?)", [(i, i * 7919 % 200, i * 31 % 977) for i in range(4000)]
-    )
-    connection.executemany("insert into customers values (?, ?)", [(i, f"name {i}") for i in range(200)])
-    return lambda: connection.execute(query).fetchall()
-
-
-def bzip_compression() -> Unit:
-    """Return a function that compresses 8 KiB of text with bzip2."""
-    import bz2
-
-    text = workloads.sample_text()
-    return lambda: bz2.compress(text, 1)
-
-
-def lzma_round_trip() -> Unit:
-    """Return a function that compresses 8 KiB of text with LZMA, and decompresses it."""
-    import lzma
-
-    text = workloads.sample_text()
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 16}]
-    return lambda: lzma.decompress(
-        lzma.compress(text, lzma.FORMAT_RAW, filters=filters), lzma.FORMAT_RAW, filters=filters
-    )
-
-
-def heap_pushes() -> Unit:
-    """Return a function that pushes 400 numbers on a heap and pops them."""
-    import heapq
-
-    numbers = [i * 7919 % 104_729 for i in range(400)]
-
-    def push_and_pop() -> None:
-        on: list[int] = []
-        for number in numbers:
-            heapq.heappush(on, number)
-        while on:
-            heapq.heappop(on)
-
-    return push_and_pop
-
-
-def small_block_hashes() -> Unit:
-    """Return a function that computes BLAKE2 of 64 blocks of 1 KiB."""
-    import hashlib
-
-    block = bytes(1024)
-    return lambda: [hashlib.blake2b(block).digest() for _ in range(64)]
 
 
 def buffer_checksums() -> Unit:
@@ -149,24 +73,6 @@ def discard_pages() -> Unit:
     return write_and_discard
 
 
-def file_creations() -> Unit:
-    """Return a function that creates, writes and removes ten files of 2 KiB in the directory TMPDIR.
-
-    KeyError if this environment variable is not set.
-    """
-    scratch, block = os.environ["TMPDIR"], bytes(2048)
-
-    def create_files() -> None:
-        for number in range(10):
-            name = f"{scratch}/made{number}"
-            handle = os.open(name, os.O_CREAT | os.O_WRONLY)
-            os.write(handle, block)
-            os.close(handle)
-            os.unlink(name)  # noqa: PTH108  a system call and little else
-
-    return create_files
-
-
 def file_renames() -> Unit:
     """Return a function that renames a file twenty times, and lists its directory."""
     name = f"{os.environ['TMPDIR']}/name"
@@ -179,19 +85,6 @@ def file_renames() -> Unit:
         os.listdir(os.environ["TMPDIR"])  # noqa: PTH208
 
     return rename_file
-
-
-def file_rewrites() -> Unit:
-    """Return a function that overwrites the first 64 KiB of a file in four parts, and reads them."""
-    handle = os.open(f"{os.environ['TMPDIR']}/rewritten", os.O_CREAT | os.O_RDWR)
-    block = bytes(16384)
-
-    def rewrite_file() -> None:
-        for part in range(4):
-            os.pwrite(handle, block, part * 16384)
-        os.pread(handle, 65536, 0)
-
-    return rewrite_file
 
 
 def _start_child(serve: Callable[[int, int], None]) -> tuple[int, int]:
@@ -209,11 +102,6 @@ def _start_child(serve: Callable[[int, int], None]) -> tuple[int, int]:
     return from_child, to_child
 
 
-def _echo_messages(reading: int, writing: int) -> None:
-    while message := os.read(reading, 64):
-        os.write(writing, message)
-
-
 def _confirm_blocks(reading: int, writing: int) -> None:
     left = 0
     while block := os.read(reading, 65536):
@@ -221,18 +109,6 @@ def _confirm_blocks(reading: int, writing: int) -> None:
         while left >= 1 << 18:
             os.write(writing, b"k")
             left -= 1 << 18
-
-
-def ping_pong() -> Unit:
-    """Return a function that sends eight bytes to a child through a pipe and reads the echo, ten times."""
-    reading, writing = _start_child(_echo_messages)
-
-    def exchange_messages() -> None:
-        for _ in range(10):
-            os.write(writing, b"12345678")
-            os.read(reading, 64)
-
-    return exchange_messages
 
 
 def bulk_pipe() -> Unit:
@@ -276,6 +152,27 @@ def socket_pair() -> Unit:
     return exchange_datagrams
 
 
+def hand_overs() -> Unit:
+    """Return a function that hands a token to another thread and back, twice."""
+    import threading
+
+    ping, pong = threading.Semaphore(0), threading.Semaphore(0)
+
+    def return_tokens() -> None:
+        while True:
+            ping.acquire()
+            pong.release()
+
+    threading.Thread(target=return_tokens, daemon=True).start()
+
+    def hand_over() -> None:
+        for _ in range(2):
+            ping.release()
+            pong.acquire()
+
+    return hand_over
+
+
 def thread_starts() -> Unit:
     """Return a function that starts and joins four idle threads."""
     import threading
@@ -313,74 +210,56 @@ def work_queue() -> Unit:
     return run_tasks
 
 
-def _repeat_units(make: Callable[[], Unit]) -> Callable[[], Units]:
-    return lambda: repeat_unit(make())
-
-
-#: Functions that set up a workload and return a function that does a number of its units.
-WORKLOADS: dict[str, Callable[[], Units]] = {
-    "recursion": workloads.recursion_workload,
-    "regex": workloads.regex_workload,
-    "json": workloads.json_workload,
-    "lookups": _repeat_units(dictionary_lookups),
+#: Functions that set up a workload and return a unit of it.
+WORKLOADS: dict[str, Callable[[], Unit]] = {
+    "recursion": shared_program("language", "fibonacci", n=13),
+    "regex": shared_program("library", "regex", size=100),
+    "json": shared_program("library", "json_text", size=50),
+    "lookups": dictionary_lookups,
     # read a buffer of 1 MiB once
-    "read-1m": _repeat_units(lambda: partial(bytes(1 << 20).count, 1)),
+    "read-1m": lambda: partial(bytes(1 << 20).count, 1),
     # write 256 KiB, byte by byte from a table
-    "translate": _repeat_units(
-        lambda: partial((bytes(range(256)) * 1024).translate, bytes(reversed(range(256))))
-    ),
-    "copy-2m": workloads.memory_copy_workload,
-    "copy-16m": lambda: workloads.memory_copy_workload(16 << 20),
+    "translate": lambda: partial((bytes(range(256)) * 1024).translate, bytes(reversed(range(256)))),
+    "copy-2m": shared_program("system", "copying"),
+    "copy-16m": shared_program("system", "copying", size=16 << 20),
     # fill and free a new buffer of 4 MiB
-    "fill": _repeat_units(lambda: partial(bytearray, 4 << 20)),
-    "touch": _repeat_units(lambda: touch_pages(1 << 20)),
-    "discard": _repeat_units(discard_pages),
+    "fill": lambda: partial(bytearray, 4 << 20),
+    "touch": lambda: touch_pages(1 << 20),
+    "discard": discard_pages,
     # create and remove 20 small mappings
-    "map": _repeat_units(lambda: repeat_call(20, lambda: mmap.mmap(-1, PAGE).close())),
+    "map": lambda: partial(repeat_unit, 20, lambda: mmap.mmap(-1, PAGE).close()),
     # get the process id of the parent 200 times
-    "parent": _repeat_units(lambda: repeat_call(200, os.getppid)),
+    "parent": lambda: partial(repeat_unit, 200, os.getppid),
     # read the attributes of a file 50 times
-    "stat": _repeat_units(lambda: repeat_call(50, os.stat, Path(__file__))),
+    "stat": lambda: partial(repeat_unit, 50, os.stat, Path(__file__)),
     # read 512 bytes of zeros 100 times
-    "zeros": _repeat_units(lambda: repeat_call(100, os.read, os.open("/dev/zero", os.O_RDONLY), 512)),
-    "make-files": _repeat_units(file_creations),
-    "rename": _repeat_units(file_renames),
-    "rewrite": _repeat_units(file_rewrites),
-    "ping-pong": _repeat_units(ping_pong),
-    "bulk-pipe": _repeat_units(bulk_pipe),
-    "datagrams": _repeat_units(socket_pair),
-    "hand-over": workloads.hand_over_workload,
-    "start-threads": _repeat_units(thread_starts),
-    "work-queue": _repeat_units(work_queue),
-    "accounts": workloads.sqlite_workload,
+    "zeros": lambda: partial(repeat_unit, 100, os.read, os.open("/dev/zero", os.O_RDONLY), 512),
+    "make-files": shared_program("system", "making", where=None, count=10),
+    "rename": file_renames,
+    "rewrite": shared_program("system", "writing", where=None, block=16384),
+    "ping-pong": shared_program("system", "pipes", size=8),
+    "bulk-pipe": bulk_pipe,
+    "datagrams": socket_pair,
+    "hand-over": hand_overs,
+    "start-threads": thread_starts,
+    "work-queue": work_queue,
+    "accounts": shared_program("database", "update", where=":memory:", rows=1000),
     # with a write-ahead log, and with a rollback journal
-    "accounts-log": _repeat_units(lambda: account_transfers("wal")),
-    "accounts-journal": _repeat_units(lambda: account_transfers("truncate")),
-    # filter and sum
-    "scan-filter": _repeat_units(
-        lambda: order_query("select sum(price) from orders where price % 7 = 3 and customer > 20")
-    ),
-    # group by customer
-    "scan-group": _repeat_units(
-        lambda: order_query("select customer, count(*), avg(price) from orders group by customer")
-    ),
-    # join with the customers and sort
-    "scan-join": _repeat_units(
-        lambda: order_query(
-            "select name, price from orders join customers on customers.id = customer"
-            " where price > 800 order by price, name limit 20"
-        )
-    ),
-    "deflate": workloads.compression_workload,
-    "bzip": _repeat_units(bzip_compression),
-    "lz": _repeat_units(lzma_round_trip),
-    "sort": workloads.sort_workload,
+    "accounts-log": shared_program("database", "update", where=None, rows=2000),
+    "accounts-journal": shared_program("database", "update", where=None, rows=2000, journal="truncate"),
+    "scan-filter": shared_program("database", "lookup", rows=4000, index=0),
+    "scan-group": shared_program("database", "aggregate", rows=4000),
+    "scan-join": shared_program("database", "join", rows=4000, index=0),
+    "deflate": shared_program("library", "deflate"),
+    "bzip": shared_program("library", "bzip", level=1),
+    "lz": shared_program("library", "lzma_text", preset=0),
+    "sort": shared_program("language", "sorting", size=800),
     # sort 600 words
-    "sort-words": _repeat_units(lambda: partial(sorted, [f"word {i * 7919 % 104_729}" for i in range(600)])),
-    "heap": _repeat_units(heap_pushes),
-    "sha256": workloads.hash_workload,
-    "blake2": _repeat_units(small_block_hashes),
-    "checksums": _repeat_units(buffer_checksums),
+    "sort-words": lambda: partial(sorted, [f"word {i * 7919 % 104_729}" for i in range(600)]),
+    "heap": shared_program("library", "heap", size=400),
+    "sha256": shared_program("library", "hashing"),
+    "blake2": shared_program("library", "hashing", name="blake2b"),
+    "checksums": buffer_checksums,
 }
 
 
@@ -447,7 +326,7 @@ def polling_calls() -> Unit:
     import select
 
     reading, _writing = os.pipe()
-    return repeat_call(10, select.select, [reading], [], [], 0)
+    return partial(repeat_unit, 10, select.select, [reading], [], [], 0)
 
 
 def log_lines() -> Unit:
@@ -464,18 +343,6 @@ def log_lines() -> Unit:
         os.write(handle, (" ".join(f"{key}={value!r:>20}" for key, value in words.items()) + "\n").encode())
 
     return write_log_line
-
-
-def child_process_starts() -> Unit:
-    """Return a function that starts a process that ends immediately, and waits for it."""
-
-    def start_child() -> None:
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0)
-        os.waitpid(pid, 0)
-
-    return start_child
 
 
 def cached_writes() -> Unit:
@@ -532,17 +399,17 @@ STANDING: dict[str, Callable[[float], None]] = {
 #: Functions that set up a defect and return a unit of it.
 DEFECTS: dict[str, Callable[[], Unit]] = {
     # read a byte of zeros twenty times: a call for each byte
-    "extra-syscalls": lambda: repeat_call(20, os.read, os.open("/dev/zero", os.O_RDONLY), 1),
+    "extra-syscalls": lambda: partial(repeat_unit, 20, os.read, os.open("/dev/zero", os.O_RDONLY), 1),
     "extra-memory": lambda: touch_pages(1 << 17),
     "lock-contention": lock_contention,
     "small-buffer": small_buffer_writes,
     "extra-fsync": flushed_writes,
     "polling": polling_calls,
     # hand over to another thread and back, twice
-    "extra-switches": lambda: partial(workloads.hand_over_workload(), 1),
+    "extra-switches": hand_overs,
     "logging": log_lines,
     "writes-behind": cached_writes,
-    "extra-processes": child_process_starts,
+    "extra-processes": shared_program("system", "forking", memory=0),
     # calibrated last: starting a process takes longer with more memory
     "leak": memory_leak,
 }

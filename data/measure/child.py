@@ -12,7 +12,6 @@ import time
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, ClassVar
 
@@ -132,6 +131,8 @@ class Child:
         A file descriptor that becomes readable when the program has ended.
     group : Group or Descendants
         The program and all processes it started.
+    seconds : float
+        Real time from the start to the end; set by `execute`.
     used : tuple of float
         User and kernel seconds, including those of children it waited for; set by `end`.
     """
@@ -181,7 +182,7 @@ class Child:
         self.pid = self._process.pid
         self.group.follow_program(self.pid)
         self.ended = os.pidfd_open(self.pid)
-        self.used = (0.0, 0.0)
+        self.seconds, self.used = 0.0, (0.0, 0.0)
         if cpu is not None:
             os.sched_setaffinity(self.pid, {cpu})
 
@@ -198,7 +199,7 @@ class Child:
     @property
     def last_line(self) -> str:
         """The last line of the output so far, cut after `LINE` characters; "it printed nothing" if empty."""
-        return _last_line(self.output)
+        return shorten_line((self.output.strip().splitlines() or ["it printed nothing"])[-1])
 
     def send_signal(self, number: int) -> None:
         """Send the signal `number` to the program, unless the program was already waited for."""
@@ -285,25 +286,6 @@ class Talking(Child):
         return stdout.read(1)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A finished program: exit code (negative: a signal), output, and real, user and kernel seconds."""
-
-    code: int
-    output: str
-    seconds: tuple[float, float, float]
-
-    @property
-    def last_line(self) -> str:
-        """The last line of the output, cut after `LINE` characters; "it printed nothing" if empty."""
-        return _last_line(self.output)
-
-    def require_success(self, place: str) -> None:
-        """Raise an InputError with the exit code and the last line, at `place`, if the exit code is not 0."""
-        if self.code:
-            raise InputError(f"exit code {self.code} ({self.last_line})", place=place)
-
-
 def execute(
     command: Sequence[str],
     place: str,
@@ -312,8 +294,8 @@ def execute(
     *,
     cpu: int | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Finished:
-    """Run `command` to its end, and return its exit code, output and seconds; exit codes are not checked.
+) -> Child:
+    """Run `command` to its end, and return the ended program; its exit code is not checked.
 
     `place` names the program in errors; `scratch`, `cpu` and `environment` are as for `Child`. InputError if
     the program is not installed or cannot be run. TimedOutError if it ran for longer than `limit` seconds
@@ -322,12 +304,12 @@ def execute(
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:
         in_time = child.wait(limit)
-        real = time.perf_counter() - child.begun
+        child.seconds = time.perf_counter() - child.begun
     finally:
         child.end()
     if not in_time and limit is not None:
         raise TimedOutError.from_limit(limit, place)
-    return Finished(child.end(), child.output, (real, *child.used))
+    return child
 
 
 def end_in_good_order() -> None:
@@ -344,7 +326,3 @@ def end_in_good_order() -> None:
 def shorten_line(line: str) -> str:
     """Return `line`, or its first `LINE` characters and "..." if it is longer."""
     return line if len(line) <= LINE else f"{line[:LINE]}..."
-
-
-def _last_line(output: str) -> str:
-    return shorten_line((output.strip().splitlines() or ["it printed nothing"])[-1])

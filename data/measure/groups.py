@@ -129,7 +129,7 @@ class Descendants:
     """
 
     def __init__(self) -> None:
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        _libc().prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._before = frozenset(child_processes(os.getpid()))
         self._mark = f"{os.getpid()}-{next(_numbers)}"
         self._program = 0
@@ -137,7 +137,7 @@ class Descendants:
     @staticmethod
     def prepare_child() -> None:
         """Have the calling process killed when its parent ends; runs in the child before the program."""
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -278,15 +278,24 @@ def _has_processes(path: Path) -> bool:
     return dict(read_rows(path / _EVENTS)).get("populated") == ["1"]
 
 
-def _prctl(option: int, value: int) -> None:
-    _libc().prctl(option, value)
-
-
 @cache
 def _libc() -> Any:
     import ctypes
 
     return ctypes.CDLL(None)
+
+
+def new_limited_group(controller: str, name: str) -> tuple[Path, bool]:
+    """Create the control group `name`, and return its path and whether it has version 1.
+
+    `controller` is that of version 1, which is used if this machine has it. Abandoned groups are removed.
+    OSError if this machine does not allow groups.
+    """
+    legacy = CGROUPS / controller
+    root = legacy if legacy.is_dir() else CGROUPS
+    remove_abandoned(root)
+    (root / name).mkdir()
+    return root / name, root == legacy
 
 
 class Quota:
@@ -296,12 +305,7 @@ class Quota:
     """
 
     def __init__(self) -> None:
-        legacy = CGROUPS / "cpu"
-        self._legacy = legacy.is_dir()
-        root = legacy if self._legacy else CGROUPS
-        remove_abandoned(root)
-        self.path = root / f"perfjudge-{os.getpid()}"
-        self.path.mkdir()
+        self.path, self._legacy = new_limited_group("cpu", f"perfjudge-{os.getpid()}")
         # the largest weight, so that only the quota slows a program, not other groups
         name, largest = ("cpu.shares", "262144") if self._legacy else ("cpu.weight", "10000")
         if (self.path / name).exists():

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -94,8 +94,10 @@ PAGE_MEBIBYTES = os.sysconf("SC_PAGE_SIZE") / 2**20
 _STAT = {"minor_faults": (7, 8), "major_faults": (9, 10), "user_ms": (11, 13), "system_ms": (12, 14)}
 _IO = ("rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes")
 _RSS = 21
+#: Columns of /proc/PID/task/TID/schedstat after the first.
+_SCHEDSTAT = ("wait_ns", "timeslices")
 KIB = 1024.0
-#: Names and divisors of the counts of `Program`, by names of `ProcessTree`.
+#: Names and divisors of `ProcessTree.detailed_counts`, by names of `ProcessTree.counts`.
 NAMES = {
     "user_ms": ("user", 1.0),
     "system_ms": ("system", 1.0),
@@ -127,12 +129,15 @@ SCHED = {"se.sum_exec_runtime": "run", "se.nr_migrations": "migrations", "nr_swi
 
 
 class ProcessTree:
-    """Counts of a child program and its descendants; ``resident_mebibytes`` is set by `counts`."""
+    """Counts and levels of a child program and its descendants.
+
+    ``resident_mebibytes`` is set by `counts`.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         # a thread's counts are lost when it ends: keep the last ones seen; short-lived threads are missed
-        self._waits: dict[str, tuple[float, ...]] = {}
+        self._threads: dict[tuple[str, str], float] = {}
         self.resident_mebibytes = 0.0
 
     def counts(self) -> dict[str, float]:
@@ -150,33 +155,31 @@ class ProcessTree:
                 if name in _IO:
                     counts[name] += int(value)
             for thread in thread_folders(pid):
-                for first, others in read_rows(thread / "schedstat"):
-                    self._waits[thread.name] = tuple(map(float, (first, *others)))
+                for _, numbers in read_rows(thread / "schedstat"):
+                    for name, number in zip(_SCHEDSTAT, numbers, strict=True):
+                        self._threads[thread.name, name] = float(number)
         # a program that has just ended has no memory
         self.resident_mebibytes = resident or self.resident_mebibytes
         for name in ("user_ms", "system_ms"):
             counts[name] *= TICK_MILLISECONDS
-        for column, name in enumerate(("wait_ns", "timeslices"), 1):
-            counts[name] = sum(numbers[column] for numbers in self._waits.values())
-        return counts
+        return counts | self._thread_sums(_SCHEDSTAT)
+
+    def _thread_sums(self, names: Iterable[str]) -> dict[str, float]:
+        """Return the sums over all threads of some counts, by name."""
+        sums = dict.fromkeys(names, 0.0)
+        for (_, name), count in self._threads.items():
+            if name in sums:
+                sums[name] += count
+        return sums
 
     def processor_seconds(self) -> float:
         """Return the processor time so far, in seconds."""
         counts = self.counts()
         return (counts["user_ms"] + counts["system_ms"]) / 1000
 
-
-class Program:
-    """More detailed counts and levels of a child program and its descendants."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid, self._tree = pid, ProcessTree(pid)
-        # a thread's counts are lost when it ends: keep the last ones seen
-        self._threads: dict[tuple[str, str], float] = {}
-
-    def counts(self) -> dict[str, float]:
-        """Return all counts so far by name, such as ``user`` and ``wait`` (ms) or ``read_volume`` (KiB)."""
-        tree_counts = self._tree.counts()
+    def detailed_counts(self) -> dict[str, float]:
+        """Return more counts so far by name, such as ``user`` and ``wait`` (ms) or ``read_volume`` (KiB)."""
+        tree_counts = self.counts()
         counts = {name: tree_counts[source] / scale for source, (name, scale) in NAMES.items()}
         for pid in with_descendants(self._pid):
             for thread in thread_folders(pid):
@@ -184,10 +187,7 @@ class Program:
                     for name, words in read_rows(thread / file):
                         if name in names:
                             self._threads[thread.name, names[name]] = float(words[0])
-        counts |= dict.fromkeys([*SWITCHES.values(), *SCHED.values()], 0.0)
-        for (_, name), count in self._threads.items():
-            counts[name] += count
-        return counts
+        return counts | self._thread_sums((*SWITCHES.values(), *SCHED.values()))
 
     def levels(self) -> dict[str, float]:
         """Return summed levels by name (``level_VmSize``: KiB, ``resident``: MiB); empty after the end."""
@@ -199,7 +199,7 @@ class Program:
                         total[f"level_{name.removeprefix('se.')}"] += float(words[0])
             with suppress(OSError):
                 total["level_files"] += len(list((PROC / str(pid) / "fd").iterdir()))
-        return dict(total, resident=self._tree.resident_mebibytes) if total else {}
+        return dict(total, resident=self.resident_mebibytes) if total else {}
 
 
 #: The nr_ lines of vmstat that are counts; the others are levels.

@@ -132,7 +132,7 @@ def stress_ng() -> str:
     """Return the version number of stress-ng; "not installed" if it is missing or fails."""
     try:
         done = execute(["stress-ng", "--version"], "stress-ng")
-        done.require_success("stress-ng")
+        done.require_success()
     except InputError:
         return "not installed"
     return done.output.split(",")[1].split()[1]

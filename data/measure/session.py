@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
+import sys
+import sysconfig
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -20,7 +23,7 @@ from data.errors import InputError, escape_invisible
 from data.measure import machine
 from data.measure.child import TimedOutError, TimeLimits
 from data.tables.documents import Section, validation_message
-from data.tables.files import write_json, write_text
+from data.tables.files import write_json, write_text, yaml_content
 from data.tables.specs import Tables
 
 Count = Annotated[int, Field(ge=1)]
@@ -30,7 +33,9 @@ Kind = TypeVar("Kind", bound=Section)
 class Suite(Section):
     """Parameters of a measurement: its ``name``, and the random ``seed`` of its order and drawn values.
 
-    ``timeout`` is the time limit of a run in seconds; by default that of `data.measure.child.TimeLimits`.
+    ``timeout`` is the time limit of a run in seconds; by default that of `data.measure.child.TimeLimits`. A
+    run is repeated, up to ``attempts`` times in total, if others use more than the share ``foreign`` of the
+    machine (or of the suite's processor); the least disturbed attempt is kept.
     """
 
     #: Settings of the machine that must not change during a measurement, by their names in journals.
@@ -40,19 +45,12 @@ class Suite(Section):
     name: str
     seed: int
     timeout: Annotated[float, Field(gt=0)] | None = None
-
-    @property
-    def disturbance_limits(self) -> tuple[float, float]:
-        """The maximum share of the machine that others may use, and the maximum number of attempts."""
-        return 1.0, 1
+    foreign: Annotated[float, Field(gt=0, le=1)] = 1.0
+    attempts: Count = 1
 
 
 class CountedSuite(Suite):
-    """Parameters of a measurement with counters, read every ``interval`` seconds, and perf's ``events``.
-
-    A run is repeated, up to ``attempts`` times in total, if others use more than the share ``foreign`` of the
-    machine; the least disturbed attempt is kept.
-    """
+    """Parameters of a measurement with counters, read every ``interval`` seconds, and perf's ``events``."""
 
     SAME: ClassVar[Mapping[str, str]] = {"machine": "processor", "kernel": "kernel"}
 
@@ -61,16 +59,11 @@ class CountedSuite(Suite):
     attempts: Count = 3
     events: tuple[str, ...] = ()
 
-    @property
-    def disturbance_limits(self) -> tuple[float, float]:
-        """``foreign`` and ``attempts``."""
-        return self.foreign, self.attempts
 
-
-def validate_suite(kind: type[Kind], content: Any, path: Path) -> Kind:
-    """Return the content of a suite as an instance of `kind`; InputError with file, key and value."""
+def read_suite(kind: type[Kind], path: Path) -> Kind:
+    """Return the suite in a YAML file as an instance of `kind`; InputError with file, key and value."""
     try:
-        return kind.model_validate(content)
+        return kind.model_validate(yaml_content(path))
     except ValidationError as exc:
         raise InputError(validation_message(exc), file=path) from exc
 
@@ -82,7 +75,24 @@ def require_unique(names: Sequence[str], what: str, path: Path) -> None:
             raise InputError("occurs twice", file=path, place=f'{what} "{name}"')
 
 
-WORKLOADS = Path(__file__).with_name("workloads.py")
+PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
+
+
+def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
+    """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
+
+    ``{run}`` and ``{site}`` run a program of `PROGRAMS` by the Python of the setting ``python``, without and
+    with installed libraries. InputError, at `place`, if a name is no setting.
+    """
+    settings = {"python": f"{sys.executable} -s", "programs": PROGRAMS, **settings}
+    run = f"{settings['python']} -S {PROGRAMS / 'runner.py'}"
+    settings |= {"run": run, "site": f"env PYTHONPATH={sysconfig.get_path('purelib')} {run}"}
+    try:
+        return shlex.split(template.format_map(settings))
+    except (KeyError, IndexError, ValueError) as exc:
+        problem = f"{exc} is not a setting" if isinstance(exc, KeyError) else exc
+        expected = ", ".join(f"{{{name}}}" for name in settings)
+        raise InputError(f"{problem}; expected {expected}", place=place) from exc
 
 
 class Keyed(Protocol):
@@ -206,46 +216,30 @@ def _require_able(able: Mapping[str, Sequence[str]], before: Any, path: Path) ->
             raise InputError(f"{problem}; go on as then, or name another directory", file=path)
 
 
-class Screen:
+class Screen(Progress):
     """Notes and a progress bar on standard error."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
-        self._line = self._bar.add_task("measuring", total=None)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        console, text = Console(stderr=True), TextColumn("{task.description}", markup=False)
+        columns = text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        super().__init__(*columns, console=console, disable=not console.is_terminal)
+        self._line = self.add_task("measuring", total=None)
 
     def print_note(self, note: str) -> None:
         """Print a note above the bar."""
-        self._console.print(escape_invisible(note), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(escape_invisible(note), markup=False, highlight=False, soft_wrap=True)
 
     def show_progress(self, done: int, of: int, what: str) -> None:
         """Show that `done` of `of` runs are measured, and the current run `what`."""
-        self._bar.update(self._line, completed=done, total=of, description=escape_invisible(what))
+        self.update(self._line, completed=done, total=of, description=escape_invisible(what))
 
 
 #: Seconds to wait before a disturbed run is repeated.
 PATIENCE = 2.0
 
 
-class Planned(Protocol):
+class Planned(Keyed, Protocol):
     """A planned run: its key in the journal, and its description on the screen."""
-
-    @property
-    def journal_key(self) -> Hashable:
-        """The key of its journal entry."""
 
     @property
     def description(self) -> str:
@@ -307,7 +301,8 @@ class Session(Generic[Entry]):
         # a measurement may be resumed with another time limit
         begun = suite.model_dump(mode="json", exclude={"timeout"}) | same
         journal = Journal.open_or_create(directory / "journal.jsonl", begun, entry, note, able)
-        return cls(journal, screen, unit, *suite.disturbance_limits, limits=TimeLimits(suite.timeout))
+        limits = TimeLimits(suite.timeout)
+        return cls(journal, screen, unit, suite.foreign, suite.attempts, limits=limits)
 
     def write_results(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
         """Write the tables, and ``settings.json`` with `settings`; return whether all runs are measured."""

@@ -17,20 +17,38 @@ from data.errors import InputError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_AT_ONCE = 2**20
-
 
 def digest_of(*paths: Path) -> str:
     """Return the SHA-256 of the concatenated files, in hexadecimal; InputError if a file cannot be read."""
     digest = hashlib.sha256()
     for path in paths:
-        try:
-            with path.open("rb") as file:
-                while chunk := file.read(_AT_ONCE):
-                    digest.update(chunk)
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        with naming_unreadable(path), path.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
+
+
+@contextmanager
+def naming_unreadable(path: Path) -> Iterator[None]:
+    """Raise an InputError that names `path` in place of an OSError of the block."""
+    try:
+        yield
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+
+
+def read_bytes(path: Path, limit: int, expected: str) -> bytes:
+    """Return the content of a file of at most `limit` bytes.
+
+    InputError if the file cannot be read, is too large or blank; `expected` is a noun for its content.
+    """
+    with naming_unreadable(path):
+        size = path.stat().st_size
+        if size > limit:
+            raise InputError(f"has {size >> 20} MB; up to {limit >> 20} MB are read at once", file=path)
+        content = path.read_bytes()
+    if not content.strip():
+        raise InputError(f"is empty; expected {expected}", file=path)
+    return content
 
 
 T = TypeVar("T")
@@ -121,16 +139,7 @@ def content_of(path: Path) -> object:
 
     InputError if the file is missing, empty, too large or not JSON.
     """
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            problem = f"has {size >> 20} MB; JSON is read whole, up to {MAX_BYTES >> 20} MB"
-            raise InputError(problem, file=path)
-        source = path.read_bytes()
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
-    if not source.strip():
-        raise InputError("is empty; expected JSON", file=path)
+    source = read_bytes(path, MAX_BYTES, "JSON")
     try:
         return json_content(source.decode(json.detect_encoding(source)))
     except json.JSONDecodeError as exc:
@@ -177,14 +186,12 @@ def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
 
     from data.tables.documents import SafeLoader
 
+    with naming_unreadable(path), path.open("rb") as file:
+        source = file.read((MAX_YAML << 20) + 1)
+    if len(source) > MAX_YAML << 20:
+        raise InputError(f"is larger than {MAX_YAML} MiB", file=path)
     try:
-        with path.open("rb") as file:
-            source = file.read((MAX_YAML << 20) + 1)
-        if len(source) > MAX_YAML << 20:
-            raise InputError(f"is larger than {MAX_YAML} MiB")  # noqa: TRY301 - the file is added below
         return yaml.load(source.decode("utf-8-sig"), loader or SafeLoader)  # noqa: S506 - neither loader creates objects
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
     except (ValueError, RecursionError, yaml.YAMLError) as exc:
         raise InputError(f"is not YAML ({exc})", file=path) from exc
     except InputError as exc:

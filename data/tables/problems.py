@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 
 from data.errors import InputError
 
@@ -57,6 +59,14 @@ class Problems:
         if not self.keep_going:
             raise error
         self.skipped.append(error)
+
+    @contextmanager
+    def collecting(self, file: Path | None = None) -> Iterator[None]:
+        """Add an InputError of the block, which ends there; `file` is named if the error names none."""
+        try:
+            yield
+        except InputError as error:
+            self.add(error if file is None else error.with_file(file))
 
     def add_note(self, text: str) -> None:
         """Add a note unless it was added before."""

@@ -54,54 +54,53 @@ class Document:
 
 
 class Attributes:
-    """Typed access to attributes of the current element; errors have its line and the text ``place``."""
+    """Typed access to attributes of elements; errors have the element's line and the text ``place``."""
 
     document: Document
 
-    @property
-    def line(self) -> int:
-        """The line where the current element begins."""
+    def line_of(self, element: Element) -> int:
+        """Return the line where an element begins, counted from 1."""
         raise NotImplementedError
 
-    def error_here(
-        self, problem: str, place: str | None = None, kind: type[InputError] = InputError
+    def error_at(
+        self, element: Element, problem: str, place: str | None = None, kind: type[InputError] = InputError
     ) -> InputError:
-        """Return, without raising it, an error of the type `kind` at the line of the current element."""
-        return kind(problem, file=self.document.name, line=self.line, place=place)
+        """Return, without raising it, an error of the type `kind` at the line of an element."""
+        return kind(problem, file=self.document.name, line=self.line_of(element), place=place)
 
     def text_attribute(self, element: Element, name: str, place: str | None = None) -> str:
         """Return the attribute `name` as text, which may be empty; InputError if it is missing."""
         value = element.get(name)
         if value is None:
-            raise self.error_here(f"<{element.tag}> has no attribute {name}", place)
+            raise self.error_at(element, f"<{element.tag}> has no attribute {name}", place)
         return value
 
     def number_attribute(self, element: Element, name: str, place: str | None = None) -> float:
         """Return the attribute `name` as a number; InputError if it is missing or not a finite number."""
-        return self._parse_number(name, self.text_attribute(element, name, place), place)
+        return self._parse_number(element, name, self.text_attribute(element, name, place), place)
 
     def numbers_attribute(self, element: Element, name: str, place: str | None = None) -> array[float]:
         """Return the attribute `name`, a list of numbers; InputError if missing or not all are finite."""
         words = self.text_attribute(element, name, place).split()
-        return array("d", [self._parse_number(name, word, place) for word in words])
+        return array("d", [self._parse_number(element, name, word, place) for word in words])
 
-    def _parse_number(self, name: str, text: str, place: str | None) -> float:
+    def _parse_number(self, element: Element, name: str, text: str, place: str | None) -> float:
         try:
             value = float(text) if text.isascii() and "_" not in text else None
         except ValueError:
             value = None
         if value is None or not math.isfinite(value):
             kind = "number" if value is None else "finite number"
-            raise self.error_here(f"{_shown_attribute(name, text)} is not a {kind}", place)
+            raise self.error_at(element, f"{_shown_attribute(name, text)} is not a {kind}", place)
         return value
 
     def whole_attribute(self, element: Element, name: str, place: str | None = None) -> int:
         """Return the attribute `name` as a whole number from 1 to 999999; InputError if it is not one."""
         text = self.text_attribute(element, name, place)
         if not (text.isascii() and text.isdigit()):
-            raise self.error_here(f"{_shown_attribute(name, text)} is not a whole number", place)
+            raise self.error_at(element, f"{_shown_attribute(name, text)} is not a whole number", place)
         if len(text) > 6 or int(text) == 0:  # noqa: PLR2004 - a machine has less than a million threads
-            raise self.error_here(f"{_shown_attribute(name, text)} is not between 1 and 999999", place)
+            raise self.error_at(element, f"{_shown_attribute(name, text)} is not between 1 and 999999", place)
         return int(text)
 
 
@@ -122,23 +121,23 @@ class Walk(Attributes):
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._line, self.offset = 1, 0
+        #: The line of the element that began last.
+        self.line, self.offset = 1, 0
 
     def __iter__(self) -> Iterator[tuple[bool, Element]]:
         parser = _LimitedParser(self.document)
         for _ in parser.parse_chunks():
             for opened, element, line, self.offset in parser.take_events():
-                self._line = line if opened else self._line
+                self.line = line if opened else self.line
                 yield opened, element
 
-    @property
-    def line(self) -> int:
-        """The line of the element that began last."""
-        return self._line
+    def line_of(self, element: Element) -> int:  # noqa: ARG002
+        """Return the line of the element that began last, whatever the `element`."""
+        return self.line
 
 
 class WholeDocument(Attributes):
-    """A document that is read as a whole; `here` is the element that errors name, `root` the outermost one.
+    """A document that is read as a whole; `root` is the outermost element.
 
     InputError if the document is missing, empty, binary or malformed, declares a document type, is larger
     than `MAX_WHOLE`, or exceeds a limit of `Walk`.
@@ -150,12 +149,7 @@ class WholeDocument(Attributes):
         self._lines: dict[Element, int] = {}
         for _ in parser.parse_chunks(MAX_WHOLE):
             self._lines |= {element: line for opened, element, line, _ in parser.take_events() if opened}
-        self.root = self.here = next(iter(self._lines))
-
-    @property
-    def line(self) -> int:
-        """The line where the element `here` begins."""
-        return self._lines[self.here]
+        self.root = next(iter(self._lines))
 
     def number_attributes(
         self, elements: Sequence[Element], name: str, place: str | None = None
@@ -167,10 +161,7 @@ class WholeDocument(Attributes):
             values = [float(text) for text in texts] if joined.isascii() and "_" not in joined else []
             if len(values) == len(texts) and all(map(math.isfinite, values)):
                 return values
-        values = []
-        for self.here in elements:
-            values.append(self.number_attribute(self.here, name, place))
-        return values
+        return [self.number_attribute(element, name, place) for element in elements]
 
     def line_of(self, element: Element) -> int:
         """Return the line where an element of the document begins, counted from 1."""

@@ -536,8 +536,9 @@ def _inverse_trigamma(value: float) -> float:
     return x
 
 
-#: Expected share of false alarms among the operations called worse (Benjamini and Hochberg 1995).
-FALSE_DISCOVERY_RATE = 0.035
+#: Expected share of false alarms among the many operations called worse (Benjamini and Hochberg 1995); of n
+#: operations, it is larger by the factor 1 + `_FEW_ALARMS` / n: 3.5 % of 20.
+FALSE_DISCOVERY_RATE, _FEW_ALARMS = 0.02, 15.0
 #: Largest probability that an unchanged comparison is called worse, and that an unchanged whole run is.
 LEVEL, LEVEL_WHOLE = 0.005, 0.0005
 #: An operation is doubted from this many standard errors on.
@@ -600,7 +601,8 @@ class RunShifts:
     def is_beyond(self, sign: float) -> NDArray[np.bool_]:
         """Return which comparisons moved in the direction of `sign` (-1: worse) by more than variation.
 
-        Shape (n_comparisons,). The false discovery rate over all comparisons is `FALSE_DISCOVERY_RATE`.
+        Shape (n_comparisons,). The false discovery rate over all comparisons is limited; see
+        `FALSE_DISCOVERY_RATE`.
         """
         p, adjusted = self._p_values(sign)
         whole = np.zeros(self.n_comparisons, bool)
@@ -620,7 +622,7 @@ class RunShifts:
             # comparisons by themselves do not depend on those that are judged with them
             return by_comparison, by_comparison
         tested, adjusted = numbers > 0, np.ones(self.n_comparisons)
-        adjusted[tested] = _adjust_discoveries(by_comparison[tested] / self._dependence)
+        adjusted[tested] = _adjust_discoveries(by_comparison[tested] / self._tolerance)
         return by_comparison, adjusted
 
     def regression_probability(self, low: float, high: float) -> Floats:
@@ -640,12 +642,17 @@ class RunShifts:
         return np.select([self.is_beyond(-1.0), self.is_doubted()], [above, between], below)
 
     @property
-    def _dependence(self) -> float:
-        """Factor by which false alarms are fewer because all operations share an estimated error."""
+    def _tolerance(self) -> float:
+        """Factor by which the false discovery rate may be larger.
+
+        It is with few operations, and where all share an estimated error, which makes their false alarms
+        occur together, in fewer builds.
+        """
         builds = self.by_machine.values()
         numbers = [len(build.run_spread) for build in builds if build.evidence == "operations"]
         is_shared = len(numbers) == len(np.unique(self.machine)) > 0
-        return 1 + _SHARED_ERROR / max(numbers) if is_shared else 1.0
+        few = 1 + _FEW_ALARMS / max(self.n_comparisons, 1) if self.by_machine else 1.0
+        return few * (1 + _SHARED_ERROR / max(numbers)) if is_shared else few
 
     def is_doubted(self) -> NDArray[np.bool_]:
         """Return which comparisons may be worse, shape (n_comparisons,): by `DOUBTED` errors or more."""
@@ -688,13 +695,13 @@ class RunShifts:
     def detectable(self) -> Floats:
         """The smallest slow-down that is found with a probability of 80 %, as a share."""
         number = max(self.n_comparisons, 1) if self.by_machine else 1
-        level = min(LEVEL, FALSE_DISCOVERY_RATE * self._dependence / number)
+        level = min(LEVEL, FALSE_DISCOVERY_RATE * self._tolerance / number)
         return np.expm1((stdtrit(self.own.freedom, 1 - level) + _POWER) * self.own.error)
 
 
 #: Largest part of a range of probabilities that does not reach the next one.
 _ALMOST = 0.999
-#: See `RunShifts._dependence`: calibrated by simulation with 5 to 500 operations.
+#: See `RunShifts._tolerance`: calibrated by simulation with 5 to 500 operations.
 _SHARED_ERROR = 40.0
 
 

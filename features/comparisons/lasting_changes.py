@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints
-from features.comparisons.summaries import NOISE_FLOOR, pack_rows, row_quantile
+from features.comparisons.summaries import MAD, NOISE_FLOOR, pack_rows, row_quantile
 
 #: Least number of values in a segment; fewer are an excursion.
 SHORTEST = 3
@@ -232,6 +232,9 @@ def detectable_change(five: Floats, counts: Floats, noise: Floats) -> Floats:
 #: so that fewer than 1 in 200 series without change has a step, whether the noise is white, drifts a little
 #: (a correlation of 0.3 from version to version), or has heavy tails.
 PENALTY = 28.0
+#: With many series of which few change, the cost of a step grows by so much times the logarithm of
+#: `_USUAL_SHARE` / the share that changes: at most 1 in 20 pages of unchanged series has a change.
+_PENALTY_GROWTH, _USUAL_SHARE = 4.0, 0.2
 #: By how much better a straight decline has to explain a drop than steps do.
 _STRAIGHT = 8.0
 #: A decline takes at least so many versions; fewer are a step.
@@ -244,6 +247,9 @@ _CHANGES_ENOUGH = 8
 _WINDOW, _FARTHEST = 7, 2.5
 #: Most repetitions of the noise estimate without the changes found.
 _ROUNDS = 3
+#: Repetitions of the fit of levels and of the estimate of its noise, and the variance of normal values that
+#: are limited to `_FARTHEST`.
+_FITS, _SCALINGS, _LIMITED_VARIANCE = 4, 2, 0.9776
 #: Numbers of a block, to bound memory.
 _BLOCK = 4_000_000
 #: Places tried for the begin and the end of a decline.
@@ -259,45 +265,125 @@ class Shift(NamedTuple):
     last: int
     share: float  # of the level before; negative is worse
 
+    def progress(self, n_versions: int) -> Floats:
+        """Return the completed part of the change at each version, from 0 to 1, shape (n_versions,)."""
+        return np.clip((np.arange(n_versions) - self.first + 1) / (self.last - self.first + 1), 0, 1)
+
 
 def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
-    """Return the lasting changes of each series, and the noise of each series without these changes.
+    """Return the lasting changes of each series, and the noise of each series around its levels.
 
     The first search estimates the noise from neighbouring versions. The changes found are then removed, the
-    noise is estimated again, and the search is repeated until its result no longer changes.
+    noise is estimated again, and the search is repeated until its result no longer changes. The more of many
+    series are without change, the clearer a change has to be.
 
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
-    `SMALLEST`; and the noise, shape (n,), as `version_scatter` returns it.
+    `SMALLEST`; and the noise, shape (n,), as `SeriesLevels.noise`, NaN with fewer than 4 versions.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logs = np.where(medians > 0, np.log(medians), np.nan)
+    logs = log_medians(medians)
     noise = version_scatter(logs)
-    changes = _find_changes(logs, signs, version_scatter(logs, lags=(1,)))
+    changes = _find_changes(logs, signs, version_scatter(logs, lags=(1,)), PENALTY)
     left = [row for row, shifts in enumerate(changes) if shifts]
+    penalty = PENALTY + _PENALTY_GROWTH * np.log(max(1.0, len(logs) * _USUAL_SHARE / max(1, len(left))))
     for _ in range(_ROUNDS):
         without = version_scatter(_without_changes(logs[left], signs[left], [changes[row] for row in left]))
         # the minimum: so the loop ends, and changes that a course misses do not count as noise
         noise[left] = np.fmin(noise[left], without)
-        repeated = zip(left, _find_changes(logs[left], signs[left], noise[left]), strict=True)
+        repeated = zip(left, _find_changes(logs[left], signs[left], noise[left], penalty), strict=True)
         changed = {row: shifts for row, shifts in repeated if shifts != changes[row]}
         for row, shifts_of_row in changed.items():
             changes[row] = shifts_of_row
         left = [*changed]
-    return [tuple(shift for shift in row if abs(shift.share) >= SMALLEST) for row in changes], noise
+    for row, (values, sign) in enumerate(zip(logs, signs.tolist(), strict=True)):
+        levels = SeriesLevels.fit(values, changes[row])
+        noise[row] = np.fmin(noise[row], levels.noise)
+        shares = sign * np.expm1(levels.sizes[1:])
+        changes[row] = tuple(
+            shift._replace(share=share)
+            for shift, share in zip(changes[row], shares.tolist(), strict=True)
+            if min(abs(shift.share), abs(share)) >= SMALLEST and (share > 0) == (shift.kind == "gain")
+        )
+    return changes, noise
+
+
+def log_medians(medians: Floats) -> Floats:
+    """Return the logarithms of medians, NaN where a median is not above 0; same shape."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(medians > 0, np.log(medians), np.nan)
+
+
+@dataclass(frozen=True)
+class SeriesLevels:
+    """A robust least-squares fit of one series: a first level, and a size for each of its changes."""
+
+    progress: Floats  # shape (n_versions, 1 + n_changes): 1, and the completed part of each change
+    sizes: Floats  # shape (1 + n_changes,): the first level and the changes, logarithms
+    uncertainty: Floats  # shape (1 + n_changes,) * 2: covariance of `sizes` in squared noise
+    #: the standard deviation of a version around its level, at least `NOISE_FLOOR`; NaN with fewer than 4
+    #: versions, or fewer than 2 more than sizes
+    noise: float
+    degrees_of_freedom: int
+
+    @classmethod
+    def fit(cls, logs: Floats, shifts: Sequence[Shift]) -> SeriesLevels:
+        """Return the fit of the logarithms of medians, shape (n_versions,), NaN where not measured.
+
+        Residuals beyond `_FARTHEST` deviations are limited (Huber's proposal 2, two steps from the MAD), so
+        that single versions neither move a level nor count as noise.
+        """
+        progress = np.column_stack([np.ones(len(logs)), *(shift.progress(len(logs)) for shift in shifts)])
+        finite = np.isfinite(logs)
+        columns, values = progress[finite], logs[finite]
+        freedom = int(finite.sum()) - columns.shape[1]
+        limited, scale = values, np.inf
+        for _ in range(_FITS):
+            sizes = np.linalg.lstsq(columns, limited, rcond=None)[0]
+            level = columns @ sizes
+            if freedom <= 0:
+                break
+            residuals = values - level
+            scale = max(
+                float(np.median(np.abs(residuals))) / MAD * np.sqrt(len(values) / freedom), NOISE_FLOOR
+            )
+            limited = level + np.clip(residuals, -_FARTHEST * scale, _FARTHEST * scale)
+        uncertainty = np.linalg.pinv(columns.T @ columns)
+        noise = np.nan
+        if len(values) >= _ENOUGH and freedom > 1:
+            for _ in range(_SCALINGS):
+                limit = _FARTHEST * scale
+                squares = float((np.clip(values - level, -limit, limit) ** 2).sum())
+                scale = max(float(np.sqrt(squares / freedom / _LIMITED_VARIANCE)), NOISE_FLOOR)
+            noise = scale
+        return cls(progress, np.asarray(sizes, np.float64), uncertainty, noise, freedom)
+
+    @property
+    def course(self) -> Floats:
+        """The level of each version, shape (n_versions,), logarithms."""
+        return self.progress @ self.sizes
+
+    def squared_distance(self, logs: Floats, noise: float) -> float:
+        """Return the sum of the squared residuals in units of `noise`, each at most `_FARTHEST`."""
+        residuals = (logs - self.course)[np.isfinite(logs)] / noise
+        return float((np.clip(residuals, -_FARTHEST, _FARTHEST) ** 2).sum())
+
+    def difference(self, before: int, after: int) -> tuple[float, float]:
+        """Return the level at `after` minus the one at `before`, logarithms, and its standard error."""
+        contrast = self.progress[after] - self.progress[before]
+        error = self.noise * np.sqrt(max(0.0, contrast @ self.uncertainty @ contrast))
+        return float(contrast @ self.sizes), float(error)
 
 
 def _without_changes(logs: Floats, signs: Floats, changes: Sequence[Sequence[Shift]]) -> Floats:
-    versions, levelled = np.arange(logs.shape[1]), logs.copy()
+    levelled = logs.copy()
     for row, (sign, shifts) in enumerate(zip(signs.tolist(), changes, strict=True)):
         for shift in shifts:
-            course = np.clip((versions - shift.first + 1) / (shift.last - shift.first + 1), 0, 1)
-            levelled[row] -= np.log1p(sign * shift.share) * course
+            levelled[row] -= np.log1p(sign * shift.share) * shift.progress(logs.shape[1])
     return levelled
 
 
-def _find_changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ...]]:
-    """Return the changes of series with this noise, including those below `SMALLEST`."""
+def _find_changes(logs: Floats, signs: Floats, noise: Floats, penalty: float) -> list[tuple[Shift, ...]]:
+    """Return the changes of series with this noise and `penalty`, including those below `SMALLEST`."""
     finite = np.isfinite(logs)
     width = int(finite.sum(axis=1).max(initial=0))
     changes: list[tuple[Shift, ...]] = [()] * len(logs)
@@ -308,7 +394,7 @@ def _find_changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shif
         place = np.argsort(~finite[rows], axis=1, kind="stable")[:, :width]
         ordered = np.take_along_axis(logs[rows], place, axis=1) * signs[rows, None]
         courses = Courses(_without_outliers(ordered / noise[rows, None]))
-        for row, begins in enumerate(courses.best_courses(PENALTY).begins):
+        for row, begins in enumerate(courses.best_courses(penalty).begins):
             # the begins of the segments of the best course, and the end
             cuts = [len(begins) - 1]
             while cuts[0] > 0:

@@ -71,14 +71,7 @@ def _without_samples(sides: Sides) -> tuple[Sides, Outliers]:
             kept_positions = [np.r_[start:outlier, outlier + 1 : stop] for start, outlier, stop in bounds]
             kept_samples = _replace_lists(samples, rows, kept_positions)
             five = getattr(sides, f"{name}_five").copy()
-            five[rows] = five_numbers(
-                Samples(
-                    kept_samples.values,
-                    kept_samples.orders,
-                    kept_samples.starts[rows],
-                    kept_samples.stops[rows],
-                )
-            )
+            five[rows] = five_numbers(kept_samples.select_rows(rows))
             sides = replace(sides, **{name: kept_samples, f"{name}_five": five})
         lengths, medians = samples.lengths[rows], getattr(sides, f"{name}_five")[rows, 2]
         owners = sides.comparison[rows], sides.threads[rows], np.full(len(rows), name)
@@ -167,10 +160,8 @@ def _far_above(levels: Floats) -> NDArray[np.bool_]:
     far = np.array([_FAR_OF_FEW.get(size, FAR) for size in range(levels.shape[1] + 2)])
     for number in range(1, max(1, int(counts.max(initial=0)) // _RUNS_PER_WILD) + 1):
         others = np.maximum(counts - number, 1)
-        largest, nearest = (
-            ordered[row_numbers, others - 1],
-            ordered[row_numbers, np.minimum(others, levels.shape[1] - 1)],
-        )
+        largest = ordered[row_numbers, others - 1]
+        nearest = ordered[row_numbers, np.minimum(others, levels.shape[1] - 1)]
         least = SPAN * np.abs(ordered[row_numbers, others // 2])
         is_far = nearest - largest > far[others + 1] * np.maximum(largest - ordered[:, 0], least)
         is_far &= (counts - number + 1 >= FEWEST) & ((number == 1) | (counts >= number * _RUNS_PER_WILD))

@@ -16,16 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
+from data.tables.specs import text_dtypes
 
 #: Columns that identify an instance.
 CORUN = ["task", "corunners", "machine"]
 #: All columns of an instance but its features, with their types.
-KEYS = {
-    "task": "str",
-    "corunners": "str",
-    "machine": "str",
-    "device": "str",
-    "families": "str",
+KEYS = text_dtypes("task", "corunners", "machine", "device", "families") | {
     "solo_seconds": "float64",
     "repetitions": "int64",
     "impact": "float64",
@@ -81,18 +77,82 @@ class Solo:
 
         Logarithms of seconds, shape (n_rows,), for ``machines[i], tasks[i]`` in row i.
         """
-        rows = self.seconds.index.get_indexer(pd.Index(tasks))
-        columns = self.seconds.columns.get_indexer(pd.Index(machines))
-        values = np.log(self.seconds.to_numpy(np.float64)[rows, columns])
-        return np.where((rows < 0) | (columns < 0), np.nan, values)
+        return self.run_times[self.rows_of_runs(machines, tasks), 0]
 
-    def rates_of(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
-        """Return events per second of ``tasks[i]`` on ``machines[i]``, shape (n_rows, n_events).
+    @cached_property
+    def row_by_run(self) -> dict[tuple[str, str], int]:
+        """The number of each solo run (machine, task) in `run_rates` and `run_times`."""
+        return {run: row for row, run in enumerate(self.rates.index)}
 
-        NaN for a task that never ran alone on that machine.
+    def rows_of_runs(self, machines: Sequence[str], tasks: Sequence[str]) -> NDArray[np.intp]:
+        """Return the row in `run_rates` and `run_times` of ``tasks[i]`` on ``machines[i]``, (n_rows,).
+
+        A task that never ran alone on that machine has the last row, which is NaN.
         """
-        rows = self.rates.index.get_indexer(pd.MultiIndex.from_arrays([machines, tasks]))
-        return np.where(rows[:, None] < 0, np.nan, self.rates.to_numpy(np.float64)[rows])
+        row, unknown = self.row_by_run.get, len(self.row_by_run)
+        return np.array([row(run, unknown) for run in zip(machines, tasks, strict=True)], np.intp)
+
+    @cached_property
+    def run_rates(self) -> Floats:
+        """Events per second of each solo run, shape (n_runs + 1, n_events); the last row is NaN."""
+        return _with_unknown(self.rates.to_numpy(np.float64))
+
+    @cached_property
+    def run_times(self) -> Floats:
+        """The features of each solo run's time, shape (n_runs + 1, n_features); the last row is NaN.
+
+        Columns are `time_names`.
+        """
+        machines, tasks = ([run[part] for run in self.row_by_run] for part in (0, 1))
+        table = self.seconds.to_numpy(np.float64)
+        place = {name: number for number, name in enumerate(self.seconds.columns)}
+        row = self.seconds.index.get_indexer(pd.Index(tasks))
+
+        def log_times(hosts: Sequence[str]) -> Floats:
+            columns = np.array([place.get(host, -1) for host in hosts], np.intp)
+            return np.where(columns < 0, np.nan, np.log(table[row, columns]))
+
+        seconds, cost = log_times(machines), self.fixed_cost.reindex(machines).to_numpy(np.float64)
+        logs = np.log1p(self.rates.to_numpy(np.float64))
+        activity, has_rates = np.full(len(logs), np.nan), ~np.isnan(logs).all(axis=1)
+        activity[has_rates] = np.nanmean(logs[has_rates], axis=1)
+        share = np.exp(np.minimum(cost[:, FIXED] - seconds, 0))
+        devices = self.hosts["device"].reindex(machines)
+        siblings = [devices.map(on).fillna("").tolist() for on in self.machine_by_engine.values()]
+        over_siblings = [seconds - log_times(hosts) for hosts in siblings]
+        return _with_unknown(
+            np.column_stack([seconds, seconds[:, None] - cost, share, activity, *over_siblings])
+        )
+
+    @cached_property
+    def time_names(self) -> list[str]:
+        """The names of the columns of `run_times`."""
+        quantiles = [f"over_{name}" for name in self.fixed_cost]
+        return [
+            "seconds",
+            *quantiles,
+            "fixed_share",
+            "activity",
+            *(f"vs_{e}" for e in self.machine_by_engine),
+        ]
+
+    @cached_property
+    def machine_features(self) -> pd.DataFrame:
+        """The features of each machine, one row per machine.
+
+        ``engine_<engine>`` (0 or 1), and with the prefix ``machine_`` its numeric properties and the
+        logarithms of quantiles of its solo times (``q<n>``).
+        """
+        engines = {f"engine_{engine}": self.hosts["engine"].eq(engine) for engine in self.machine_by_engine}
+        numbers = self.hosts.drop(columns=[c for c in HOST_DTYPES if c in self.hosts]).add_prefix("machine_")
+        parts = [numbers, pd.DataFrame(engines, self.hosts.index), self.fixed_cost.add_prefix("machine_")]
+        return pd.concat(parts, axis="columns").astype("float64")
+
+    @cached_property
+    def machine_rows(self) -> tuple[dict[str, int], Floats]:
+        """The row of each machine, and `machine_features` with a last row of NaN for unknown machines."""
+        rows = {machine: row for row, machine in enumerate(self.machine_features.index)}
+        return rows, _with_unknown(self.machine_features.to_numpy(np.float64))
 
 
 @dataclass(frozen=True)
@@ -131,96 +191,64 @@ class Placed:
         return max(map(len, self.corunners), default=0)
 
 
-def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return each task's rates, and the sum of its co-runners' (co-run paper, equation 1), one row per task.
-
-    ``own_<event>`` and ``others_<event>`` in events per second; if a task has more than one co-runner, also
-    ``most_<event>``, the largest single rate.
-    """
-    events = list(solo.rates.columns)
-    owners, names, machines = placed.corunner_rows
-    rates, count = solo.rates_of(machines, names), len(placed.tasks)
-    parts = {OWN: solo.rates_of(placed.machines, placed.tasks), OTHERS: _sum_by_owner(rates, owners, count)}
-    if placed.max_corunners > 1:
-        largest = np.full((count, len(events)), -np.inf)
-        np.maximum.at(largest, owners, rates)
-        parts[MOST] = np.where(np.isneginf(largest), 0.0, largest)
-    columns = [f"{prefix}{event}" for prefix in parts for event in events]
-    return pd.DataFrame(np.hstack(list(parts.values())), columns=columns)
+def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
+    """Return the features of co-runs as a table, one row per task; see `corun_matrix`."""
+    columns = corun_columns(solo, several=placed.max_corunners > 1)
+    return pd.DataFrame(corun_matrix(solo, placed), columns=list(columns))
 
 
-def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return features from the solo times of each task and its co-runners, one row per task.
+def corun_columns(solo: Solo, *, several: bool) -> tuple[str, ...]:
+    """Return the names of the columns of `corun_matrix`; `several`: whether a task has over one co-runner."""
+    prefixes = (OWN, OTHERS, MOST) if several else (OWN, OTHERS)
+    return (
+        *(f"{prefix}{event}" for prefix in prefixes for event in solo.rates.columns),
+        *(f"{prefix}{name}" for prefix in (OWN, OTHERS) for name in solo.time_names),
+        *("longer", "both_fixed", "twins", "beside"),
+        *solo.machine_features.columns,
+    )
 
-    For the task (``own_``) and as the mean over its co-runners (``others_``): ``seconds``, the logarithm of
-    the solo time; ``over_q<n>``, its difference from that quantile of the machine's solo times;
-    ``fixed_share``, the machine's fixed cost as a share of it (the sum over co-runners); ``activity``, the
-    mean of log(1 + rate); ``vs_<engine>``, its logarithm minus that of the same task under another engine of
-    the same device. ``longer`` is the task's ``seconds`` minus the co-runners', ``both_fixed`` the product of
-    the shares, ``twins`` the number of co-runners that are the same task, and ``beside`` the number of
-    co-runners. NaN where a solo time is unknown.
+
+def corun_matrix(solo: Solo, placed: Placed) -> Floats:
+    """Return the features of co-runs, shape (n_rows, n_features); the columns are `corun_columns`.
+
+    Rates (co-run paper, equation 1), in events per second: ``own_<event>`` of the task, ``others_<event>``
+    the sum over its co-runners, and if a task has more than one also ``most_<event>``, the largest.
+
+    Features of solo times, for the task (``own_``) and as the mean over its co-runners (``others_``):
+    ``seconds``, the logarithm of the solo time; ``over_q<n>``, its difference from that quantile of the
+    machine's solo times; ``fixed_share``, the machine's fixed cost as a share of it (the sum over
+    co-runners); ``activity``, the mean of log(1 + rate); ``vs_<engine>``, its logarithm minus that of the
+    same task under another engine of the same device. ``longer`` is the task's ``seconds`` minus the
+    co-runners', ``both_fixed`` the product of the shares, ``twins`` the number of co-runners that are the
+    same task, and ``beside`` the number of co-runners. NaN where a solo time is unknown.
+
+    The features of the machine are `Solo.machine_features`; NaN for unknown machines.
     """
     owners, names, machines = placed.corunner_rows
     number = len(placed.tasks)
     counts = np.bincount(owners, minlength=number)
-    task_times = _solo_times(solo, placed.machines, placed.tasks)
-    corunner_times = _solo_times(solo, machines, names)
-    means = _sum_by_owner(corunner_times.to_numpy(), owners, number) / np.maximum(counts, 1)[:, None]
-    others = pd.DataFrame(means, columns=corunner_times.columns)
-    others["fixed_share"] *= counts
+    own, others = solo.rows_of_runs(placed.machines, placed.tasks), solo.rows_of_runs(machines, names)
+    other_rates = solo.run_rates[others]
+    parts = [solo.run_rates[own], _sum_by_owner(other_rates, owners, number)]
+    if placed.max_corunners > 1:
+        largest = np.full((number, other_rates.shape[1]), -np.inf)
+        np.maximum.at(largest, owners, other_rates)
+        parts.append(np.where(np.isneginf(largest), 0.0, largest))
+    fixed = solo.time_names.index("fixed_share")
+    own_times = solo.run_times[own]
+    other_times = _sum_by_owner(solo.run_times[others], owners, number) / np.maximum(counts, 1)[:, None]
+    other_times[:, fixed] *= counts
     twins = [names.count(task) for task, names in zip(placed.tasks, placed.corunners, strict=True)]
-    columns = pd.concat([task_times.add_prefix(OWN), others.add_prefix(OTHERS)], axis="columns")
-    return columns.assign(
-        longer=task_times["seconds"] - others["seconds"],
-        both_fixed=task_times["fixed_share"] * others["fixed_share"],
-        twins=np.array(twins, np.float64),
-        beside=counts.astype(np.float64),
+    place, properties = solo.machine_rows
+    here = np.array([place.get(machine, -1) for machine in placed.machines], np.intp)
+    both = np.column_stack(
+        [own_times[:, 0] - other_times[:, 0], own_times[:, fixed] * other_times[:, fixed], twins, counts]
     )
+    return np.hstack([*parts, own_times, other_times, both, properties[here]])
 
 
-def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return features of the machine of each row of `placed`, one row per task.
-
-    ``engine_<engine>`` (0 or 1), and with the prefix ``machine_`` its numeric properties and the logarithms
-    of quantiles of its solo times (``q<n>``); NaN for unknown machines.
-    """
-    engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.machine_by_engine}
-    numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
-    parts = [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")]
-    by_machine = pd.concat(parts, axis="columns").astype("float64")
-    return by_machine.reindex(placed.machines).reset_index(drop=True)
-
-
-def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return the columns of `rate_vectors`, `time_vectors` and `machine_vectors`, one row per task."""
-    made = (make(solo, placed) for make in (rate_vectors, time_vectors, machine_vectors))
-    return pd.concat(made, axis="columns")
-
-
-def _solo_times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
-    # each pair of machine and task is computed once
-    machine, hosts = pd.factorize(np.asarray(machines, object))
-    task, names = pd.factorize(np.asarray(tasks, object))
-    codes, place = np.unique(machine * len(names) + task, return_inverse=True)
-    machine, task = np.divmod(codes, max(len(names), 1))
-    machines, tasks = hosts[machine].tolist(), names[task].tolist()
-    seconds = solo.log_seconds(machines, tasks)
-    cost = solo.fixed_cost.reindex(machines)
-    low = cost.iloc[:, FIXED].to_numpy(np.float64)
-    logs = np.log1p(solo.rates_of(machines, tasks))
-    activity, has_rates = np.full(len(logs), np.nan), ~np.isnan(logs).all(axis=1)
-    activity[has_rates] = np.nanmean(logs[has_rates], axis=1)
-    columns = {
-        "seconds": seconds,
-        **{f"over_{name}": seconds - cost[name].to_numpy(np.float64) for name in cost},
-        "fixed_share": np.exp(np.minimum(low - seconds, 0)),
-        "activity": activity,
-    }
-    devices = solo.hosts["device"].reindex(machines)
-    for engine, on in solo.machine_by_engine.items():
-        sibling = devices.map(on).fillna("").tolist()
-        columns[f"vs_{engine}"] = seconds - solo.log_seconds(sibling, tasks)
-    return pd.DataFrame(columns, dtype=np.float64).take(place).reset_index(drop=True)
+def _with_unknown(values: Floats) -> Floats:
+    return np.vstack([values, np.full((1, values.shape[1]), np.nan)])
 
 
 def _sum_by_owner(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:

@@ -19,7 +19,7 @@ from data.fingerprints.tables import ALL_THREADS, CATEGORIES, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions
 from data.params import load
 from data.paths import FamilyPaths
-from data.tables.specs import Spec, Tables
+from data.tables.specs import Spec, Tables, text_dtypes
 
 Threads = Literal["one", "all", "both"]
 PLACES = FamilyPaths("fingerprints")
@@ -30,11 +30,7 @@ EVERY_THREAD = "@all"
 COPY = 0.99
 #: ``cpu_model``, because ``cpu`` is a stressor.
 KEYS = {"machine": "str", "repetition": "int64", "cpu_model": "str", "cores": "float64"}
-TARGETS = {
-    "application": "str",
-    "metric": "str",
-    "better": "str",
-    "machine": "str",
+TARGETS = text_dtypes("application", "metric", "better", "machine") | {
     "repetition": "int64",
     "value": "float64",
 }

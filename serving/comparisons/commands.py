@@ -205,6 +205,14 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         bool, typer.Option("--fail-on-missing", help="Exit with 1 if an operation is missing on one side.")
     ] = False,
     fail_on_unsure: FailOnUnsure = None,
+    init: Annotated[
+        bool,
+        typer.Option(
+            "--init",
+            help="Write a GitHub workflow for the benchmarks in this directory, and .perfjudge.yaml; compare"
+            " nothing.",
+        ),
+    ] = False,
     explain: Annotated[
         bool, typer.Option("--why", help="Add the evidence for rows that need attention to a table.")
     ] = False,
@@ -277,6 +285,12 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = "",
 ) -> int:
     """Compare two results, several runs per side, or two operations of one file."""
+    if init:
+        from serving.comparisons.compare.workflow import write_workflow
+
+        for tool, path in write_workflow(Path.cwd()):
+            typer.echo(f"{tool}: {path}")
+        return 0
     from data.comparisons.params import Measure
     from serving.answering import form_of
     from serving.comparisons.compare.command import CompareRequest, Outputs, compare_runs

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 from data.comparisons.posted import named_sides
 from data.comparisons.request import EXAMPLE, JudgeRequest, RequestCosts, read_request
@@ -20,7 +20,16 @@ from serving.comparisons.judge import Judgement, judge_sides, judge_tables
 from serving.comparisons.model import Judge, load_judge, registered_name, retrospective_name, with_policy
 from serving.comparisons.schemas import JudgeAnswer, ServedJudge
 from serving.comparisons.xml.report import verdict_xml_bytes, xml_schema
-from serving.http.bodies import JSON, NAME, NOTES, Answered, limit_json_parts, limit_occurrences, parse_json
+from serving.http.bodies import (
+    JSON,
+    NAME,
+    NOTES,
+    Answered,
+    limit_json_parts,
+    limit_occurrences,
+    parse_json,
+    result_or_error,
+)
 from serving.http.schemas import RefusedError
 from serving.plugins import MEBIBYTE, Endpoint, Loader, Opinion, OpinionReaders
 
@@ -30,7 +39,6 @@ _UNUSUAL = (
     "values, and not all are as in most requests (a mistake, labels, numbers of threads with a decimal "
     "point, a byte order mark)"
 )
-T = TypeVar("T")
 
 
 class _RepeatedProblems(Problems):
@@ -68,7 +76,7 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     An error is a RefusedError, InputError or ModelError, as `answer_json` would raise it; it does not affect
     the other requests.
     """
-    requests = [_result_or_error(partial(_read_body, body)) for body in bodies]
+    requests = [result_or_error(partial(_read_body, body)) for body in bodies]
     answers: dict[int, Answered | Exception] = {}
     for explain in (False, True):
         # requests with their own decision policy are judged separately
@@ -92,7 +100,7 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
             answers[row] = (
                 request
                 if isinstance(request, Exception)
-                else _result_or_error(partial(_answer_request, request, served))
+                else result_or_error(partial(_answer_request, request, served))
             )
     return [answers[row] for row in range(len(requests))]
 
@@ -117,13 +125,6 @@ def _has_policy(request: JudgeRequest) -> bool:
         None,
         None,
     )
-
-
-def _result_or_error(compute: Callable[[], T]) -> T | Exception:
-    try:
-        return compute()
-    except (RefusedError, InputError, ModelError) as exc:
-        return exc
 
 
 def _read_body(body: bytes) -> JudgeRequest:

@@ -105,8 +105,12 @@ class Verdict(NamedTuple):
         improved = "" if self.improved is None else self.improved.in_words
         warning = "" if self.out_of_distribution is None else self.out_of_distribution.words
         examples = (example.in_words for example in self.examples)
-        counterfactual = self.counterfactual if self.run_reason is None else ""
-        phrases = (*self.remarks, *self.words, improved, counterfactual, *examples, warning)
+        if self.run_reason is None:
+            words, counterfactual = self.words, self.counterfactual
+        else:
+            # the reason has the change and the variation that decided
+            words, counterfactual = self.words[2:], ""
+        phrases = (*self.remarks, *words, improved, counterfactual, *examples, warning)
         return tuple(filter(None, phrases))
 
     @property

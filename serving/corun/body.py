@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from data.corun.formats import read
+from data.corun.synonyms import IntervalCounts
 from data.corun.tables import CorunTables
-from data.errors import InputError
+from data.errors import InputError, ModelError
 from data.measure.perf_stat import TIME
 from features.corun.rates import Placed
 from serving.corun.model import (
@@ -37,9 +40,10 @@ from serving.corun.schemas import (
     StaticRequest,
 )
 from serving.corun.static import predict_coruns, resolve_machine
-from serving.http.bodies import JSON, Answered, request_of
+from serving.http.bodies import JSON, Answered, request_of, result_or_error
 from serving.models import Head
 from serving.plugins import MEBIBYTE, Counts, Endpoint, Loader, Registered
+from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, OnlineCard
 from training.registry.champions import Address
 
@@ -64,8 +68,9 @@ def _load_compiled(uri: Address = None) -> Static:
 def _try_static(static: Static) -> None:
     machine, tasks = next(iter(static.known_tasks.tasks_by_machine.items()))
     task = min(tasks)
-    rows = static.known_tasks.corun_features(Placed([task], [(task,)], [machine]), static.card.features)
-    impact = static.predict_impacts(rows).item()
+    placed = Placed([task], [(task,)], [machine])
+    features = static.known_tasks.corun_features(placed, static.card.features)
+    impact = static.predict_impacts(features, Named.from_placed(placed)).item()
     if not impact > 0:
         raise ValueError(f"impact of {impact}")
 
@@ -96,6 +101,8 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
             LIMIT,
             static,
             STATIC,
+            handle_batch=answer_static_batch,
+            batch_in_thread=True,
         ),
         Endpoint(
             "/v1/corun/online",
@@ -136,7 +143,37 @@ def answer_static(body: bytes, static: Static) -> Answered:
 
     Co-runs of unknown tasks or machines get no impact, but a note.
     """
-    request = request_of(body, StaticRequest)
+    return _answer_request(request_of(body, StaticRequest), static)
+
+
+def answer_static_batch(bodies: Sequence[bytes], static: Static) -> list[Answered | Exception]:
+    """Answer several requests as `answer_static` does; return an answer or an error for each."""
+    requests = [result_or_error(partial(request_of, body, StaticRequest)) for body in bodies]
+    # requests with their own solo runs are answered separately
+    batch = [request for request in requests if not isinstance(request, Exception) and not request.tasks]
+    answers: Iterator[StaticAnswer] | None = None
+    # co-runs that the model cannot predict must not fail the other requests
+    with suppress(ModelError):
+        together = predict_coruns([corun for request in batch for corun in request.coruns], static)
+        predictions = iter(together.predictions)
+        answers = iter(
+            [
+                together.model_copy(update={"predictions": list(islice(predictions, len(request.coruns)))})
+                for request in batch
+            ]
+        )
+
+    def answer_request(request: StaticRequest | Exception) -> Answered | Exception:
+        if isinstance(request, Exception):
+            return request
+        if answers is not None and not request.tasks:
+            return Answered.from_schema(next(answers))
+        return result_or_error(partial(_answer_request, request, static))
+
+    return [answer_request(request) for request in requests]
+
+
+def _answer_request(request: StaticRequest, static: Static) -> Answered:
     notes: list[str] = []
     rows = list(_task_rows(request.tasks, static, notes))
     if rows:
@@ -151,7 +188,7 @@ def answer_online(body: bytes, online: Online | None) -> Answered:
     """
     request = request_of(body, OnlineRequest)
     try:
-        solo, corun = _sample_table(request.solo, "solo"), _sample_table(request.corun, "corun")
+        solo, corun = _interval_counts(request.solo, "solo"), _interval_counts(request.corun, "corun")
         prediction = predict_online(solo, corun, request.machine, online, whole=request.solo_is_whole)
     except InputError as exc:
         prediction = OnlineAnswer(
@@ -187,7 +224,7 @@ def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Ite
         }
 
 
-def _sample_table(run: FirstSeconds, name: str) -> pd.DataFrame:
+def _interval_counts(run: FirstSeconds, name: str) -> IntervalCounts:
     rows = len(run.t_seconds)
     for event, counts in run.events.items():
         if len(counts) != rows:
@@ -195,5 +232,5 @@ def _sample_table(run: FirstSeconds, name: str) -> pd.DataFrame:
             raise InputError(problem, place=f"{name}.events.{event}")
         if event == TIME:
             raise InputError("is the name of the column of time", place=f"{name}.events.{event}")
-    counted = {event: np.array(counts, np.float64) for event, counts in run.events.items()}
-    return pd.DataFrame({TIME: run.t_seconds, **counted})
+    counts_by_event = np.array(list(run.events.values()), np.float64)
+    return IntervalCounts(tuple(run.events), np.array(run.t_seconds), counts_by_event.T)

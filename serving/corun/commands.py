@@ -80,13 +80,16 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Predict the slow-down of a new task from its first seconds, alone and with its co-runners."""
+    from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read_intervals
     from serving.corun.model import known_online
     from serving.corun.online_answer import predict_online
     from serving.corun.text import online_text
 
-    alone, corun_samples = (read_intervals(path, SAMPLE_DTYPES) for path in (solo, together))
+    alone, corun_samples = (
+        IntervalCounts.from_table(read_intervals(path, SAMPLE_DTYPES)) for path in (solo, together)
+    )
     names = (str(solo), str(together))
     prediction = predict_online(alone, corun_samples, machine, known_online(model), names, whole=whole)
     return _write_answer(prediction, online_text, output, as_json=as_json)

@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
 from serving.models import ModelRef, Served, Source, locate_and_read
+from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
 from training.registry.champions import CHAMPION, Address, Located, find_version, project_params
 
@@ -33,10 +33,10 @@ class Static:
     quick: Callable[[], TrainedImpact]
     load: Callable[[], TrainedImpact]
 
-    def predict_impacts(self, rows: pd.DataFrame) -> Floats:
+    def predict_impacts(self, x: Floats, named: Named) -> Floats:
         """Return co-run time / solo time for rows of `KnownTasks.corun_features`, shape (n_rows,)."""
-        model = self.quick() if len(rows) <= FEW else self.load()
-        return model.predict(rows)["impact"].to_numpy(np.float64)
+        model = self.quick() if len(x) <= FEW else self.load()
+        return model.predict_impacts(x, named)
 
 
 def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:

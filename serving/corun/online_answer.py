@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from data.corun import synonyms
+from data.corun.synonyms import IntervalCounts
 from data.corun.validity import GAP
 from data.errors import InputError
-from data.measure.perf_stat import TIME
 from serving.corun.model import Online
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
-from serving.corun.static import shorten_names, strongest_attributions
+from serving.corun.static import LISTED, shorten_names, strongest_attributions
 from serving.http.schemas import ModelAnswer
-from training.corun import online as trained
+from training.corun.online import start_rates
 from training.corun.progress import (
     KINDS,
     NATURE,
@@ -45,15 +45,15 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class UsableSamples:
-    """Usable samples of one run, with ``t_seconds`` and a column of counts per event.
+    """Usable samples of one run.
 
     `table` has all samples since the first began, `stretch` the longest part without a gap; `never` names
     events without counts, `privileges` the modes in which events were counted ("u", "k", "uk").
     """
 
     source: str
-    table: pd.DataFrame
-    stretch: pd.DataFrame
+    table: IntervalCounts
+    stretch: IntervalCounts
     never: frozenset[str]
     privileges: dict[str, str]
     notes: tuple[str, ...]
@@ -61,17 +61,16 @@ class UsableSamples:
     @property
     def usable_seconds(self) -> float:
         """Length of `stretch`."""
-        return float(self.stretch[TIME].iloc[-1])
+        return float(self.stretch.ends[-1])
 
     @cached_property
     def counted_events(self) -> frozenset[str]:
         """The events with counts in `stretch`."""
-        has_counts = self.stretch.notna().to_numpy().any(axis=0)
-        return frozenset(self.stretch.columns[has_counts]) - {TIME}
+        return frozenset(compress(self.stretch.events, ~self.stretch.is_missing))
 
     def notes_on_missing(self, events: Sequence[str]) -> list[str]:
         """Return notes on the missing and the uncounted events of a model; empty without any."""
-        present = {*self.table.columns, *self.never}
+        present = {*self.table.events, *self.never}
         missing = {
             "lacks": [event for event in events if event not in present],
             "did not count": [event for event in events if event in self.never],
@@ -83,8 +82,8 @@ class UsableSamples:
         ]
 
 
-def usable_samples(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> UsableSamples:
-    """Return the samples of one run (``t_seconds``, counts per event), with canonical event names.
+def usable_samples(samples: IntervalCounts, source: str, events: Collection[str] = ()) -> UsableSamples:
+    """Return the samples of one run, with canonical event names.
 
     The result's ``table`` has all samples, with an empty row per gap in time; ``stretch`` is the longest part
     without a gap. Unknown events are left out with a note, as are events without any count. Intervals without
@@ -93,39 +92,40 @@ def usable_samples(table: pd.DataFrame, source: str, events: Collection[str] = (
     negative, the run has neither an event that measures progress nor one of `events` (a model's events), or
     ``stretch`` is shorter than `FEWEST` seconds.
     """
-    _require_time(table, source)
-    renamed = synonyms.canonical_samples(table, TIME, events)
-    known_events = {*synonyms.SYNONYMS, *events}
-    columns = [TIME, *(name for name in renamed.table.columns if name in known_events)]
-    awake = _checked_counts(renamed.table[columns], source)
-    others = [name for name in renamed.table.columns.drop(TIME) if name not in known_events]
-    unknown = [
-        f"{name} (did you mean {near}?)" if near else name
-        for name, near in synonyms.unknown_events(others, events).items()
-    ]
-    strange = [f"unknown events {shorten_names(unknown)}"] if unknown else []
-    never = frozenset(awake.columns[awake.isna().all()])
-    usable = awake.drop(columns=list(never))
-    if not {*usable.columns} & {*events, *(kind.event for kind in KINDS)}:
+    _require_time(samples.ends, source)
+    renamed, privileges = synonyms.canonical_counts(samples, events)
+    is_known = np.array([name in synonyms.SYNONYMS or name in events for name in renamed.events], bool)
+    awake = _checked_counts(renamed.select_events(is_known), source)
+    others = list(compress(renamed.events, ~is_known))
+    strange = [f"unknown events {_quote_unknown(others, events)}"] if others else []
+    never = frozenset(compress(awake.events, awake.is_missing))
+    usable = awake.select_events(~awake.is_missing)
+    if not {*usable.events} & {*events, *(kind.event for kind in KINDS)}:
         expected = "instructions, cycles or task-clock" + (", nor any event of the model" if events else "")
         raise InputError("; ".join([f"counts none of {expected}", *strange]), file=source)
     whole, stretch, cut = _without_gaps(usable, source)
-    seconds = stretch[TIME].iloc[-1]
+    seconds = stretch.ends[-1]
     if seconds < FEWEST - _ROUNDING:
         gap = f"{cut[0].partition(': ')[2]}; " if cut else ""
         problem = f"{gap}{seconds:.2g} s of samples are too few; expected at least {FEWEST:g} s"
         raise InputError(problem, file=source)
     notes = [f"{source}: {line}" for line in strange]
-    partial = [event for event in usable if usable[event].isna().any()]
+    partial = list(compress(usable.events, np.isnan(usable.counts.sum(axis=0))))
     if partial:
         notes.append(
             f"{source}: did not count {shorten_names(partial)} in every interval; the others are used"
         )
-    return UsableSamples(source, whole, stretch, never, renamed.privileges, (*notes, *cut))
+    return UsableSamples(source, whole, stretch, never, privileges, (*notes, *cut))
 
 
-def _require_time(table: pd.DataFrame, source: str) -> None:
-    times = table[TIME].to_numpy(np.float64)
+def _quote_unknown(names: Sequence[str], events: Collection[str]) -> str:
+    """Return the first unknown names, each with the most similar known one, and the number of others."""
+    similar = synonyms.unknown_events(names[:LISTED], events)
+    listed = [f"{name} (did you mean {near}?)" if near else name for name, near in similar.items()]
+    return shorten_names([*listed, *names[LISTED:]])
+
+
+def _require_time(times: Floats, source: str) -> None:
     wrong = np.flatnonzero(~(np.diff(times, prepend=0.0) > 0))
     if len(wrong):
         place = int(wrong[0])
@@ -135,45 +135,46 @@ def _require_time(table: pd.DataFrame, source: str) -> None:
         )
 
 
-def _checked_counts(table: pd.DataFrame, source: str) -> pd.DataFrame:
+def _checked_counts(samples: IntervalCounts, source: str) -> IntervalCounts:
     """Return a copy with zeros in intervals without any counts; InputError for negative counts."""
-    for row, column in np.argwhere(table.to_numpy(np.float64) < 0)[:1]:
-        problem = f"{table.columns[column]}={table.iloc[row, column]:g} must be 0 or more"
+    counts = samples.counts
+    for row, column in np.argwhere(counts < 0)[:1]:
+        problem = f"{samples.events[column]}={counts[row, column]:g} must be 0 or more"
         raise InputError(problem, file=source, place=f"row {row + 1}")
-
-    events = table.drop(columns=TIME)
-    missing = events.isna().to_numpy()
-    nothing = missing.all(axis=1)[:, None] & ~missing.all(axis=0)
-    return table.assign(**events.mask(nothing, 0.0)) if nothing.any() else table
+    is_idle = np.asarray(np.isnan(counts).all(axis=1, keepdims=True))
+    return replace(samples, counts=np.where(is_idle & ~samples.is_missing, 0.0, counts))
 
 
-def _without_gaps(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+def _without_gaps(samples: IntervalCounts, source: str) -> tuple[IntervalCounts, IntervalCounts, list[str]]:
     """Return the samples since the first began, the longest stretch without a gap, and notes on gaps.
 
     The samples have an empty row for each gap.
     """
-    times = table[TIME].to_numpy(np.float64)
+    times = samples.ends
     lasted = np.diff(times, prepend=0.0)
     usual = float(np.median(lasted))
     # perf may have been started with a delay, so a long first interval is no gap
     gaps = np.flatnonzero(lasted[1:] > GAP * usual) + 1
-    starts, stops = np.array([0, *gaps]), np.array([*gaps, len(table)])
+    starts, stops = np.array([0, *gaps]), np.array([*gaps, len(times)])
     # the length of the interval that ends a gap is unknown
     begins = times[starts]
     begins[0] = times[0] - min(lasted[0], usual) if len(times) > 1 else 0.0
     longest = int(np.argmax(times[stops - 1] - begins))
-    rows = table.iloc[starts[longest] + (longest > 0) : stops[longest]]
-    stretch = rows.assign(**{TIME: rows[TIME] - begins[longest]}).reset_index(drop=True)
-    whole = table.assign(**{TIME: table[TIME] - begins[0]})
+    rows = slice(starts[longest] + (longest > 0), stops[longest])
+    stretch = replace(samples, ends=times[rows] - begins[longest], counts=samples.counts[rows])
+    since_first = times - begins[0]
+    whole = replace(samples, ends=since_first)
     if not len(gaps):
         return whole, stretch, []
     worst = gaps[np.argmax(lasted[gaps])]
     note = (
         f"{source}: has a gap of {lasted[worst]:.1f} s before {times[worst]:.1f} s where intervals last "
-        f"{usual:.1f} s; the {stretch[TIME].iloc[-1]:.1f} s without one are used"
+        f"{usual:.1f} s; the {stretch.ends[-1]:.1f} s without one are used"
     )
-    empty = pd.DataFrame({TIME: whole[TIME].to_numpy()[gaps] - usual})
-    return pd.concat([whole, empty]).sort_values(TIME, ignore_index=True), stretch, [note]
+    ends = np.concatenate([since_first, since_first[gaps] - usual])
+    counts = np.vstack([samples.counts, np.full((len(gaps), samples.counts.shape[1]), np.nan)])
+    order = np.argsort(ends, kind="stable")
+    return replace(samples, ends=ends[order], counts=counts[order]), stretch, [note]
 
 
 #: Observed impact below which a note says that the two runs may be swapped.
@@ -208,11 +209,9 @@ def progress_opinion(
     after which the co-run ended, if it did.
     """
     solo, corun = pair
-    shared = {
-        name
-        for name in solo.counted_events & corun.counted_events
-        if all(run.table[name].sum() > 0 for run in pair)
-    }
+    shared = set(solo.counted_events & corun.counted_events)
+    for run in pair:
+        shared &= {*compress(run.table.events, np.nansum(run.table.counts, axis=0) > 0)}
     by = choose_progress_kind(shared)
     if by is None:
         return None
@@ -246,17 +245,17 @@ def progress_opinion(
     )
 
 
-def _work_course(table: pd.DataFrame, event: str, events: set[str]) -> WorkProgress:
+def _work_course(samples: IntervalCounts, event: str, events: set[str]) -> WorkProgress:
     nature = [name for name in NATURE if name in events and name != event]
-    counts = np.column_stack([_filled_counts(table, name) for name in (event, *nature)])
-    return WorkProgress(table[TIME].to_numpy(np.float64), counts[:, 0], counts[:, 1:])
+    counts = np.column_stack([_filled_counts(samples, name) for name in (event, *nature)])
+    return WorkProgress(samples.ends, counts[:, 0], counts[:, 1:])
 
 
-def _filled_counts(table: pd.DataFrame, event: str) -> Floats:
+def _filled_counts(samples: IntervalCounts, event: str) -> Floats:
     """Return the counts of an event per interval; missing rates are interpolated."""
-    ends = table[TIME].to_numpy(np.float64)
+    ends, counts = samples.ends, samples.counts_of(event)
     lasted = np.diff(ends, prepend=0.0)
-    rates = table[event].to_numpy(np.float64) / lasted
+    rates = counts / lasted
     counted = ~np.isnan(rates)
     return np.asarray(np.interp(ends, ends[counted], rates[counted]) * lasted)
 
@@ -269,7 +268,7 @@ def _progress_attributions(
     factor, attributions = 1.0, []
     for event in events:
         alone, together = (
-            np.interp(until, run.table[TIME], _filled_counts(run.table, event).cumsum()) / until
+            np.interp(until, run.table.ends, _filled_counts(run.table, event).cumsum()) / until
             for run, until in zip(pair, (runs.seen_seconds, runs.corun.sum()), strict=True)
         )
         lost = alone / together if together else 1.0
@@ -340,21 +339,20 @@ def trained_opinion(
     )
 
 
-def _run_start(table: pd.DataFrame, events: Sequence[str], counted: list[str], seconds: float) -> Floats:
-    """Return `training.corun.online.SampledRuns.start` of a run; events that are not `counted` have zeros."""
-    times = table[TIME].to_numpy(np.float64)
-    lasted = np.diff(times, prepend=0.0)
-    filled = {}
-    for event in counted:
-        counts = table[event].to_numpy(np.float64)
-        is_counted = ~np.isnan(counts)
-        rate = counts[is_counted].sum() / lasted[is_counted].sum()
-        filled[event] = np.where(is_counted, counts, rate * lasted)
-    rows = pd.DataFrame({event: filled.get(event, np.zeros(len(table))) for event in events})
-    about = dict.fromkeys(trained.RUN, "") | {"repetition": 1}
-    return np.asarray(
-        trained.SampledRuns.from_samples(rows.assign(**about, **{TIME: times}), seconds).start[0]
-    )
+def _run_start(
+    samples: IntervalCounts, events: Sequence[str], counted: Collection[str], seconds: float
+) -> Floats:
+    """Return `start_rates` of a run; events that are not `counted` have zeros."""
+    counts = np.zeros((len(samples.ends), len(events)))
+    place = {event: number for number, event in enumerate(samples.events)}
+    is_counted = np.array([event in counted for event in events])
+    counts[:, is_counted] = samples.counts[:, [place[event] for event in events if event in counted]]
+    lasted = np.diff(samples.ends, prepend=0.0)
+    for column in np.flatnonzero(np.isnan(counts).any(axis=0)):
+        missing = np.isnan(counts[:, column])
+        rate = counts[~missing, column].sum() / lasted[~missing].sum()
+        counts[missing, column] = rate * lasted[missing]
+    return start_rates(samples.ends, counts, seconds)
 
 
 def _explained_impact(
@@ -401,8 +399,8 @@ _LACKING = 0.5
 
 
 def predict_online(
-    solo: pd.DataFrame,
-    corun: pd.DataFrame,
+    solo: IntervalCounts,
+    corun: IntervalCounts,
     machine: str | None,
     online: Online | None,
     names: Sequence[str] = NAMES,
@@ -414,8 +412,8 @@ def predict_online(
 
     Parameters
     ----------
-    solo, corun : DataFrame
-        ``t_seconds`` and a column per event, as `data.measure.perf_stat.read_intervals` returns them.
+    solo, corun : IntervalCounts
+        Counts per interval of the two runs.
     machine : str or None
         Machine of the samples; None: one that the model was trained on.
     online : Online or None
@@ -433,7 +431,7 @@ def predict_online(
         If samples are unusable, or the runs share no usable event; if the model's impact is not finite.
     """
     events = () if online is None else online.model.card.events
-    pair = [usable_samples(table, name, events) for table, name in zip((solo, corun), names, strict=True)]
+    pair = [usable_samples(run, name, events) for run, name in zip((solo, corun), names, strict=True)]
     progress = progress_opinion(pair, whole=whole, ended=ended)
     learned = None if online is None else trained_opinion(pair, machine, online)
     if learned and progress and progress.kind.hides is None and (ended or learned.missing > _LACKING):

@@ -17,6 +17,7 @@ import pandas as pd
 from rich.console import Console
 
 from data.corun.run import STOPPED
+from data.corun.synonyms import IntervalCounts
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure.child import Child, end_in_good_order
@@ -62,8 +63,8 @@ class WatchedTask:
             after = before + samples[TIME].iloc[-1] if ended else None
             try:
                 prediction = predict_online(
-                    alone if ended else _samples_after(alone, before / slower),
-                    samples,
+                    IntervalCounts.from_table(alone if ended else _samples_after(alone, before / slower)),
+                    IntervalCounts.from_table(samples),
                     self.machine,
                     self.online,
                     names,

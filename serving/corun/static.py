@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,9 @@ from serving.corun.schemas import (
     StaticPrediction,
 )
 from serving.http.schemas import finite_or_none
-from training.corun.estimators.arrays import CorunContrast, split_log_impact
-from training.corun.estimators.fitting import FittedImpact, named_of
+from training.corun.estimators.arrays import CorunContrast, LogShares, split_log_impacts
+from training.corun.estimators.fitting import FittedImpact
+from training.corun.estimators.pressure import Named
 from training.estimators.answering import model_answering, require_finite
 
 Floats = NDArray[np.float64]
@@ -29,8 +31,12 @@ Floats = NDArray[np.float64]
 NAMED = 4
 #: Suffixes of drivers: run times, other co-runs, and the sum of unlisted drivers of a side.
 SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
+#: Number of names in a note; the others are counted.
+LISTED = 4
 #: Number of drivers in an online answer.
 REASONS = 3
+#: Number of co-runs that are predicted at a time, which bounds memory.
+_TOGETHER = 16
 #: Fields that are null without a prediction.
 _UNTOLD = (
     *("impact", "low", "high", "solo_seconds"),
@@ -41,7 +47,7 @@ ONLINE_HINT = (
 )
 
 
-def shorten_names(names: Sequence[str], max_names: int = 4) -> str:
+def shorten_names(names: Sequence[str], max_names: int = LISTED) -> str:
     """Return the first `max_names` names, joined by commas, and the number of others."""
     more = len(names) - max_names
     listed = ", ".join(names[:max_names])
@@ -50,18 +56,20 @@ def shorten_names(names: Sequence[str], max_names: int = 4) -> str:
 
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
     """Return the prediction for one co-run; InputError if a task or the machine is unknown."""
-    prediction = _predict_impact(question.task, *_resolve_question(question, static), static)
-    return StaticAnswer(model=static.ref.model_answer, predictions=[prediction])
+    resolved = _ResolvedCorun.from_question(question, static)
+    return StaticAnswer(model=static.ref.model_answer, predictions=_predict_resolved([resolved], static))
 
 
 def predict_coruns(
     questions: Sequence[CorunQuestion], static: Static, notes: Sequence[str] = ()
 ) -> StaticAnswer:
     """Predict co-runs in order; unknown tasks and machines give no impact, but a note with the reason."""
-    predictions = []
+    predictions: list[StaticPrediction | None] = []
+    resolved = []
     for question in questions:
         try:
-            resolved = _resolve_question(question, static)
+            resolved.append(_ResolvedCorun.from_question(question, static))
+            predictions.append(None)
         except InputError as exc:
             predictions.append(
                 StaticPrediction(
@@ -75,9 +83,13 @@ def predict_coruns(
                     notes=[str(exc)],
                 )
             )
-        else:
-            predictions.append(_predict_impact(question.task, *resolved, static))
-    return StaticAnswer(model=static.ref.model_answer, predictions=predictions, notes=list(notes))
+    blocks = [resolved[start : start + _TOGETHER] for start in range(0, len(resolved), _TOGETHER)]
+    predicted = (prediction for block in blocks for prediction in _predict_resolved(block, static))
+    return StaticAnswer(
+        model=static.ref.model_answer,
+        predictions=[prediction or next(predicted) for prediction in predictions],
+        notes=list(notes),
+    )
 
 
 def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
@@ -91,8 +103,8 @@ def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
         [(other,) for _ in range(number) for other in tasks],
         [machine] * number**2,
     )
-    rows = static.known_tasks.corun_features(placed, static.card.features)
-    return static.predict_impacts(rows).reshape(number, number)
+    features = static.known_tasks.corun_features(placed, static.card.features)
+    return static.predict_impacts(features, Named.from_placed(placed)).reshape(number, number)
 
 
 def resolve_machine(machine: str | None, static: Static) -> str:
@@ -132,41 +144,83 @@ def source_machines(tasks: Sequence[str], machine: str, static: Static) -> list[
     return machines
 
 
-def _resolve_question(question: CorunQuestion, static: Static) -> tuple[tuple[str, ...], str, list[str]]:
-    """Return the sorted co-runners, the machine, and the machines whose solo runs are used."""
-    machine, corunners = resolve_machine(question.machine, static), tuple(sorted(question.corunners))
-    return corunners, machine, source_machines([question.task, *corunners], machine, static)
+@dataclass(frozen=True)
+class _ResolvedCorun:
+    """A co-run of known tasks: sorted co-runners, and the machines (`sources`) whose solo runs are used."""
+
+    task: str
+    corunners: tuple[str, ...]
+    machine: str
+    sources: list[str]
+    is_sum: bool
+
+    @classmethod
+    def from_question(cls, question: CorunQuestion, static: Static) -> _ResolvedCorun:
+        """Return the co-run; InputError if a task or the machine is unknown."""
+        machine, corunners = resolve_machine(question.machine, static), tuple(sorted(question.corunners))
+        sources = source_machines([question.task, *corunners], machine, static)
+        # pairs are added up where the model has seen fewer co-runners
+        is_sum = len(corunners) > 1 and "beside" not in static.card.features
+        return cls(question.task, corunners, machine, sources, is_sum)
+
+    @property
+    def parts(self) -> list[tuple[str, ...]]:
+        """The co-runners that are predicted together."""
+        return [(other,) for other in self.corunners] if self.is_sum else [self.corunners]
 
 
-def _predict_impact(
-    task: str, corunners: tuple[str, ...], machine: str, sources: list[str], static: Static
+def _predict_resolved(coruns: Sequence[_ResolvedCorun], static: Static) -> list[StaticPrediction]:
+    """Return the predictions; that for a co-run does not depend on the others."""
+    rows = [
+        (corun.task, part, source) for corun in coruns for part in corun.parts for source in corun.sources
+    ]
+    placed = Placed(*map(list, zip(*rows, strict=True)))
+    features, named = (
+        static.known_tasks.corun_features(placed, static.card.features),
+        Named.from_placed(placed),
+    )
+    by_row = static.predict_impacts(features, named)
+    impacts, explained, start = [], [], 0
+    for corun in coruns:
+        shape = len(corun.parts), len(corun.sources)
+        by_part = by_row[start : start + shape[0] * shape[1]].reshape(shape)
+        candidates = 1 + (by_part - 1).sum(axis=0) if corun.is_sum else by_part[0]
+        # an unknown machine gets the lower median of the known machines, whose drivers add up
+        middle = int(np.argsort(candidates, kind="stable")[(shape[1] - 1) // 2])
+        impacts.append(float(candidates[middle]))
+        explained.append(start + middle + shape[1] * np.arange(shape[0]))
+        start += by_part.size
+    chosen = np.concatenate(explained)
+    explanations = iter(
+        explain_coruns([rows[row] for row in chosen], features[chosen], named[chosen], static)
+    )
+    return [
+        _static_prediction(corun, impact, [next(explanations) for _ in corun.parts], static)
+        for corun, impact in zip(coruns, impacts, strict=True)
+    ]
+
+
+def _static_prediction(
+    corun: _ResolvedCorun,
+    impact: float,
+    explanations: Sequence[tuple[ExplainedAnswer, list[ImpactShareAnswer]]],
+    static: Static,
 ) -> StaticPrediction:
-    # pairs are added up where the model has seen fewer co-runners
-    is_sum = len(corunners) > 1 and "beside" not in static.card.features
-    parts = [(other,) for other in corunners] if is_sum else [corunners]
-    by_part = []
-    for part in parts:
-        placed = Placed([task] * len(sources), [part] * len(sources), list(sources))
-        by_part.append(
-            static.predict_impacts(static.known_tasks.corun_features(placed, static.card.features))
-        )
-    candidates = 1 + np.sum([values - 1 for values in by_part], axis=0) if is_sum else by_part[0]
-    # an unknown machine gets the lower median of the known machines, whose drivers add up
-    middle = int(np.argsort(candidates, kind="stable")[(len(candidates) - 1) // 2])
-    impact = float(candidates[middle])
-    width, notes = _interval_half_width([task, *corunners], machine, sources, static, is_sum=is_sum)
+    machine = corun.machine
+    width, notes = _interval_half_width(
+        [corun.task, *corun.corunners], machine, corun.sources, static, is_sum=corun.is_sum
+    )
     with model_answering(static.card.model):
         low, high = impact / np.exp(width), impact * np.exp(width)
     require_finite(static.card.model, "impact", low, high)
-    explanations = [explain_corun(task, part, sources[middle], static) for part in parts]
-    seconds = static.known_tasks.solo_seconds(machine, task)
+    seconds = static.known_tasks.solo_seconds(machine, corun.task)
     return StaticPrediction(
         impact=impact,
         low=low,
         high=high,
         confidence=static.card.confidence,
-        task=task,
-        corunners=list(corunners),
+        task=corun.task,
+        corunners=list(corun.corunners),
         machine=machine,
         solo_seconds=finite_or_none(seconds),
         corun_seconds=finite_or_none(seconds * impact),
@@ -208,73 +262,108 @@ def _quote_names(names: Sequence[str]) -> str:
     return shorten_names([f'"{name}"' for name in names], 5)
 
 
-def explain_corun(
-    task: str, corunners: tuple[str, ...], machine: str, static: Static
-) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
-    """Return the sums of a prediction's explanation, and the contributions to the impact.
+@dataclass(frozen=True)
+class _FeatureOwners:
+    """The rates and run times that the features of a model belong to, as attributions name them.
 
-    The `NAMED` strongest come first, then the sum of the others of each side unless it is 0. ModelError if
+    The last of `names`, "", is the run times of both sides; `positions`, shape (n_features,), is the number
+    of each feature's name; `column` is the number of a feature, by its name.
+    """
+
+    names: list[str]
+    positions: NDArray[np.intp]
+    column: dict[str, int]
+
+    @classmethod
+    def from_features(cls, features: Sequence[str], events: Collection[str]) -> _FeatureOwners:
+        """Return the owners of `features`; `events` are the counted events."""
+        by_feature = [_driver_of(name, events) for name in features]
+        names = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, by_feature)]), ""]
+        positions = np.array([names.index(owner) for owner in by_feature], np.intp)
+        return cls(names, positions, {name: column for column, name in enumerate(features)})
+
+
+def explain_coruns(
+    coruns: Sequence[tuple[str, tuple[str, ...], str]], features: Floats, named: Named, static: Static
+) -> list[tuple[ExplainedAnswer, list[ImpactShareAnswer]]]:
+    """Return the sums of each prediction's explanation, and the contributions to the impact.
+
+    The `NAMED` strongest come first, then the sum of the others of each side unless it is 0. `coruns` are
+    task, co-runners and machine, `features` and `named` the model's input, one row per co-run. ModelError if
     the model gives no finite contributions.
     """
-    columns, events = static.card.features, frozenset(static.known_tasks.counted_events)
-    row = static.known_tasks.corun_features(Placed([task], [corunners], [machine]), columns)
-    usual = static.known_tasks.usual_features(machine, len(corunners), columns)
-    values = row[list(columns)].to_numpy(np.float64)[0]
-    owners = [_driver_of(column, events) for column in columns]
-    # the run times of both sides together have the name ""
-    names = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, owners)]), ""]
-    positions = np.array([names.index(owner) for owner in owners], np.intp)
-    model = FittedImpact(static.quick().model, columns)
-    with model_answering(static.card.model):
-        parts = split_log_impact(model, CorunContrast(values, usual, positions, len(names), named_of(row)))
-        numbers = (
-            parts.impact,
-            parts.usual,
-            parts.points_per_log_share,
-            parts.shares,
-            parts.of_task.share,
-            parts.of_corunners.share,
+    card = static.card
+    owners = _FeatureOwners.from_features(card.features, frozenset(static.known_tasks.counted_events))
+    contrasts = [
+        CorunContrast(
+            features[row],
+            static.known_tasks.usual_features(machine, len(corunners), card.features),
+            owners.positions,
+            len(owners.names),
+            named[np.array([row])],
         )
-        require_finite(static.card.model, "contribution", *numbers)
-    shares = dict(zip(names, parts.shares.tolist(), strict=True))
+        for row, (_, corunners, machine) in enumerate(coruns)
+    ]
+    with model_answering(card.model):
+        shares = split_log_impacts(FittedImpact(static.quick().model, card.features), contrasts)
+    return [
+        _explained_answer(corun, contrast, parts, owners, static)
+        for corun, contrast, parts in zip(coruns, contrasts, shares, strict=True)
+    ]
+
+
+def _explained_answer(
+    corun: tuple[str, tuple[str, ...], str],
+    contrast: CorunContrast,
+    parts: LogShares,
+    owners: _FeatureOwners,
+    static: Static,
+) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
+    _, corunners, machine = corun
+    numbers = (
+        parts.impact,
+        parts.usual,
+        parts.points_per_log_share,
+        parts.of_task.share,
+        parts.of_corunners.share,
+    )
+    require_finite(static.card.model, "contribution", numbers, parts.shares)
+    shares = dict(zip(owners.names, parts.shares.tolist(), strict=True))
     both_times = shares.pop("")
     for side in (OWN, OTHERS):
         shares[f"{side}{SECONDS}"] += both_times / 2
-    seen = dict(zip(columns, zip(values.tolist(), usual.tolist(), strict=True), strict=True))
-    attributions = []
-    for name, share in shares.items():
-        value, typical = seen.get(name, (np.nan, np.nan))
-        if name.endswith(f"_{SECONDS}"):
-            # the features are logarithms of times
-            value, typical = np.exp(value), np.exp(typical)
-        attributions.append(
-            _impact_share(name, value, typical, share * parts.points_per_log_share, corunners)
-        )
-    for side, other in ((OWN, parts.of_task), (OTHERS, parts.of_corunners)):
-        attributions.append(
-            _impact_share(
-                f"{side}{CORUNS}",
-                other.value,
-                other.usual,
-                other.share * parts.points_per_log_share,
-                corunners,
-            )
-        )
+    points = {name: share * parts.points_per_log_share for name, share in shares.items()}
+    evidence = {f"{OWN}{CORUNS}": parts.of_task, f"{OTHERS}{CORUNS}": parts.of_corunners}
+    points |= {name: other.share * parts.points_per_log_share for name, other in evidence.items()}
+    ranked = sorted(points, key=lambda name: (-abs(points[name]), name))
+
+    def impact_share(name: str) -> ImpactShareAnswer:
+        if name in evidence:
+            value, typical = evidence[name].value, evidence[name].usual
+        else:
+            column = owners.column.get(name)
+            seen = (np.nan, np.nan) if column is None else (contrast.row[column], contrast.usual[column])
+            value, typical = map(float, seen)
+            if name.endswith(f"_{SECONDS}"):
+                # the features are logarithms of times
+                value, typical = float(np.exp(value)), float(np.exp(typical))
+        return _impact_share(name, value, typical, points[name], corunners)
+
     explanation = ExplainedAnswer(
         corunners=list(corunners),
         machine=machine,
         impact=float(np.exp(parts.impact)),
         model=f"{static.ref.name} {static.ref.version}",
         usual_impact=float(np.exp(parts.usual)),
-        own=_sum_of_side(OWN, attributions),
-        others=_sum_of_side(OTHERS, attributions),
+        own=_sum_of_side(OWN, points, points),
+        others=_sum_of_side(OTHERS, points, points),
     )
-    ranked = sorted(attributions, key=strength_key)
-    rest = [
-        _impact_share(f"{side}{REST}", np.nan, np.nan, _sum_of_side(side, ranked[NAMED:]), corunners)
+    listed = [impact_share(name) for name in ranked[:NAMED]]
+    listed += [
+        _impact_share(f"{side}{REST}", np.nan, np.nan, _sum_of_side(side, ranked[NAMED:], points), corunners)
         for side in (OTHERS, OWN)
     ]
-    return explanation, [driver for driver in (*ranked[:NAMED], *rest) if driver.contribution]
+    return explanation, [driver for driver in listed if driver.contribution]
 
 
 def strength_key(share: ImpactShareAnswer) -> tuple[bool, float, str]:
@@ -285,7 +374,7 @@ def strength_key(share: ImpactShareAnswer) -> tuple[bool, float, str]:
     return share.feature.endswith(f"_{REST}"), -abs(share.contribution), share.feature
 
 
-def _driver_of(column: str, events: frozenset[str]) -> str:
+def _driver_of(column: str, events: Collection[str]) -> str:
     """Return the driver of a feature: a rate or the run times of a side; empty: run times of both sides."""
     for prefix, side in ((OWN, OWN), (OTHERS, OTHERS), (MOST, OTHERS)):
         if column.startswith(prefix):
@@ -302,8 +391,8 @@ def _impact_share(
     )
 
 
-def _sum_of_side(side: str, shares: Sequence[ImpactShareAnswer]) -> float:
-    return float(sum(share.contribution for share in shares if share.feature.startswith(side)))
+def _sum_of_side(side: str, names: Iterable[str], points: Mapping[str, float]) -> float:
+    return float(sum(points[name] for name in names if name.startswith(side)))
 
 
 def strongest_attributions(attributions: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:

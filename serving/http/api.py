@@ -16,6 +16,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, create_model
+from threadpoolctl import threadpool_limits
 
 from data.errors import InputError
 from serving.http import browser_pages, middleware, overview, request_context, schemas
@@ -79,6 +80,8 @@ def application() -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Load the eager models before the first request, and follow the registry while the application runs."""
+    # requests are answered at the same time, and their matrices are small: more threads would only wait
+    threadpool_limits(1, "blas")
     # while a thread loads the next version, others get the interpreter five times as often
     sys.setswitchinterval(0.001)
     models, shared = app.state.models, CapacityLimiter(max(2, os.cpu_count() or 1))

@@ -1,13 +1,13 @@
-"""Micro-batching per endpoint: small bodies are answered together, large ones each in a thread."""
+"""Batching per endpoint: small bodies are answered together, large ones each in a thread."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 from typing import Any, NamedTuple, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -21,6 +21,8 @@ from serving.plugins import Endpoint, HandleBatch
 T = TypeVar("T")
 #: Maximum size in bytes of a body that is answered in the event loop, and of all bodies answered in one turn.
 SMALL, TURN = 32 * 1024, 128 * 1024
+#: Maximum size in bytes of a body that is answered with others in a thread, and their maximum number.
+MEDIUM, TOGETHER = 256 * 1024, 16
 
 
 class Pending(NamedTuple):
@@ -66,33 +68,82 @@ class PendingBatch:
             asyncio.get_running_loop().call_soon(self._answer_pending)
         for _, same_model in groupby(batch, key=lambda request: id(request.model)):
             requests = list(same_model)
-            try:
-                answers = self.handle_batch([request.body for request in requests], requests[0].model)
-            except Exception as exc:  # noqa: BLE001 - raised again where the answers are awaited
-                answers = [exc] * len(requests)
-            for request, answer in zip(requests, answers, strict=True):
-                if request.answer.done():
-                    # the caller was cancelled
-                    continue
-                if isinstance(answer, Answered):
-                    request.answer.set_result(answer)
-                else:
-                    request.answer.set_exception(answer)
+            _deliver_answers(requests, _compute_answers(self.handle_batch, requests))
+
+
+@dataclass
+class ThreadedBatch:
+    """Pending bodies of one endpoint, answered in a thread; the next batch gathers meanwhile.
+
+    A single body is answered alone.
+    """
+
+    handle_batch: HandleBatch
+    limiter: CapacityLimiter
+    _pending: list[Pending] = field(default_factory=list)
+    _running: asyncio.Future[None] | None = None
+
+    async def answer_body(self, body: bytes, model: Any) -> Answered:
+        """Return the answer to one body; raises the exceptions of its handler."""
+        request = Pending(body, model, asyncio.get_running_loop().create_future())
+        self._pending.append(request)
+        if self._running is None:
+            self._running = asyncio.ensure_future(self._answer_pending())
+        return await request.answer
+
+    async def _answer_pending(self) -> None:
+        """Answer all pending bodies, at most `TOGETHER` of one model at a time."""
+        try:
+            while self._pending:
+                first = islice(self._pending, TOGETHER)
+                batch = list(next(groupby(first, key=lambda request: id(request.model)))[1])
+                del self._pending[: len(batch)]
+                answers = await run_in_thread(
+                    partial(_compute_answers, self.handle_batch, batch), self.limiter
+                )
+                _deliver_answers(batch, answers)
+        finally:
+            self._running = None
+
+
+def _compute_answers(
+    handle_batch: HandleBatch, requests: Sequence[Pending]
+) -> Sequence[Answered | Exception]:
+    try:
+        return handle_batch([request.body for request in requests], requests[0].model)
+    except Exception as exc:  # noqa: BLE001 - raised again where the answers are awaited
+        return [exc] * len(requests)
+
+
+def _deliver_answers(requests: Sequence[Pending], answers: Sequence[Answered | Exception]) -> None:
+    for request, answer in zip(requests, answers, strict=True):
+        if request.answer.done():
+            # the caller was cancelled
+            continue
+        if isinstance(answer, Answered):
+            request.answer.set_result(answer)
+        else:
+            request.answer.set_exception(answer)
 
 
 class RequestBatcher:
-    """Runs the handlers of one endpoint, small JSON bodies in batches if it has a `handle_batch`."""
+    """Runs the handlers of one endpoint, JSON bodies below a limit in batches if it has a `handle_batch`."""
 
     def __init__(self, endpoint: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> None:
         self._endpoint, self._model, self._limiter = endpoint, model, limiter
-        self._batch = None if endpoint.handle_batch is None else PendingBatch(endpoint.handle_batch)
+        self._batch: PendingBatch | ThreadedBatch | None = None
+        self._limit = MEDIUM if endpoint.batch_in_thread else SMALL
+        if endpoint.handle_batch is not None and endpoint.batch_in_thread:
+            self._batch = ThreadedBatch(endpoint.handle_batch, limiter)
+        elif endpoint.handle_batch is not None:
+            self._batch = PendingBatch(endpoint.handle_batch)
 
     async def answer_body(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
         """Return the answer to a body, and the model that gave it (None if the endpoint needs none).
 
         Raises the exceptions of the handler, and RefusedError with 503 if the model cannot be loaded.
         """
-        if self._batch is not None and media_type == JSON and len(body) <= SMALL:
+        if self._batch is not None and media_type == JSON and len(body) <= self._limit:
             model = None if self._model is None else self._model.loaded_model
             if self._model is None or model is not None:
                 return await self._batch.answer_body(body, model), model

@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from data.errors import InputError
+from data.errors import InputError, ModelError
 from data.tables.documents import validation_message
 from data.tables.files import json_content
 from serving.http.schemas import RefusedError
@@ -140,6 +140,7 @@ JSON = "application/json"
 MOST_PARTS = 1_000_000
 #: The header with notes, for answers whose format has no field for them.
 NOTES = "Perfjudge-Notes"
+T = TypeVar("T")
 TypedRequest = TypeVar("TypedRequest", bound=BaseModel)
 
 
@@ -172,6 +173,14 @@ class Answered:
     def from_schema(cls, answer: BaseModel, judged: Countable | None = None) -> Answered:
         """Return an answer with `answer` as JSON; `judged` are the verdicts to count, if any."""
         return cls(answer.model_dump_json().encode(), judged)
+
+
+def result_or_error(compute: Callable[[], T]) -> T | Exception:
+    """Return the result of `compute`, or the RefusedError, InputError or ModelError that it raises."""
+    try:
+        return compute()
+    except (RefusedError, InputError, ModelError) as exc:
+        return exc
 
 
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from pydantic import ValidationError
 
 import data.matrices.formats as matrix_formats
 import training.matrices.judging as matrix_judging
-from data.errors import InputError
+from data.errors import InputError, ModelError
 from data.matrices.limits import MOST_METRICS
 from data.matrices.params import Matrices
 from data.matrices.tables import METADATA, SIDES, MatrixTables, StackedSides
@@ -25,7 +27,7 @@ from data.tables.documents import validation_message
 from data.tables.files import content_of
 from data.tables.formats import Reading
 from data.tables.problems import Problems
-from serving.http.bodies import JSON, NAME, Answered, request_of
+from serving.http.bodies import JSON, NAME, Answered, request_of, result_or_error
 from serving.http.schemas import RefusedError
 from serving.matrices.schemas import (
     MatricesAnswer,
@@ -224,24 +226,101 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
 
     RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much.
     """
-    request = request_of(body, MatricesRequest)
-    try:
-        require_bearable(request)
-    except InputError as exc:
-        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
-    complete, verdicts = list[Pair](), dict[int, MatrixVerdictAnswer]()
-    for place, pair in enumerate(request.pairs):
+    request = _CheckedRequest.from_body(body)
+    return request.complete_answer(_judge_pairs(request.complete, served))
+
+
+def answer_matrices_batch(bodies: Sequence[bytes], served: Engine) -> list[Answered | Exception]:
+    """Answer several requests as `answer_matrices` does; return an answer or an error for each.
+
+    Requests whose answers have the same notes are judged together.
+    """
+    requests = [result_or_error(partial(_CheckedRequest.from_body, body)) for body in bodies]
+    alike: dict[object, dict[int, _CheckedRequest]] = {}
+    for number, request in enumerate(requests):
+        if not isinstance(request, Exception):
+            alike.setdefault(_note_causes(request.complete, served), {})[number] = request
+    answers: dict[int, Answered] = {}
+    for group in alike.values():
+        # pairs that the model cannot judge must not fail the other requests
+        with suppress(InputError, ModelError):
+            answers |= zip(group, _answer_together([*group.values()], served), strict=True)
+
+    def answer_request(number: int, request: _CheckedRequest | Exception) -> Answered | Exception:
+        if isinstance(request, Exception):
+            return request
+        if number in answers:
+            return answers[number]
+        return result_or_error(lambda: request.complete_answer(_judge_pairs(request.complete, served)))
+
+    return [answer_request(*numbered) for numbered in enumerate(requests)]
+
+
+def _answer_together(requests: Sequence[_CheckedRequest], served: Engine) -> list[Answered]:
+    """Return the answers to requests whose notes have equal causes; InputError, ModelError as judging."""
+    pairs = [pair for request in requests for pair in request.complete.pairs]
+    judged = _judge_complete(requests[0].complete.model_copy(update={"pairs": pairs}), served)
+    verdicts = iter(judged.verdicts)
+    return [
+        request.complete_answer(
+            judged.model_copy(update={"verdicts": [*islice(verdicts, len(request.complete.pairs))]})
+        )
+        for request in requests
+    ]
+
+
+@dataclass(frozen=True)
+class _CheckedRequest:
+    """A request, its complete pairs, and the verdicts on the other pairs by their place."""
+
+    n_pairs: int
+    complete: MatricesRequest
+    invalid: Mapping[int, MatrixVerdictAnswer]
+
+    @classmethod
+    def from_body(cls, body: bytes) -> _CheckedRequest:
+        """Return the request; RefusedError: 400 no JSON, 422 no request, 413 too much."""
+        request = request_of(body, MatricesRequest)
         try:
-            require_sides(pair, f"pairs[{place}]")
+            require_bearable(request)
         except InputError as exc:
-            verdicts[place] = _invalid_verdict(pair, str(exc))
-        else:
-            complete.append(pair)
-    judged = _judge_pairs(request.model_copy(update={"pairs": complete}), served)
-    remaining = iter(judged.verdicts)
-    ordered = [verdicts.get(place) or next(remaining) for place in range(len(request.pairs))]
-    answer = judged.model_copy(update={"verdicts": ordered})
-    return Answered.from_schema(answer, answer)
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
+        complete, invalid = list[Pair](), dict[int, MatrixVerdictAnswer]()
+        for place, pair in enumerate(request.pairs):
+            try:
+                require_sides(pair, f"pairs[{place}]")
+            except InputError as exc:
+                invalid[place] = _invalid_verdict(pair, str(exc))
+            else:
+                complete.append(pair)
+        return cls(len(request.pairs), request.model_copy(update={"pairs": complete}), invalid)
+
+    def complete_answer(self, judged: MatricesAnswer) -> Answered:
+        """Return the answer with the verdicts on all pairs, in their order."""
+        remaining = iter(judged.verdicts)
+        ordered = [self.invalid.get(place) or next(remaining) for place in range(self.n_pairs)]
+        answer = judged.model_copy(update={"verdicts": ordered})
+        return Answered.from_schema(answer, answer)
+
+
+def _note_causes(request: MatricesRequest, served: Engine) -> object:
+    """Return the causes of notes on complete pairs as a whole: equal causes give equal notes.
+
+    These are the metrics, their units, those without any value, and the groups that the model does not know.
+    """
+    names, known, measured = _metric_names(request.pairs), served.model.card.groups, set[str]()
+    groups = dict[str, None]()
+    for pair in request.pairs:
+        for side in SIDES:
+            matrix: Matrix = getattr(pair, side)
+            metrics = matrix.metrics or {}
+            measured |= {name for name, values in metrics.items() if any(v is not None for v in values)}
+            measured |= {name for run in matrix.runs or () for name, v in run.items() if v is not None}
+            if _run_count(matrix):
+                groups[side_metadata(pair, matrix)["group"]] = None
+    units = [(name, request.units[name]) for name in names if name in request.units]
+    strange = [group for group in groups if group not in known]
+    return tuple(names), tuple(units), frozenset(names) - measured, tuple(strange), not request.pairs
 
 
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
@@ -263,16 +342,19 @@ def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opini
 
 def _judge_pairs(request: MatricesRequest, served: Engine) -> MatricesAnswer:
     """Judge complete pairs; all are invalid if the model cannot use their metrics."""
-    nothing = MatricesAnswer(model=served.ref.model_answer, verdicts=[], notes=[])
-    if not request.pairs:
-        return nothing
-    tables = stack_pairs(request.model_copy(update={"pairs": _with_distinct_ids(request.pairs)}))
     try:
-        judged = judge_tables(matrix_formats.judgeable_runs(tables, NAME, Problems()).tables, served)
+        return _judge_complete(request, served)
     except InputError as exc:
-        return nothing.model_copy(
-            update={"verdicts": [_invalid_verdict(pair, str(exc)) for pair in request.pairs]}
-        )
+        verdicts = [_invalid_verdict(pair, str(exc)) for pair in request.pairs]
+        return MatricesAnswer(model=served.ref.model_answer, verdicts=verdicts, notes=[])
+
+
+def _judge_complete(request: MatricesRequest, served: Engine) -> MatricesAnswer:
+    """Judge complete pairs; InputError if the model cannot use their metrics."""
+    if not request.pairs:
+        return MatricesAnswer(model=served.ref.model_answer, verdicts=[], notes=[])
+    tables = stack_pairs(request.model_copy(update={"pairs": _with_distinct_ids(request.pairs)}))
+    judged = judge_tables(matrix_formats.judgeable_runs(tables, NAME, Problems()).tables, served)
     verdicts = [
         verdict.model_copy(update={"pair_id": pair.pair_id})
         for verdict, pair in zip(judged.verdicts, request.pairs, strict=True)
@@ -324,6 +406,8 @@ def matrix_endpoints(model: Registered) -> list[Endpoint]:
             32 * MEBIBYTE,
             model,
             LOADER,
+            handle_batch=answer_matrices_batch,
+            batch_in_thread=True,
             shadow=OpinionReaders(answer_opinions, request_opinions),
         )
     ]

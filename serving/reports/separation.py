@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 import pandas as pd
 
-from training.evaluation.paired_bootstrap import Difference, paired_difference
+from training.evaluation.paired_bootstrap import BootstrapSettings, Difference, paired_difference
 
 #: Confidence of intervals, and number of bootstrap draws.
 CONFIDENCE, _DRAWS = 0.95, 1000
@@ -85,9 +85,7 @@ def compare_entries(
         (paired[column] == "fail").to_numpy(bool) for column in ("status", "verdict", "verdict_other")
     )
     drawn = groups.loc[paired[key]].to_numpy(str)
-    return paired_difference(
-        failed, judged, others, drawn, n_bootstrap=_DRAWS, confidence=CONFIDENCE, seed=seed
-    )
+    return paired_difference(failed, judged, others, drawn, BootstrapSettings(_DRAWS, CONFIDENCE, seed))
 
 
 def difference_predicate(difference: Difference) -> str:

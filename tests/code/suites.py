@@ -10,10 +10,10 @@ COMPARISONS = {
     "injected": [0.2], "seconds": 0.01, "shared": {"seed": {"PYTHONHASHSEED": 0}}, "operations": [SORT],
 }  # fmt: skip
 
-TASKS = ("sort", "json", "regex")
+TASKS = {"sort": "language sorting", "json": "library json_text", "regex": "library regex"}
 CORUN = {
     "kind": "corun", "name": "tiny", "seed": 3, "solo": 3, "repeat": 2, "events": ["task-clock"],
-    "tasks": [{"name": name, "group": "cpu", "workload": name, "work": 9} for name in TASKS],
+    "tasks": [{"name": name, "group": "cpu", "workload": TASKS[name], "work": 9} for name in TASKS],
 }  # fmt: skip
 
 FINGERPRINT = {

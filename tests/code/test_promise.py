@@ -39,6 +39,7 @@ def missed(known, cut):
     return (known.probability[known.is_protected] < cut).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("groups", "each", "alike"), [(1500, 1, 0.0), (150, 8, 0.8)])
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
 def test_risk_guarantees_hold_in_nine_of_ten_splits(groups, each, alike, share):

@@ -97,6 +97,7 @@ def named(*patterns):
     return {name for name in stages() if any(fnmatch(name, pattern) for pattern in patterns)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("touched", "expected"),
     [

@@ -37,7 +37,7 @@ WRONG = [
     (fingerprints, FINGERPRINT, {"threads": ["some"]}, "threads.0='some': Input should be 'one' or 'all'"),
     (fingerprints, FINGERPRINT, {"stressors": ["cpu", "cpu"]}, 'stressor "cpu": occurs twice'),
     (fingerprints, FINGERPRINT, {"colour": "red"},
-     "colour is unknown; there are kind, name, seed, timeout, seconds, repetitions"),
+     "colour is unknown; there are kind, name, seed, timeout, foreign, attempts, seconds, repetitions"),
     (fingerprints, CONSTRAINED, {"threads": ["all"]}, "threads=['all']: expected [one] under constraints"),
     (fingerprints, CONSTRAINED, {"constraints": []}, "programs need constraints to run under"),
     (fingerprints, CONSTRAINED, {"constraints": [CONSTRAINED["constraints"][0]] * 2},

@@ -1,12 +1,13 @@
 """Small bodies that came in the same turn of the loop are answered by one call."""
 
 import asyncio
+import threading
 from types import SimpleNamespace
 
 import pytest
 from anyio import CapacityLimiter
 
-from serving.http.batching import SMALL, TURN, PendingBatch, RequestBatcher
+from serving.http.batching import SMALL, TOGETHER, TURN, PendingBatch, RequestBatcher, ThreadedBatch
 from serving.http.bodies import JSON, Answered
 
 MODEL = object()
@@ -83,13 +84,38 @@ def test_a_cancelled_request_does_not_block_its_batch():
     assert asyncio.run(asked()) == b"b"
 
 
+def test_bodies_gather_while_a_thread_answers_others():
+    answering, free = Answering(), threading.Event()
+
+    def handle_batch(bodies, model):
+        free.wait(10)
+        return answering.handle_batch(bodies, model)
+
+    async def asked():
+        waiting = ThreadedBatch(handle_batch, CapacityLimiter(1))
+        bodies = [b"a", *[b"b"] * TOGETHER, b"bad"]
+        asks = [asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in bodies[:1]]
+        await asyncio.sleep(0.01)
+        asks += [asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in bodies[1:]]
+        await asyncio.sleep(0.01)
+        free.set()
+        return await asyncio.gather(*asks, return_exceptions=True)
+
+    *answers, bad = asyncio.run(asked())
+    assert [answer.content for answer in answers] == [b"a", *[b"b"] * TOGETHER]
+    assert str(bad) == "b'bad'"
+    assert [len(bodies) for bodies, _ in answering.calls] == [1, TOGETHER, 1]
+
+
 @pytest.mark.parametrize(
     ("media_type", "size", "loaded"), [(JSON, SMALL + 1, True), ("text/xml", 1, True), (JSON, 1, False)]
 )
 def test_requests_unsuited_for_batching_run_in_a_thread(media_type, size, loaded):
     answering = Answering()
     handlers = {JSON: answering.handle, "text/xml": answering.handle}
-    door = SimpleNamespace(handle_batch=answering.handle_batch, handlers=handlers, champion_optional=False)
+    door = SimpleNamespace(
+        handle_batch=answering.handle_batch, batch_in_thread=False, handlers=handlers, champion_optional=False
+    )
     model = SimpleNamespace(loaded_model=MODEL if loaded else None, ensure_loaded=lambda: MODEL)
 
     async def asked():

@@ -42,7 +42,7 @@ from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact
 from training.matrices.engine.stored import EngineCard
 
 #: Broken files of each kind, and the seconds that each may take on a busy machine.
-DRAWS, SECONDS = 20, 10
+DRAWS, SECONDS = 12, 10
 RULES = LabelRules(
     versions_before=2, versions_after=2, clean_every=2, min_annotators=3, match_window=1, exclusion_window=2
 )

@@ -66,8 +66,9 @@ def test_bad_usage_ends_with_one_line_and_exit_2(arguments, named, tmp_path, mon
     assert named in done.stderr
 
 
-def test_without_a_champion_the_command_which_makes_one_is_named(tmp_path):
-    done = perfjudge_process("serve", MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/none.db")
+def test_without_a_champion_the_command_which_makes_one_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
+    done = perfjudge("serve")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "dvc repro" in done.stderr
 
@@ -80,7 +81,7 @@ def test_a_port_in_use_is_named(listening, model_directory):
 
 
 def test_the_table_shows_every_verdict_and_counts_them(request_file, model_directory):
-    done = perfjudge_process("judge", request_file, "--model", model_directory)
+    done = perfjudge("judge", request_file, "--model", model_directory)
     assert done.returncode == 0
     assert "2 comparisons: 1 fail, 1 pass, 0 invalid" in done.stdout
     cells = [line.split("\u2502") for line in done.stdout.splitlines() if "\u2502" in line]

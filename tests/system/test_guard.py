@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from sklearn.linear_model import LogisticRegression
 
 from features.comparisons.vectors import SEED_FEATURES
-from tests.commands import perfjudge_process
+from serving.http.authentication import add_token
+from tests.commands import perfjudge
 from tests.system.conftest import Listening, comparison, fitted
 from training.comparisons.stored import TrainedModel
 from training.registry.stored import deciles_of_features
@@ -24,20 +25,19 @@ JUDGE = "/v1/comparisons/judge"
 
 
 def test_a_public_server_does_not_start_without_tokens():
-    done = perfjudge_process("serve", "--host", "0.0.0.0", "--port", "0")
+    done = perfjudge("serve", "--host", "0.0.0.0", "--port", "0")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "--tokens FILE" in done.stderr
 
 
-def test_a_token_file_from_the_environment_is_checked(tmp_path, model_directory):
+def test_a_token_file_from_the_environment_is_checked(tmp_path, model_directory, monkeypatch):
     path = tmp_path / "tokens"
-    made = perfjudge_process("token", "reports", "--tokens", path)
+    made = perfjudge("token", "reports", "--tokens", path)
     assert (made.returncode, made.stdout.count("\n"), made.stderr) == (0, 1, "")
     path.chmod(0o666)
-    refused = perfjudge_process(
-        "serve", "--model", model_directory, "--port", "0", PERFJUDGE_TOKENS_FILE=str(path)
-    )
+    monkeypatch.setenv("PERFJUDGE_TOKENS_FILE", str(path))
+    refused = perfjudge("serve", "--model", model_directory, "--port", "0")
     assert (refused.returncode, "go-w" in refused.stderr) == (2, True)
 
 
@@ -46,7 +46,7 @@ def test_a_server_does_not_start_with_bad_tokens(tmp_path, model_directory, cont
     path = tmp_path / "tokens"
     if content is not None:
         path.write_text(content)
-    done = perfjudge_process(
+    done = perfjudge(
         "serve", "--model", model_directory, "--port", "0", "--tokens", path, "--workers", workers
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -55,7 +55,7 @@ def test_a_server_does_not_start_with_bad_tokens(tmp_path, model_directory, cont
 
 def test_the_last_token_is_revoked_within_a_second(tmp_path, model_directory):
     path = tmp_path / "tokens"
-    token = perfjudge_process("token", "reports", "--tokens", path).stdout.strip()
+    token = add_token(path, "reports", "read")
     server = Listening("--model", str(model_directory), "--tokens", str(path))
     content = path.read_text()
     try:
@@ -77,7 +77,7 @@ class Guarded:
     """A server of two workers and its token."""
 
     def __init__(self, directory, tokens):
-        self.token = perfjudge_process("token", "reports", "--tokens", tokens).stdout.strip()
+        self.token = add_token(tokens, "reports", "read")
         self.server = Listening("--model", str(directory), "--workers", "2", "--tokens", str(tokens))
         self.headers = {"authorization": f"Bearer {self.token}"}
 

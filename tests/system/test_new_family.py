@@ -85,6 +85,7 @@ from data.paths import FamilyPaths
 from data.tables.files import digest_of, replacing, write_json
 from data.tables.documents import written
 from training.evaluation.metrics import summarise_folds
+from training.evaluation.paired_bootstrap import BootstrapSettings
 from training.registry.challenger_test import Candidate, promote_candidate
 from training.registry.challenger_test import OOF, CandidateLog
 from training.registry.stored import StoredCard, StoredModel
@@ -126,7 +127,7 @@ def promote():
     knobs, metrics = load(Boots), written(PLACES.metrics, "evaluate")
     how, run = knobs.section.promote, TrackedRun("line", scores_by_name(metrics["splits"], "line"))
     oof = pd.read_parquet(PLACES.evaluated / OOF)
-    compare = compare_by_errors(["machine"], how, knobs.seed, "boots")
+    compare = compare_by_errors(["machine"], BootstrapSettings.from_params(how, knobs.seed), "boots")
     log = CandidateLog("boots", metrics["data"], FEATURES, PLACES.models, [run], oof)
     means = log.make_test(Line.read, compare)
     print(promote_candidate(Candidate(how.name, "line", PLACES.models, PLACES.metrics, lambda: means)))

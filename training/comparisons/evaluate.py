@@ -28,7 +28,7 @@ from training.comparisons.train import Fit, fit_and_predict
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE, TIE_BREAK_ORDER, build_pipeline
 from training.evaluation.figures import dvc_verdict_figures
-from training.evaluation.metrics import summarise_entries
+from training.evaluation.metrics import average_precision, summarise_entries
 from training.evaluation.search import read_tuned, require_parts
 
 Floats = NDArray[np.float64]
@@ -81,11 +81,9 @@ def tie_break(
 
 
 def _model_score(failed: Flags, predicted: FoldPredictions, weight: Floats) -> float:
-    from sklearn.metrics import average_precision_score
-
     recall = np.average(predicted.fails[failed], weights=weight[failed])
     spared = np.average(~predicted.fails[~failed], weights=weight[~failed])
-    precision = average_precision_score(failed, predicted.probability, sample_weight=weight)
+    precision = average_precision(failed, predicted.probability, weight)
     return float(((recall + spared) / 2 + precision) / 2)
 
 

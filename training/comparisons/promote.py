@@ -28,13 +28,18 @@ from training.estimators.catalogue import CATALOGUE, fail_probability
 from training.estimators.compiled_pipeline import FILE as FROZEN
 from training.evaluation.figures import print_results, verdict_figures
 from training.evaluation.metrics import as_dict, rank_models, score_rows
-from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry, paired_difference
+from training.evaluation.paired_bootstrap import (
+    BootstrapSettings,
+    OutOfFoldPredictions,
+    by_entry,
+    paired_difference,
+)
 from training.evaluation.search import read_tuned
 from training.evaluation.thresholds import zero_below_min_effect
 from training.plugins import PredictionReaders
 from training.registry.challenger_test import Candidate, ChallengerTest, Compared, promote_candidate
 from training.registry.champions import Tracked, client, import_mlflow
-from training.registry.runs import Logbook, TrackedRun, headline_scores, scores_by_name, trials_of
+from training.registry.runs import Logbook, TrackedRun, scores_by_name, trials_of
 from training.registry.stored import TRUSTED_TYPES
 
 _REQUIREMENTS = ["scikit-learn", "xgboost-cpu", "skops"]
@@ -107,9 +112,7 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
         np.asarray(verdicts.reindex(frame["comparison_id"]).to_numpy() == "fail"),
         np.asarray(np.where(out_of_fold.isna(), direct, out_of_fold.to_numpy(object)) == "fail"),
         frame["fold_group"].to_numpy(np.str_),
-        n_bootstrap=how.n_bootstrap,
-        confidence=how.confidence,
-        seed=outs.family.params.seed,
+        BootstrapSettings.from_params(how, outs.family.params.seed),
     )
     return Compared(difference, "the same folds", "balanced accuracy")
 
@@ -147,8 +150,7 @@ def _tracked_run(outs: StageOutputs, card: Card, grouped: pd.DataFrame) -> Track
     return TrackedRun(
         name,
         {
-            **headline_scores(splits["grouped"]["entries"][name]),
-            **scores_by_name(splits, name),
+            **scores_by_name(splits, name, "grouped"),
             "calibration_error": guarantees[name]["calibration_error"],
             "unsure": chosen["unsure"],
             **{
@@ -241,14 +243,10 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote(family: Family) -> None:
-    """Run stage promote: register the best model, make it champion unless worse, and print the scores."""
+    """Run stage promote: print the scores, register the best model, and make it champion unless worse."""
     scores = family.paths.metrics
     metrics = written(scores, "evaluate")
     name, model = family.section.registered_name, metrics["champion"]
     trained = family.paths.models / model
-    print_results(
-        metrics,
-        promote_candidate(
-            Candidate(name, model, trained, scores, lambda: champion_functions(family, metrics))
-        ),
-    )
+    candidate = Candidate(name, model, trained, scores, lambda: champion_functions(family, metrics))
+    print_results(metrics, lambda: promote_candidate(candidate))

@@ -56,16 +56,24 @@ class SampledRuns:
         start, final = [], []
         times_of = np.split(ordered["t_seconds"].to_numpy(np.float64), cuts)
         for times, run_counts in zip(times_of, np.split(counts, cuts), strict=True):
-            number = max(int((times <= seconds + 1e-9).sum()), 1)
-            starts = np.concatenate([[0.0], times[:-1]])
-            rates = [
-                _log_rates(run_counts[begin:number].sum(axis=0) / (times[number - 1] - starts[begin]))
-                for begin in (0, number // 2, number - 1)
-            ]
-            start.append(np.stack(rates, axis=1))
+            start.append(start_rates(times, run_counts, seconds))
             final.append(_log_rates(run_counts.sum(axis=0) / times[-1]))
         runs = ordered.loc[first, RUN].reset_index(drop=True)
         return cls(runs, events, np.array(start), np.array(final))
+
+
+def start_rates(times: Floats, counts: Floats, seconds: float) -> Floats:
+    """Return `SampledRuns.start` of one run, shape (n_events, 3), from the intervals that end by `seconds`.
+
+    `times`, shape (n_intervals,), are the ends of the intervals, `counts` has shape (n_intervals, n_events).
+    """
+    number = max(int((times <= seconds + 1e-9).sum()), 1)
+    starts = np.concatenate([[0.0], times[:-1]])
+    rates = [
+        _log_rates(counts[begin:number].sum(axis=0) / (times[number - 1] - starts[begin]))
+        for begin in (0, number // 2, number - 1)
+    ]
+    return np.stack(rates, axis=1)
 
 
 def _log_rates(rates: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import product
 
@@ -203,43 +203,51 @@ _FEW, _UNTOLD = 4, 0.01
 _MEDIAN = 0.455
 
 
-#: Log weights, means and variances of normal distributions of log impact, shape (n_scales,) each.
+#: Log weights, means and variances of normal distributions of log impact, all of one shape.
 _Normals = tuple[Floats, Floats, Floats]
 
 
-def _iterate_posteriors(runs: AlignedRuns) -> Iterator[_Normals]:
+def _posteriors(runs: AlignedRuns) -> _Normals:
     seen = runs.natures[: len(runs.solo)]
     if runs.whole:
-        yield from _with_rest(runs, runs.rest, runs.natures)
-        return
+        return _with_rests(runs, runs.rest[None], runs.natures)
     returned = PhaseReturns.from_natures(seen)
     new_phase_probability = _NEW / (_NEW + _RETURNING**returned.times)
-    for longer in _LONGER:
-        blocks = np.full(_UNKNOWN, (longer - 1) * runs.seen_seconds / _UNKNOWN)
-        for weights, means, variances in _with_rest(runs, blocks, seen):
-            yield weights + np.log(new_phase_probability), means, variances
-        mixed = _mixture_variance(runs, returned.stretches) * (1 - 1 / longer) ** 2
-        repeated = (longer - 1) * runs.solo
-        for weights, means, variances in _with_rest(runs, repeated, np.concatenate([seen, seen])):
-            yield weights + np.log(1 - new_phase_probability), means, variances + mixed
+    longer = np.array(_LONGER)[:, None]
+    blocks = np.repeat((longer - 1) * runs.seen_seconds / _UNKNOWN, _UNKNOWN, axis=1)
+    new = _with_rests(runs, blocks, seen)
+    repeated = _with_rests(runs, (longer - 1) * runs.solo, np.concatenate([seen, seen]))
+    mixed = _mixture_variance(runs, returned.stretches) * (1 - 1 / longer[..., None]) ** 2
+    shifted = (
+        (new[0] + np.log(new_phase_probability), *new[1:]),
+        (repeated[0] + np.log(1 - new_phase_probability), repeated[1], repeated[2] + mixed),
+    )
+    weights, means, variances = (np.stack(pair, axis=1) for pair in zip(*shifted, strict=True))
+    return weights, means, variances
 
 
-def _with_rest(runs: AlignedRuns, rest: Floats, natures: Floats) -> Iterator[_Normals]:
-    """Yield the posteriors for a rest with blocks of these lengths, and known natures of the first blocks."""
+def _with_rests(runs: AlignedRuns, rests: Floats, natures: Floats) -> _Normals:
+    """Return the posteriors for several rests, shape (n_rests, n_correlations, n_scales).
+
+    `rests`, shape (n_rests, n_blocks), are the lengths of their blocks; `natures` are the known ones of the
+    first blocks.
+    """
     seen = len(runs.solo)
     distance = ((natures[:, None] - natures) ** 2).mean(axis=2)
     noise = PhaseReturns.neighbour_noise(natures[:seen]) * _BLURRED
-    lasts = np.concatenate([runs.solo, rest])
-    middles = lasts.cumsum() - lasts / 2
+    lasts = np.concatenate([np.broadcast_to(runs.solo, (len(rests), seen)), rests], axis=1)
+    middles = lasts.cumsum(axis=1) - lasts / 2
+    distances, whole = np.abs(middles[:, :, None] - middles[:, None]), lasts.sum(axis=1)[:, None, None]
+    correlations = []
     for alike, length in product(_ALIKE, _LENGTHS):
         # the correlation of blocks by their distance in time
-        near = np.exp(-np.abs(middles[:, None] - middles) / (length * lasts.sum()))
+        near = np.exp(-distances / (length * whole))
         same = _UNINFORMED + (1 - _UNINFORMED) * near
         # unknown blocks have little in common with the seen ones, and more with their neighbours
-        same[:seen, seen:] = same[seen:, :seen] = _UNINFORMED
-        same[: len(natures), : len(natures)] = np.exp(-distance / (2 * (alike**2 + noise)))
-        for share in _NEIGHBOURS:
-            yield _scale_posteriors(runs, rest, (1 - share) * same + share * near)
+        same[:, :seen, seen:] = same[:, seen:, :seen] = _UNINFORMED
+        same[:, : len(natures), : len(natures)] = np.exp(-distance / (2 * (alike**2 + noise)))
+        correlations += [(1 - share) * same + share * near for share in _NEIGHBOURS]
+    return _scale_posteriors(runs, rests[:, None, None], np.stack(correlations, axis=1))
 
 
 def _mixture_variance(runs: AlignedRuns, stretches: int) -> float:
@@ -250,31 +258,38 @@ def _mixture_variance(runs: AlignedRuns, stretches: int) -> float:
     return float(max(between, 0.0)) / stretches
 
 
-def _scale_posteriors(runs: AlignedRuns, rest: Floats, correlations: Floats) -> _Normals:
-    """Return the posterior for each scale; `correlations` has those of blocks."""
+def _scale_posteriors(runs: AlignedRuns, rests: Floats, correlations: Floats) -> _Normals:
+    """Return the posterior for each rest, each of its correlations of blocks, and each scale.
+
+    `rests` has the shape (n_rests, 1, 1, n_blocks), `correlations` (n_rests, n_correlations, n_seen +
+    n_blocks, n_seen + n_blocks).
+    """
     seen, scales = len(runs.solo), _SCALES
     ratios = np.log(runs.corun / runs.solo)
     noise = _noise_variance(ratios)
     kernel = _COMMON**2 + _OF_PHASE**2 * correlations
-    values, vectors = np.linalg.eigh(kernel[:seen, :seen])
-    variances = scales[:, None] ** 2 * np.maximum(values, 0) + noise
+    values, vectors = np.linalg.eigh(kernel[..., :seen, :seen])
+    variances = scales[:, None] ** 2 * np.maximum(values, 0)[..., None, :] + noise
     means = _MEAN * scales
     turned = (ratios - means[:, None]) @ vectors
-    weights = -0.5 * (turned**2 / variances + np.log(variances)).sum(axis=1)
+    weights = -0.5 * (turned**2 / variances + np.log(variances)).sum(axis=-1)
     weights -= np.arange(len(scales)) * np.log(_SHRINKAGE)
-    if not len(rest):
+    if not rests.shape[-1]:
         impact = np.log(runs.corun.sum() / runs.seen_seconds)
-        return weights, np.full(len(scales), impact), np.zeros(len(scales))
-    across = kernel[seen:, :seen] @ vectors
+        return weights, np.full(weights.shape, impact), np.zeros(weights.shape)
+    across = kernel[..., seen:, :seen] @ vectors
+    back = np.swapaxes(across, -1, -2)
     squared = scales[:, None] ** 2
-    expected = means[:, None] + squared * (turned / variances) @ across.T
-    explained = squared[..., None] * ((across / variances[:, None, :]) @ across.T)
-    left = squared[..., None] * (kernel[seen:, seen:] - explained)
+    expected = means[:, None] + squared * (turned / variances) @ back
+    explained = squared[..., None] * (
+        (across[..., None, :, :] / variances[..., None, :]) @ back[..., None, :, :]
+    )
+    left = squared[..., None] * (kernel[..., None, seen:, seen:] - explained)
     # mean and variance of the log impact, from the seen part and lognormal blocks
-    blocks = rest * np.exp(expected + np.diagonal(left, axis1=1, axis2=2) / 2)
-    whole = runs.seen_seconds + rest.sum()
-    impacts = (runs.corun.sum() + blocks.sum(axis=1)) / whole
-    variances = (blocks * (np.expm1(left) @ blocks[..., None])[..., 0]).sum(axis=1) / whole**2
+    blocks = rests * np.exp(expected + np.diagonal(left, axis1=-2, axis2=-1) / 2)
+    whole = runs.seen_seconds + rests.sum(axis=-1)
+    impacts = (runs.corun.sum() + blocks.sum(axis=-1)) / whole
+    variances = (blocks * (np.expm1(left) @ blocks[..., None])[..., 0]).sum(axis=-1) / whole**2
     spreads = np.log1p(np.maximum(variances, 0) / impacts**2)
     return weights, np.log(impacts) - spreads / 2, spreads
 
@@ -341,7 +356,7 @@ class ImpactPosterior:
 
 def impact_posterior(runs: AlignedRuns) -> ImpactPosterior:
     """Return the posterior of the whole run's log impact, given the seen part of the co-run."""
-    logs, means, variances = map(np.concatenate, zip(*_iterate_posteriors(runs), strict=True))
+    logs, means, variances = (values.ravel() for values in _posteriors(runs))
     weights = np.exp(logs - logs.max())
     return ImpactPosterior(weights / weights.sum(), means, np.sqrt(variances + REPEATS**2))
 

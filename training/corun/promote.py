@@ -18,7 +18,7 @@ from training.corun.estimators.fitting import accuracy_scores, rank_models
 from training.corun.splits import main_design
 from training.corun.stored import ImpactCard, TrainedImpact, TrainedOnline
 from training.evaluation.figures import predicted_measured
-from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
+from training.evaluation.paired_bootstrap import BootstrapSettings, OutOfFoldPredictions, by_entry
 from training.plugins import PredictionReaders
 from training.registry.challenger_test import (
     OOF,
@@ -29,7 +29,7 @@ from training.registry.challenger_test import (
     compare_by_errors,
     promote_candidate,
 )
-from training.registry.runs import TrackedRun, headline_scores, scores_by_name, trials_of
+from training.registry.runs import TrackedRun, scores_by_name, trials_of
 
 KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group", "fold"]
@@ -47,7 +47,7 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
     runs = [
         TrackedRun(
             f"static {name}",
-            {**headline_scores(entries[name]), **scores_by_name(metrics["splits"], name)},
+            scores_by_name(metrics["splits"], name, design),
             {**ImpactCard.read(paths.models / name).params, "seed": params.seed},
             {"model": name},
             nested=(*_fold_runs(f"static {name}", rows[name], params), *trials_of(paths.tuned, name)),
@@ -95,7 +95,8 @@ def _kept_runs(
 
 
 def _compare_errors(params: Params[Corun]) -> Compare:
-    return compare_by_errors(KEYS, params.section.promote, params.seed, "the same unseen co-runs")
+    how = BootstrapSettings.from_params(params.section.promote, params.seed)
+    return compare_by_errors(KEYS, how, "the same unseen co-runs")
 
 
 def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:

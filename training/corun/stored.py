@@ -18,10 +18,11 @@ from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from data.tables.files import replacing
 from data.tables.specs import Spec, Tables, as_number, with_dtypes
-from features.corun.rates import MOST, OTHERS, Placed, Solo, corun_vectors
+from features.corun.rates import MOST, OTHERS, Placed, Solo, corun_columns, corun_matrix
 from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.fitting import FittedImpact
+from training.corun.estimators.fitting import FittedImpact, named_of
+from training.corun.estimators.pressure import Named
 from training.corun.online import OnlineModel, RatioSpread
 from training.estimators.answering import model_answering, require_finite
 from training.registry.stored import (
@@ -97,24 +98,34 @@ class KnownTasks(Tables):
             tasks = sorted(self.tasks_by_machine[machine])
             others = [(task,) * n_corunners for task in [*tasks[1:], tasks[0]]]
             rows = self.corun_features(Placed(tasks, others, [machine] * len(tasks)), columns)
-            self._usual_cache[key] = rows[list(columns)].median().to_numpy(np.float64)
+            self._usual_cache[key] = pd.DataFrame(rows).median().to_numpy(np.float64)
         return self._usual_cache[key]
 
     @cached_property
     def _usual_cache(self) -> dict[tuple[str, int, tuple[str, ...]], Floats]:
         return {}
 
-    def corun_features(self, placed: Placed, columns: tuple[str, ...]) -> pd.DataFrame:
-        """Return the feature vectors of co-runs: ``task, corunners, machine``, then the feature `columns`.
+    def corun_features(self, placed: Placed, columns: tuple[str, ...]) -> Floats:
+        """Return the features `columns` of co-runs, shape (n_rows, n_columns).
 
         A feature of an event that was not counted, or of a task that never ran alone, is NaN.
         """
-        made = corun_vectors(self.solo_medians, placed)
-        # with a single co-runner, its rate is the largest
-        single = {name: f"{OTHERS}{name.removeprefix(MOST)}" for name in columns if name.startswith(MOST)}
-        largest = {name: made[other] for name, other in single.items() if name not in made and other in made}
-        all_features = pd.concat([made, pd.DataFrame(largest, index=made.index)], axis="columns")
-        return pd.concat([placed.as_columns, all_features.reindex(columns=list(columns))], axis="columns")
+        key = placed.max_corunners > 1, columns
+        if key not in self._place_cache:
+            made = corun_columns(self.solo_medians, several=key[0])
+            place = {name: number for number, name in enumerate(made)}
+            # with a single co-runner, its rate is the largest
+            single = {name: f"{OTHERS}{name.removeprefix(MOST)}" for name in columns if name.startswith(MOST)}
+            numbers = [place.get(name, place.get(single.get(name, ""), -1)) for name in columns]
+            self._place_cache[key] = np.array(numbers, np.intp)
+        number = self._place_cache[key]
+        features = corun_matrix(self.solo_medians, placed).take(number, axis=1)
+        features[:, number < 0] = np.nan
+        return features
+
+    @cached_property
+    def _place_cache(self) -> dict[tuple[bool, tuple[str, ...]], NDArray[np.intp]]:
+        return {}
 
 
 Floats = NDArray[np.float64]
@@ -193,8 +204,7 @@ class TrainedImpact(StoredModel[ImpactCard]):
         `rows` has ``task, corunners`` (joined by ``+``), ``machine`` and the features of the card. Raises
         ModelError if the model fails or a number is not finite.
         """
-        with model_answering(self.card.model):
-            impact = FittedImpact(self.model, self.card.features).predict(rows)
+        impact = self.predict_impacts(rows[list(self.card.features)].to_numpy(np.float64), named_of(rows))
         corunners = [names.split("+") for names in rows["corunners"]]
         widths = np.array(
             [
@@ -204,8 +214,18 @@ class TrainedImpact(StoredModel[ImpactCard]):
         )
         with np.errstate(over="ignore", invalid="ignore"):
             low, high = impact * np.exp(-widths), impact * np.exp(widths)
-        require_finite(self.card.model, "impact", impact, low, high)
+        require_finite(self.card.model, "impact", low, high)
         return pd.DataFrame({"impact": impact, "low": low, "high": high})
+
+    def predict_impacts(self, x: Floats, named: Named) -> Floats:
+        """Return impacts (co-run / solo time), shape (n_rows,), of features, (n_rows, n_features).
+
+        Raises ModelError if the model fails or an impact is not finite.
+        """
+        with model_answering(self.card.model):
+            impacts = FittedImpact(self.model, self.card.features).predict_matrix(x, named)
+        require_finite(self.card.model, "impact", impacts)
+        return impacts
 
 
 @dataclass(frozen=True)

@@ -177,14 +177,15 @@ def _dvc_figures(  # noqa: PLR0917 - two callers in this module
 
 
 def print_results(
-    metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: str = "comparisons"
+    metrics: dict[str, Any], promote: Callable[[], str], split: str = "grouped", cases: str = "comparisons"
 ) -> None:
-    """Print the table of one split of metrics.json, and the outcome of the promotion, to stdout."""
+    """Print the table of one split of metrics.json, then promote, and print the outcome, to stdout."""
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 110)
     console.print(scores_table(metrics, split, cases))
-    console.print(outcome, highlight=False, markup=False)
+    # after the table, because logging all models takes seconds
+    console.print(promote(), highlight=False, markup=False)
 
 
 def scores_table(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:

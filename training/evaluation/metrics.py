@@ -55,13 +55,11 @@ def score_verdicts(
 
     `probability` is that of fail, or None. All have shape (n,); ZeroDivisionError unless both labels occur.
     """
-    from sklearn.metrics import average_precision_score
-
     caught = int((failed & judged).sum())
     alarms = int((~failed & judged).sum())
     fails, passes = int(failed.sum()), int((~failed).sum())
     recall, spared = caught / fails, 1 - alarms / passes
-    ranking = None if probability is None else float(average_precision_score(failed, probability))
+    ranking = None if probability is None else average_precision(failed, probability)
     precision = caught / (caught + alarms) if caught + alarms else 0.0
     return Scores(
         balanced_accuracy=(recall + spared) / 2,
@@ -73,6 +71,23 @@ def score_verdicts(
         accuracy=float((failed == judged).mean()),
         average_precision=ranking,
     )
+
+
+def average_precision(failed: NDArray[Any], probability: Floats, weights: Floats | None = None) -> float:
+    """Return the average precision of a ranking by `probability`; `failed` is true, or 1, for a fail.
+
+    Equal to scikit-learn's, whose checks take twenty times as long on the few rows that searches rank. All
+    arrays have shape (n_rows,), no value may be NaN, and one fail at least must have a weight above 0.
+    """
+    weights = np.ones(len(failed)) if weights is None else weights
+    order = np.argsort(-probability, kind="stable")
+    order = order[weights[order] > 0]
+    last = np.append(np.flatnonzero(np.diff(probability[order])), len(order) - 1)
+    caught = np.cumsum(weights[order] * failed[order])[last]
+    precision = caught / np.cumsum(weights[order])[last]
+    # in the order in which scikit-learn adds, so that results are equal to the last bit
+    recall = np.append((caught / caught[-1])[::-1], 0.0)
+    return max(0.0, float(-np.sum(np.diff(recall) * precision[::-1].copy())))
 
 
 def score_rows(verdicts: pd.DataFrame) -> Scores:

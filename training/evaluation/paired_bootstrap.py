@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from data.params import Promote
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -31,15 +34,22 @@ class Difference:
         return self.high < 0
 
 
+@dataclass(frozen=True)
+class BootstrapSettings:
+    """Parameters of the bootstrap of whole groups."""
+
+    n_bootstrap: int = 2000
+    confidence: float = 0.95
+    seed: int = 0
+
+    @classmethod
+    def from_params(cls, how: Promote, seed: int) -> Self:
+        """Return the settings of a family's champion/challenger test."""
+        return cls(how.n_bootstrap, how.confidence, seed)
+
+
 def paired_difference(
-    failed: Flags,
-    candidate: Flags,
-    present: Flags,
-    groups: NDArray[np.str_],
-    *,
-    n_bootstrap: int,
-    confidence: float,
-    seed: int,
+    failed: Flags, candidate: Flags, present: Flags, groups: NDArray[np.str_], how: BootstrapSettings
 ) -> Difference:
     """Return the candidate's balanced accuracy minus the champion's, with a percentile interval.
 
@@ -49,9 +59,9 @@ def paired_difference(
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
-    sums, draws = _draw_groups(columns, groups, n_bootstrap, seed)
+    sums, draws = _draw_groups(columns, groups, how)
     usable = draws[(draws[:, 0] > 0) & (draws[:, 2] > 0)]
-    return _with_interval(float(_accuracy_difference(sums)), _accuracy_difference(usable), confidence)
+    return _with_interval(float(_accuracy_difference(sums)), _accuracy_difference(usable), how)
 
 
 def _accuracy_difference(sums: Floats) -> Floats:
@@ -60,13 +70,7 @@ def _accuracy_difference(sums: Floats) -> Floats:
 
 
 def paired_gain(
-    candidate: Floats,
-    present: Floats,
-    groups: NDArray[np.str_],
-    *,
-    n_bootstrap: int,
-    confidence: float,
-    seed: int,
+    candidate: Floats, present: Floats, groups: NDArray[np.str_], how: BootstrapSettings
 ) -> Difference:
     """Return the champion's mean error minus the candidate's, with a percentile interval.
 
@@ -74,25 +78,23 @@ def paired_gain(
     with replacement. Positive: the candidate is better.
     """
     columns = np.stack([present - candidate, np.ones(len(present))])
-    _, draws = _draw_groups(columns, groups, n_bootstrap, seed)
-    return _with_interval(float((present - candidate).mean()), draws[:, 0] / draws[:, 1], confidence)
+    _, draws = _draw_groups(columns, groups, how)
+    return _with_interval(float((present - candidate).mean()), draws[:, 0] / draws[:, 1], how)
 
 
-def _draw_groups(
-    columns: Floats, groups: NDArray[np.str_], n_bootstrap: int, seed: int
-) -> tuple[Floats, Floats]:
+def _draw_groups(columns: Floats, groups: NDArray[np.str_], how: BootstrapSettings) -> tuple[Floats, Floats]:
     """Return each column's sum over all rows, and over the rows of groups drawn with replacement."""
     _, group = np.unique(groups, return_inverse=True)
     totals = np.stack([np.bincount(group, weights=column) for column in columns], axis=1)
     size = len(totals)
-    draws = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=n_bootstrap)
+    draws = np.random.default_rng(how.seed).multinomial(size, np.full(size, 1 / size), size=how.n_bootstrap)
     return totals.sum(axis=0), np.asarray(draws @ totals, np.float64)
 
 
-def _with_interval(observed: float, drawn: Floats, confidence: float) -> Difference:
-    tail = (1 - confidence) / 2
+def _with_interval(observed: float, drawn: Floats, how: BootstrapSettings) -> Difference:
+    tail = (1 - how.confidence) / 2
     low, high = np.quantile(drawn, (tail, 1 - tail))
-    return Difference(observed, float(low), float(high), confidence)
+    return Difference(observed, float(low), float(high), how.confidence)
 
 
 #: Columns that stored predictions may not have; then the other entry's are used.
@@ -122,15 +124,6 @@ def by_entry(
     """
     names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
     return [OutOfFoldPredictions(what, str(name), rows[rows[column] == name], tolerance) for name in names]
-
-
-@dataclass(frozen=True)
-class BootstrapSettings:
-    """Parameters of the bootstrap of whole groups."""
-
-    n_bootstrap: int = 2000
-    confidence: float = 0.95
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -263,7 +256,7 @@ def _score_changes(rows: pd.DataFrame, numbers: bool, how: BootstrapSettings) ->
         old, new = (rows[column].to_numpy(bool) for column in ("wrong_before", "wrong"))
         before, after = (1 - float(wrong[failed].mean() + wrong[~failed].mean()) / 2 for wrong in (old, new))
         groups = rows["group"].to_numpy(np.str_)
-        difference = paired_difference(failed, failed != new, failed != old, groups, **asdict(how))
+        difference = paired_difference(failed, failed != new, failed != old, groups, how)
         yield ScoreChange("balanced accuracy", before, after, difference, False)
     for name, flags in (("missed", failed), ("false alarms", ~failed)):
         if flags.any():
@@ -273,7 +266,7 @@ def _score_changes(rows: pd.DataFrame, numbers: bool, how: BootstrapSettings) ->
 def _mean_change(name: str, column: str, rows: pd.DataFrame, how: BootstrapSettings) -> ScoreChange:
     """Compare the means of a column of numbers or flags that are better if lower."""
     old, new = (rows[side].to_numpy(np.float64) for side in (f"{column}_before", column))
-    gain = paired_gain(old, new, rows["group"].to_numpy(np.str_), **asdict(how))
+    gain = paired_gain(old, new, rows["group"].to_numpy(np.str_), how)
     return ScoreChange(name, float(old.mean()), float(new.mean()), gain, True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from typing import Any
 from zlib import crc32
 
@@ -143,15 +142,21 @@ def resampling_units(measured: Measured) -> NDArray[np.str_]:
     return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
-def top_columns(shares: Floats, number: int = TOP) -> frozenset[int]:
-    """Return the indices of the `number` largest of `shares`, shape (n_columns,); of equal ones the first."""
-    return frozenset(np.argsort(-shares, kind="stable")[:number].tolist())
+def top_columns(shares: Floats) -> frozenset[int]:
+    """Return the indices of the `TOP` largest of `shares`, shape (n_columns,); of equal ones the first."""
+    return frozenset(np.argsort(-shares, kind="stable")[:TOP].tolist())
 
 
 def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
     """Return the mean Jaccard index of all pairs of sets; NaN with fewer than two sets."""
-    pairs = [len(first & second) / len(first | second) for first, second in combinations(tops, 2)]
-    return float(np.mean(pairs)) if pairs else float("nan")
+    if len(tops) < 2:  # noqa: PLR2004 - a pair
+        return float("nan")
+    members = np.zeros((len(tops), 1 + max(map(max, tops))), np.int64)
+    for row, top in zip(members, tops, strict=True):
+        row[list(top)] = 1
+    sizes, pairs = members.sum(axis=1), np.triu_indices(len(tops), 1)
+    common = (members @ members.T)[pairs]
+    return float(np.mean(common / (sizes[pairs[0]] + sizes[pairs[1]] - common)))
 
 
 def scale_importances(values: Floats) -> Floats:

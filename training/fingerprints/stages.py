@@ -85,10 +85,7 @@ def run_of(
     """Return the data to log in MLflow on entry `name` of metrics.json; `rows` are its predictions."""
     return TrackedRun(
         name,
-        {
-            **headline_scores(metrics["splits"]["grouped"]["entries"][name]),
-            **scores_by_name(metrics["splits"], name),
-        },
+        scores_by_name(metrics["splits"], name, "grouped"),
         {"confidence": params.section.profile.confidence, "seed": params.seed},
         {"model": name},
         nested=[

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
 from training.evaluation.metrics import summarise_entry
-from training.matrices.engine.engine import Scheme
+from training.matrices.engine.engine import FittedEngine, Scheme
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.stored import EngineRecipe
@@ -50,29 +50,39 @@ SERVED_COLUMNS = (*VERDICT_COLUMNS[:3], "fold", *VERDICT_COLUMNS[3:5], "status",
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Training runs with flags, test runs without: with the metrics of `train` (`test`), and as measured."""
+    """Training runs with flags, test runs without: with the metrics of `train` (`test`), and as measured.
+
+    `engine`, if known, was fitted to `train` as `recipe` says.
+    """
 
     fold: int
     train: MatrixTables
     test: MatrixTables
     measured: MatrixTables
     recipe: EngineRecipe
+    engine: FittedEngine | None
 
 
 def served_and_validity(
-    examples: MatrixExamples, fold_of: pd.Series, recipe: EngineRecipe, compute: Compute
+    examples: MatrixExamples,
+    fold_of: pd.Series,
+    recipe: EngineRecipe,
+    engines: Sequence[FittedEngine | None],
+    compute: Compute,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return served.parquet (verdicts as served on held-out pairs with labels) and validity.parquet.
 
-    `fold_of` is the fold by test case; validity.parquet has the counts ``judge, fold, kind, runs, rejected``,
+    `fold_of` is the fold by test case; `engines`, by fold, were fitted by the evaluation (None: not yet);
+    validity.parquet has the counts ``judge, fold, kind, runs, rejected``,
     and no row if no validity tree was trained.
     """
     workload, tasks = examples.tables.runs["workload"], []
-    for fold in sorted(fold_of.unique()):
+    for fold, engine in zip(sorted(fold_of.unique()), engines, strict=True):
         inside = workload.isin(fold_of.index[fold_of == fold]).to_numpy(bool)
         test = examples.tables.select_runs(inside).without_flags()
         measured = examples.measured.select_runs(inside).without_flags()
-        tasks.append(FoldTask(int(fold), examples.tables.select_runs(~inside), test, measured, recipe))
+        train = examples.tables.select_runs(~inside)
+        tasks.append(FoldTask(int(fold), train, test, measured, recipe, engine))
     verdicts, rejected = zip(*side_by_side(judge_fold, tasks, compute, "answers of matrices"), strict=True)
     abnormal = examples.pairs.set_index("pair_id")["abnormal"]
     served = pd.concat(verdicts, ignore_index=True)
@@ -91,7 +101,7 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
     from sklearn import config_context
 
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        trained = task.recipe.train(task.train)
+        trained = task.recipe.train(task.train, task.engine)
     verdicts = pd.DataFrame(judge_tables(trained, task.measured, n_attributions=0).verdicts)
     served = verdicts[list(VERDICT_COLUMNS)].astype({"probability": "float64"}).assign(fold=task.fold)
     if trained.validity is None:
@@ -337,6 +347,11 @@ class Evaluation:
         ]
         answers = iter(judge_all_fits(fits, self.compute, f"{title} of matrices"))
         self.answers_by_cell |= {cell: [next(answers) for _ in self.parts] for cell in new}
+
+    def on_first_folds(self, folds: int) -> Evaluation:
+        """Return a copy with the first `folds` folds, and the results of fitted cells there."""
+        answers = {cell: answers[:folds] for cell, answers in self.answers_by_cell.items()}
+        return replace(self, parts=self.parts[:folds], answers_by_cell=answers)
 
     @property
     def abnormal_pairs(self) -> pd.Series:

@@ -18,7 +18,7 @@ from data.matrices.tables import SIDES, MatrixTables
 from data.matrices.validity import MatrixDecisions, unjudgeable_pairs
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of
-from training.matrices.engine.engine import Engine
+from training.matrices.engine.engine import Engine, FittedEngine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import NONE, CausedCases, make_test_rows, pair_causes
 from training.matrices.schemes import Cell, Printed
@@ -178,7 +178,8 @@ class CellAnswers:
     """The results of a cell on one fold.
 
     `pairs` has ``pair_id, group_used, probability, threshold, judged`` (bool); `vectors` counts all vectors,
-    `targets` those of targets, which every form judges; `seconds` is the time of search and fit.
+    `targets` those of targets, which every form judges; `seconds` is the time of search and fit; `engine` is
+    kept where the classifier is tuned, as that of the champion will be.
     """
 
     fold: int
@@ -186,6 +187,7 @@ class CellAnswers:
     vectors: Mistakes
     targets: Mistakes
     seconds: float
+    engine: FittedEngine | None = None
 
 
 def results_row(
@@ -280,6 +282,10 @@ def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[Fo
     return folds
 
 
+#: Time of a fit of the slowest models, and of a classifier for each of the given groups, as multiples.
+_EFFORT, _GROUPS_EFFORT = {"xgboost": 10, "random-forest": 5, "similarity-logistic": 3}, 6
+
+
 @dataclass(frozen=True)
 class EngineFit:
     """A cell to fit to a fold's training runs and to test on its test runs; `fixed` is not searched."""
@@ -297,6 +303,12 @@ class EngineFit:
         return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed, self.alarms)
 
     @property
+    def relative_effort(self) -> int:
+        """The approximate time of the fit, in units of the fastest models' without groups."""
+        effort = _EFFORT.get(self.cell.model, 1)
+        return effort * _GROUPS_EFFORT if self.cell.scheme.grouping == "given" else effort
+
+    @property
     def fit_key(self) -> Hashable:
         """A key that equal fits share: without summary metrics or with one group, some schemes coincide."""
         scheme, train = self.cell.scheme, self.part.train
@@ -309,11 +321,13 @@ class EngineFit:
 
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once."""
-    batches: dict[Hashable, dict[Hashable, EngineFit]] = {}
+    by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():
-        batches.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit
-    answers = side_by_side(_judge_batch, [list(batch.values()) for batch in batches.values()], compute, title)
-    by_key = dict(zip(chain(*batches.values()), chain(*answers), strict=True))
+        by_rows.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit
+    # the slowest first, so that no process waits for the last one
+    batches = sorted(by_rows.values(), key=lambda batch: -sum(fit.relative_effort for fit in batch.values()))
+    answers = side_by_side(_judge_batch, [list(batch.values()) for batch in batches], compute, title)
+    by_key = dict(zip(chain(*batches), chain(*answers), strict=True))
     return [by_key[fit.fit_key] for fit in fits]
 
 
@@ -338,7 +352,6 @@ def _judge_batch(fits: Sequence[EngineFit]) -> list[CellAnswers]:
             judged = vectors["abnormal"].to_numpy(np.bool_)
             target = (vectors["side"] == SIDES[1]).to_numpy(bool)
             of_targets = Mistakes.from_flags(truth[target], judged[target])
-            answers.append(
-                CellAnswers(part.fold, verdicts, Mistakes.from_flags(truth, judged), of_targets, seconds)
-            )
+            of_vectors, kept = Mistakes.from_flags(truth, judged), engine if fit.cell.scheme.tuned else None
+            answers.append(CellAnswers(part.fold, verdicts, of_vectors, of_targets, seconds, kept))
         return answers

@@ -16,7 +16,7 @@ from data.paths import FamilyPaths
 from data.tables.documents import written
 from training.evaluation.figures import print_results, verdict_figures
 from training.evaluation.metrics import RANKED, as_dict, score_rows
-from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
+from training.evaluation.paired_bootstrap import BootstrapSettings, OutOfFoldPredictions, by_entry
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.plugins import PredictionReaders
 from training.registry.challenger_test import (
@@ -27,7 +27,7 @@ from training.registry.challenger_test import (
     compare_by_verdicts,
     promote_candidate,
 )
-from training.registry.runs import TrackedRun, headline_scores, scores_by_name
+from training.registry.runs import TrackedRun, scores_by_name
 
 #: Names of the splits that models are ranked by.
 CASES, CAUSES = "test-cases", "causes"
@@ -70,7 +70,8 @@ def make_challenger_test(
     Models are compared by balanced accuracy on the same held-out pairs. Out-of-fold predictions and card are
     read from `paths`.
     """
-    how, best = params.section.promote, metrics["champion"]
+    how = BootstrapSettings.from_params(params.section.promote, params.seed)
+    best = metrics["champion"]
     oof = pd.read_parquet(paths.evaluated / OOF)
     names = rank_by_precision(ranking_entries(metrics["splits"]))
     runs = [_tracked_run(name, metrics, split, oof[oof["entry"] == name]) for name in names]
@@ -80,17 +81,16 @@ def make_challenger_test(
         "matrices", metrics["data"], paths.interim / "matrices.parquet", paths.models, runs, champion_oof
     )
     return candidate_log.make_test(
-        TrainedEngine.read, compare_by_verdicts(["pair_id"], how, params.seed, "the same unseen pairs")
+        TrainedEngine.read, compare_by_verdicts(["pair_id"], how, "the same unseen pairs")
     )
 
 
 def _tracked_run(name: str, metrics: dict[str, Any], split: str, rows: pd.DataFrame) -> TrackedRun:
-    entry, seed = metrics["splits"][split]["entries"][name], metrics["seed"]
     tags = {"kind": "fold", "split": split}
     return TrackedRun(
         name,
-        {**headline_scores(entry), **scores_by_name(metrics["splits"], name)},
-        {"classifier": rows["model"].iloc[0], "scheme": rows["scheme"].iloc[0], "seed": seed},
+        scores_by_name(metrics["splits"], name, split),
+        {"classifier": rows["model"].iloc[0], "scheme": rows["scheme"].iloc[0], "seed": metrics["seed"]},
         {"model": name},
         nested=[
             TrackedRun(f"{name} {split} f{fold:02}", as_dict(score_rows(fold_rows)), {}, tags)
@@ -108,18 +108,14 @@ SPLIT = CASES
 def promote_stage() -> None:
     """Register the best engine, make it champion unless it is worse than the current one; print results."""
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
-
-    name, entry = params.section.promote.name, metrics["champion"]
-    outcome = promote_candidate(
-        Candidate(
-            name,
-            entry,
-            PLACES.models,
-            PLACES.metrics,
-            lambda: make_challenger_test(params, metrics, SPLIT, PLACES),
-        )
+    candidate = Candidate(
+        params.section.promote.name,
+        metrics["champion"],
+        PLACES.models,
+        PLACES.metrics,
+        lambda: make_challenger_test(params, metrics, SPLIT, PLACES),
     )
-    print_results(metrics, outcome, SPLIT, "pairs")
+    print_results(metrics, lambda: promote_candidate(candidate), SPLIT, "pairs")
 
 
 WHAT = "matrices"

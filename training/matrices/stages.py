@@ -32,7 +32,7 @@ Counts are of vectors, as in the matrix paper, or of pairs of matrices, the unit
     components, balance, tuned``), and the columns of tables.parquet from ``folds`` on. "added": from the
     naive to the full scheme, one remedy at a time; "left out": the champion's model under the full scheme
     without one remedy; "single runs": both of these with the paper's remedies and forms only; "grouping":
-    none, given and automatic groups.
+    none, given and automatic groups. Of the first ``n_curve_folds`` folds.
 ``curves.parquet``
     ``figure`` (4 cost ratio, 5 normal training vectors per abnormal one, 6 dimensions), ``model, grouping, x,
     folds, balanced_accuracy, spread``, of vectors; nothing else is tuned.
@@ -147,12 +147,15 @@ def evaluate_examples(
     all_remedies = [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - of the matrix paper
     splits[PAIRS] = _on_folds(evaluation, PAIRS, pairs, [champion, *all_remedies])
     steps = _ablation_steps(champion, full)
-    evaluation.fit_cells([step.cell for step in steps], "ablation")
+    # every step is a fit per fold, and some are the slowest fits of all
+    ablation = evaluation.on_first_folds(how.n_curve_folds)
+    ablation.fit_cells([step.cell for step in steps], "ablation")
     curves, times = curves_and_times(
         evaluation, fold_parts(examples, deal_to_folds(examples.pairs, how.n_curve_folds, seed))
     )
     recipe = _engine_recipe(champion, examples, params)
-    served, validity = served_and_validity(examples, fold_of, recipe, params.compute)
+    engines = [answers.engine for answers in evaluation.answers_by_cell[champion]]
+    served, validity = served_and_validity(examples, fold_of, recipe, engines, params.compute)
     groups = grouping_table(examples, seed)
     metrics = {
         "family": "matrices",
@@ -169,7 +172,7 @@ def evaluate_examples(
     return metrics, {
         "oof": oof,
         "tables": evaluation.results_table(rows),
-        "ablation": evaluation.results_table(steps),
+        "ablation": ablation.results_table(steps),
         "curves": curves,
         TIMES: times,
         "served": served,

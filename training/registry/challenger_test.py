@@ -19,10 +19,9 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.params import Promote
 from data.tables.documents import written
 from data.tables.files import digest_of
-from training.evaluation.paired_bootstrap import Difference, paired_difference, paired_gain
+from training.evaluation.paired_bootstrap import BootstrapSettings, Difference, paired_difference, paired_gain
 from training.registry.champions import (
     CHALLENGER,
     CHAMPION,
@@ -278,7 +277,7 @@ class CandidateLog:
 Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
 
 
-def compare_by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
+def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares their balanced accuracy.
 
     It returns the difference (negative: the candidate is worse) with a bootstrap interval on the common rows,
@@ -289,8 +288,8 @@ def compare_by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str
     keys : sequence of str
         Columns that identify a row. Both tables have ``verdict``; the candidate's also has ``status`` (the
         label, "fail" or not) and ``group``, whose rows are drawn together.
-    how : Promote
-        Number of bootstrap draws and confidence of the interval.
+    how : BootstrapSettings
+        Number and seed of the bootstrap draws, and confidence of the interval.
     cases : str
         The rows in words, for the reason, such as "the same unseen pairs".
     """
@@ -302,14 +301,13 @@ def compare_by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str
         )
         if failed.all() or not failed.any():
             return None
-        groups = rows["group"].to_numpy(np.str_)
-        difference = paired_difference(failed, mine, other, groups, **_bootstrap_params(how, seed))
+        difference = paired_difference(failed, mine, other, rows["group"].to_numpy(np.str_), how)
         return Compared(difference, cases, "balanced accuracy")
 
     return compare_tables
 
 
-def compare_by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
+def compare_by_errors(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares mean relative errors.
 
     On the rows that both have, by the columns `keys`, it returns the champion's mean error minus
@@ -327,11 +325,7 @@ def compare_by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) 
             (rows[column] / rows["measured"] - 1).abs().to_numpy(np.float64)
             for column in ("predicted", "predicted_champion")
         )
-        difference = paired_gain(mine, other, rows["group"].to_numpy(np.str_), **_bootstrap_params(how, seed))
+        difference = paired_gain(mine, other, rows["group"].to_numpy(np.str_), how)
         return Compared(difference, cases, "mean error smaller by")
 
     return compare_tables
-
-
-def _bootstrap_params(how: Promote, seed: int) -> dict[str, Any]:
-    return {"n_bootstrap": how.n_bootstrap, "confidence": how.confidence, "seed": seed}

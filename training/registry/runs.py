@@ -204,12 +204,14 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
         )
 
 
-def scores_by_name(splits: dict[str, Any], entry: str) -> dict[str, Any]:
+def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> dict[str, Any]:
     """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``.
 
-    `splits` has the content of each split; those without the entry are left out.
+    `splits` has the content of each split; those without the entry are left out. Before them come one figure
+    per score in the split `headline`, as `headline_scores` returns them.
     """
-    return {
+    leading = headline_scores(splits[headline]["entries"][entry]) if headline else {}
+    return leading | {
         f"{split}/{score}_{kind}": value
         for split, content in splits.items()
         for score, spread in content["entries"].get(entry, {}).items()

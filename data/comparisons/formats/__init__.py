@@ -17,7 +17,7 @@ from data.comparisons.params import LabelRules, Measure
 from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
 from data.comparisons.validity import find_errors
 from data.errors import InputError
-from data.tables.files import content_of
+from data.tables.files import content_of, naming_unreadable
 from data.tables.formats import Format, Reading, choose_reader
 from data.tables.problems import Problems, nearest_name
 
@@ -38,10 +38,8 @@ Reader = Callable[[Request], Iterator[ComparisonTables]]
 
 def _imported_tables(request: Request) -> Iterator[ComparisonTables]:
     for path in request.paths:
-        try:
+        with request.problems.collecting(path):
             yield ComparisonTables.read(path).without_flaws(request.problems)
-        except InputError as error:
-            request.problems.add(error.with_file(path))
 
 
 def _comparison_xml(request: Request) -> Iterator[ComparisonTables]:
@@ -67,10 +65,8 @@ def _comparison_json(request: Request) -> Iterator[ComparisonTables]:
 
     used_names = comparison_json.UsedNames()
     for path in _files_in(request.paths, ".json"):
-        try:
+        with request.problems.collecting():
             yield comparison_json.tables_of(content_of(path), str(path), request.problems, used_names)
-        except InputError as error:
-            request.problems.add(error)
 
 
 def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
@@ -257,11 +253,8 @@ def _sniff_directory(path: Path) -> str:
 
 
 def _sniff_file(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    with naming_unreadable(path), path.open("rb") as file:
+        head = file.read(_HEAD)
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if not begin:
         raise InputError("is empty; expected measurements", file=path)

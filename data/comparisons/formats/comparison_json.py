@@ -93,14 +93,11 @@ def _valid_comparisons(
     """Yield each valid comparison of a request with its place; parameters and errors as of `tables_of`."""
     for index, content in enumerate(request.comparisons):
         place = f"comparisons[{index}]"
-        try:
+        with problems.collecting():
             comparison = _validate_part(Comparison, content, name, place)
             # without `used_names`, the caller handles repeated comparisons
             if used_names is not None:
                 _require_once(comparison, name, place, used_names)
-        except InputError as error:
-            problems.add(error)
-        else:
             yield place, comparison
 
 

@@ -99,12 +99,10 @@ def read_documents(
     """
     reader = _Reader(Builder(chunk_rows, extra_comparison_columns=UUIDS), problems, better)
     for document in documents:
-        try:
+        with problems.collecting():
             for _ in reader.read_comparisons(document):
                 if reader.builder.is_full:
                     yield reader.builder.take_tables()
-        except InputError as error:
-            problems.add(error)
     yield reader.builder.take_tables()
 
 
@@ -172,8 +170,8 @@ class _Reader:
                 elif self.open is not None and element.tag in _PARTS:
                     text = (element.text or "").strip()
                     if text:
-                        raise self.walk.error_here(
-                            f'<{element.tag}> holds text: "{text[:60]}"', self.open.place
+                        raise self.walk.error_at(
+                            element, f'<{element.tag}> holds text: "{text[:60]}"', self.open.place
                         )
             except InputError as error:
                 self.open = self.side = None
@@ -207,7 +205,7 @@ class _Reader:
         elif self.side is not None and element.tag == "samples":
             order = self.walk.text_attribute(element, "order", self.open.place)
             if not _ORDER.fullmatch(order):
-                raise self.walk.error_here(f'order="{order}" is not a whole number', self.open.place)
+                raise self.walk.error_at(element, f'order="{order}" is not a whole number', self.open.place)
             self.side.samples.append(
                 (int(order), self.walk.numbers_attribute(element, "values", self.open.place))
             )
@@ -227,7 +225,7 @@ class _Reader:
                 if "comparison_id" in element.attrib
                 else (f'<comparison_result> appears twice in the report "{self.report}"')
             )
-            raise self.walk.error_here(repeated, place, RepeatedError)
+            raise self.walk.error_at(element, repeated, place, RepeatedError)
         self.used_names.identifiers.add(key)
         hint = "the attribute better, or --better, says otherwise"
         better = better or self.better or self.problems.assume_higher(self.document.name, hint)
@@ -235,19 +233,21 @@ class _Reader:
         if "siblings_worse" in element.attrib:
             worse = self.walk.number_attribute(element, "siblings_worse", place)
             if not 0 <= worse <= 1:
-                raise self.walk.error_here(f'siblings_worse="{worse:g}" is not between 0 and 1', place)
+                raise self.walk.error_at(element, f'siblings_worse="{worse:g}" is not between 0 and 1', place)
         return _Comparison(key, benchmark, operation, unit, better, status, worse, self.walk.line)
 
     def _read_label(self, comparison: _Comparison, element: Element) -> LabelRow:
         status = self.walk.text_attribute(element, "status", comparison.place)
         if status not in LABEL_STATUSES:
             expected = ", ".join(LABEL_STATUSES)
-            raise self.walk.error_here(f'status="{status[:60]}" is not one of {expected}', comparison.place)
+            raise self.walk.error_at(
+                element, f'status="{status[:60]}" is not one of {expected}', comparison.place
+            )
         annotator, time = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
         labelled_at = parse_moment(time)
         if time and labelled_at is None:
             wrong = f'labelled_at="{time[:60]}" is not a time like {EXAMPLE_MOMENT}'
-            raise self.walk.error_here(wrong, comparison.place)
+            raise self.walk.error_at(element, wrong, comparison.place)
         labelled_by = element.get("labelled_by", "").strip() or annotator or UNKNOWN
         return LabelRow(comparison.key, status, labelled_by, annotator, labelled_at)
 
@@ -255,17 +255,17 @@ class _Reader:
         value = element.get(name, "")
         if value and value not in allowed:
             expected = " or ".join(f'"{word}"' for word in allowed)
-            raise self.walk.error_here(f'{name}="{value}" is unknown; expected {expected}', place)
+            raise self.walk.error_at(element, f'{name}="{value}" is unknown; expected {expected}', place)
         return value
 
     def _begin_side(self, comparison: _Comparison, element: Element) -> _Side:
         tag = str(element.tag)
         if self.threads is None:
-            raise self.walk.error_here(f"<{tag}> is not inside a <result>", comparison.place)
+            raise self.walk.error_at(element, f"<{tag}> is not inside a <result>", comparison.place)
         key = (self.threads, tag)
         if key in comparison.sides:
             repeated = f'threads_no="{self.threads}" has a second <{tag}>'
-            raise self.walk.error_here(repeated, comparison.place, RepeatedError)
+            raise self.walk.error_at(element, repeated, comparison.place, RepeatedError)
         summary = (
             {}
             if tag in WITHOUT_NUMBERS

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from data.comparisons.formats.comparison_xml import summary_statistics
@@ -20,28 +20,20 @@ from data.tables.xml_stream import Document, Element, WholeDocument
 SETTINGS_TAG = "settings"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The properties ``Hostname``, ``Kernel`` and ``BenchmarkName`` of a run; None where they are missing."""
-
-    machine: str | None = None
-    version: str | None = None
-    benchmark: str | None = None
-
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> Settings:
-        """Return the settings that `properties` hold; their names are compared without regard to case."""
-        values = {name.lower(): value for name, value in properties.items() if value}
-        return cls(values.get("hostname"), values.get("kernel"), values.get("benchmarkname"))
+#: Names of the properties that the tables use, in lower case.
+MACHINE, VERSION, BENCHMARK = "hostname", "kernel", "benchmarkname"
 
 
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties in an element ``settings``, by name; InputError if one has no value."""
-    properties = {}
-    for element in list(settings.iter())[1:]:
-        tree.here = element
-        properties[str(element.tag)] = tree.text_attribute(element, "value", SETTINGS_TAG).strip()
-    return properties
+    """Return the properties in an element ``settings``, by their names in lower case, without empty ones.
+
+    InputError if a property has no value.
+    """
+    texts = {
+        str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()
+        for element in list(settings.iter())[1:]
+    }
+    return {name: text for name, text in texts.items() if text}
 
 
 def properties_beside(path: Path) -> dict[str, str]:
@@ -52,10 +44,8 @@ def properties_beside(path: Path) -> dict[str, str]:
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.from_path(candidate))
-            properties: dict[str, str] = {}
-            for settings in tree.root.iter(SETTINGS_TAG):
-                properties |= properties_in(tree, settings)
-            return properties
+            parts = (properties_in(tree, settings).items() for settings in tree.root.iter(SETTINGS_TAG))
+            return dict(chain.from_iterable(parts))
     return {}
 
 
@@ -93,110 +83,84 @@ class _RunOperation:
         return f'operation "{self.name}"'
 
 
-@dataclass(frozen=True)
 class ResultRun:
-    """One result file, which is one version.
-
-    `properties` are those of the file, or of a settings file in its directory. `broken` are the names of
-    operations that were skipped because of an error.
-    """
-
-    tree: WholeDocument
-    path: Path
-    properties: Mapping[str, str]
-    operations: dict[str, _RunOperation]
-    broken: frozenset[str]
-
-    @cached_property
-    def settings(self) -> Settings:
-        """The properties that the tables use."""
-        return Settings.from_properties(self.properties)
-
-    @cached_property
-    def line_numbers(self) -> Mapping[str, int]:
-        """The line number where each operation begins, by name."""
-        operations = self.operations.items()
-        return {name: self.tree.line_of(operation.element) for name, operation in operations}
-
-    def benchmark_name(self, operation: _RunOperation) -> str:
-        """Return the benchmark of an operation: that of the settings, else the suite of its element."""
-        return self.settings.benchmark or operation.suite
-
-
-def read_run(
-    path: Path, problems: Problems, measure: Measure, times: Mapping[str, Sequence[str]] = TIMES
-) -> ResultRun:
-    """Read one result file; `problems` receives the operations that are skipped.
+    """One result file, which is one version; `problems` receives the operations that are skipped.
 
     Without ``measure.metric``, the metric is the first attribute or element that is not a time, else the real
     time. For times, lower is better. `times` maps columns that are read in addition to the samples to their
     possible attributes, as `TIMES` does. InputError if the file is not a result, and at the first invalid
     operation unless ``problems.keep_going``.
+
+    Attributes
+    ----------
+    properties : dict
+        Those of the file, or of a settings file in its directory.
+    broken : set
+        The names of operations that were skipped because of an error.
     """
-    reader = _RunReader(path, problems, measure, times)
-    reader.read_file()
-    properties = reader.properties
-    if Settings.from_properties(properties) == Settings():
-        properties = properties_beside(path) | properties
-    return ResultRun(reader.tree, path, properties, reader.operations, frozenset(reader.broken))
 
-
-class _RunReader:
     def __init__(
-        self, path: Path, problems: Problems, measure: Measure, times: Mapping[str, Sequence[str]]
+        self, path: Path, problems: Problems, measure: Measure, times: Mapping[str, Sequence[str]] = TIMES
     ) -> None:
-        self.path, self.problems, self.measure, self.times = path, problems, measure, times
-        self.tree = WholeDocument(Document.from_path(path))
+        self.path, self._problems, self._measure, self._times = path, problems, measure, times
+        self._tree = WholeDocument(Document.from_path(path))
         self.properties: dict[str, str] = {}
         self.operations: dict[str, _RunOperation] = {}
         self.broken: set[str] = set()
-
-    def read_file(self) -> None:
-        root = self.tree.root
+        root = self._tree.root
         if root.tag != RUN_TAG:
-            raise self.tree.error_here(f"<{root.tag}> is not a benchmark run; expected <{RUN_TAG}>")
+            raise self._tree.error_at(root, f"<{root.tag}> is not a benchmark run; expected <{RUN_TAG}>")
         self._read_children(root)
         if not self.operations and not self.broken:
-            raise InputError(f"<{RUN_TAG}> holds no result of an operation", file=self.path)
+            raise InputError(f"<{RUN_TAG}> holds no result of an operation", file=path)
+        if self.properties.keys().isdisjoint((MACHINE, VERSION, BENCHMARK)):
+            self.properties = properties_beside(path) | self.properties
+
+    @property
+    def machine(self) -> str | None:
+        """The machine that was measured; None if it is unknown."""
+        return self.properties.get(MACHINE)
+
+    def line_of(self, name: str) -> int:
+        """Return the number of the line where an operation begins."""
+        return self._tree.line_of(self.operations[name].element)
+
+    def benchmark_name(self, operation: _RunOperation) -> str:
+        """Return the benchmark of an operation: that of the settings, else the suite of its element."""
+        return self.properties.get(BENCHMARK, operation.suite)
 
     def _read_children(self, parent: Element) -> None:
         for element in parent:
             tag = str(element.tag)
-            try:
+            with self._problems.collecting():
                 if tag == SETTINGS_TAG:
-                    self.properties |= properties_in(self.tree, element)
+                    self.properties |= properties_in(self._tree, element)
                 elif tag.endswith("_result") and tag not in WRAPPERS:
                     self._read_operation(tag.removesuffix("_result"), element)
                 else:
                     self._read_children(element)
-            except InputError as error:
-                self.problems.add(error)
 
     def _read_operation(self, suite: str, element: Element) -> None:
-        name = self._tree_at(element).text_attribute(element, "benchmark_name")
+        name = self._tree.text_attribute(element, "benchmark_name")
         operation = _RunOperation(name, suite, element)
         repeated = name in self.operations or name in self.broken
         try:
             if repeated:
-                raise self.tree.error_here(f"<{element.tag}> appears twice", operation.place)
+                raise self._tree.error_at(element, f"<{element.tag}> appears twice", operation.place)
             for threads in element.iter("threads"):
                 self._read_configuration(operation, threads)
             if not operation.configurations:
-                raise self._tree_at(element).error_here("has no <threads>", operation.place)
+                raise self._tree.error_at(element, "has no <threads>", operation.place)
         except InputError:
             self.operations.pop(name, None)
             self.broken.add(name)
             raise
         self.operations[name] = operation
 
-    def _tree_at(self, element: Element) -> WholeDocument:
-        self.tree.here = element
-        return self.tree
-
     def _read_configuration(self, operation: _RunOperation, element: Element) -> None:
-        threads = self._tree_at(element).whole_attribute(element, "number", operation.place)
+        threads = self._tree.whole_attribute(element, "number", operation.place)
         if threads in operation.configurations:
-            raise self.tree.error_here(f'<threads number="{threads}"> appears twice', operation.place)
+            raise self._tree.error_at(element, f'<threads number="{threads}"> appears twice', operation.place)
         configuration = operation.configurations[threads] = _RunConfiguration(threads)
         self._read_samples(operation, configuration, list(element.iter("result")))
         if not configuration.samples:
@@ -205,54 +169,53 @@ class _RunReader:
                     self._read_summary(operation, configuration, part)
             if not configuration.summary:
                 problem = f'<threads number="{threads}"> holds no measurement'
-                raise self._tree_at(element).error_here(problem, operation.place)
+                raise self._tree.error_at(element, problem, operation.place)
 
     def _read_samples(
         self, operation: _RunOperation, configuration: _RunConfiguration, results: Sequence[Element]
     ) -> None:
         if results and not operation.metric:
-            metric = self.measure.metric
+            metric = self._measure.metric
             if metric is None:
                 attributes = list(map(str, results[0].attrib))
                 candidates = [name for name in attributes if not IS_TIME.search(name)]
                 candidates += [name for name in TIMES["real_seconds"] if name in attributes]
                 if not candidates:
                     problem = f"<result> holds no measurement; found {attributes}"
-                    raise self._tree_at(results[0]).error_here(problem, operation.place)
+                    raise self._tree.error_at(results[0], problem, operation.place)
                 metric = candidates[0]
             self._set_metric(operation, metric)
         place = f'{operation.place} threads="{configuration.threads}"'
-        configuration.samples += self.tree.number_attributes(results, operation.metric, place)
-        for column, names in self.times.items():
+        configuration.samples += self._tree.number_attributes(results, operation.metric, place)
+        for column, names in self._times.items():
             configuration.times[column] += self._read_times(results, names, place)
 
     def _read_times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:
         """Return, for each result, the first of the attributes `names` that it has; NaN without any."""
         first = [next((name for name in names if name in result.attrib), "") for result in results]
         if len({*first}) == 1 and first[0]:
-            return self.tree.number_attributes(results, first[0], place)
-        pairs = zip(results, first, strict=True)
+            return self._tree.number_attributes(results, first[0], place)
         return [
-            self.tree.number_attributes([result], name, place)[0] if name else math.nan
-            for result, name in pairs
+            self._tree.number_attribute(result, name, place) if name else math.nan
+            for result, name in zip(results, first, strict=True)
         ]
 
     def _read_summary(
         self, operation: _RunOperation, configuration: _RunConfiguration, element: Element
     ) -> None:
-        tag, metric = str(element.tag), self.measure.metric
+        tag, metric = str(element.tag), self._measure.metric
         if not operation.metric and (not IS_TIME.search(tag) if metric is None else tag == metric):
             self._set_metric(operation, tag)
         if tag == operation.metric:
             place = f'{operation.place} threads="{configuration.threads}" {tag}'
-            configuration.summary = summary_statistics(self._tree_at(element), element, place)
+            configuration.summary = summary_statistics(self._tree, element, place)
 
     def _set_metric(self, operation: _RunOperation, metric: str) -> None:
         operation.metric = metric
         if IS_TIME.search(metric):
             operation.better = "lower"
         else:
-            operation.better = self.measure.better or self.problems.assume_higher(self.path)
+            operation.better = self._measure.better or self._problems.assume_higher(self.path)
 
 
 def read_results(
@@ -270,10 +233,8 @@ def read_results(
     builder = Builder(chunk_rows, extra_result_columns=tuple(TIMES))
     versions = _Versions(builder, problems, len(results) - 1)
     for path in results:
-        try:
-            versions.add_run(read_run(path, problems, measure or Measure()))
-        except InputError as error:
-            problems.add(error)
+        with problems.collecting():
+            versions.add_run(ResultRun(path, problems, measure or Measure()))
         if builder.is_full:
             yield builder.take_tables()
     yield builder.take_tables()
@@ -289,10 +250,10 @@ class _Versions:
         self.identifiers: set[str] = set()
 
     def add_run(self, run: ResultRun) -> None:
-        if self.last is not None and self.last.settings.machine != run.settings.machine:
+        if self.last is not None and self.last.machine != run.machine:
             before, now = (
                 f'on "{name}"' if name else "on a machine it does not name"
-                for name in (self.last.settings.machine, run.settings.machine)
+                for name in (self.last.machine, run.machine)
             )
             raise InputError(f"was measured {now}, but {self.last.path} {before}", file=run.path)
         self.order += 1
@@ -304,8 +265,7 @@ class _Versions:
 
     def _add_results(self, run: ResultRun, operation: _RunOperation) -> None:
         benchmark, name = run.benchmark_name(operation), operation.name
-        machine = run.settings.machine or UNKNOWN
-        version = run.settings.version or run.path.stem
+        machine, version = run.machine or UNKNOWN, run.properties.get(VERSION, run.path.stem)
         common = (benchmark, benchmark, name, machine, operation.metric, operation.better)
         results = self.builder.results
         for threads, configuration in operation.configurations.items():
@@ -325,16 +285,13 @@ class _Versions:
         for name in dict.fromkeys([*baseline.operations, *target.operations]):
             if name in baseline.broken | target.broken:
                 continue
-            try:
+            with self.problems.collecting():
                 benchmark = _common_benchmark(baseline, target, name)
-            except InputError as error:
-                self.problems.add(error)
-                continue
-            key = f"{scope}/{name}"
-            self.identifiers.add(key)
-            source = f'{target.path}:{target.line_numbers[name]} operation "{name}"'
-            names = key, benchmark, name, target.settings.machine or UNKNOWN
-            self.builder.comparisons.append((*names, *orders, source, None))
+                key = f"{scope}/{name}"
+                self.identifiers.add(key)
+                source = f'{target.path}:{target.line_of(name)} operation "{name}"'
+                names = key, benchmark, name, target.machine or UNKNOWN
+                self.builder.comparisons.append((*names, *orders, source, None))
 
 
 def _common_benchmark(baseline: ResultRun, target: ResultRun, name: str) -> str:
@@ -342,12 +299,12 @@ def _common_benchmark(baseline: ResultRun, target: ResultRun, name: str) -> str:
     place = f'operation "{name}"'
     for run, other in ((baseline, target), (target, baseline)):
         if name not in run.operations:
-            line = other.line_numbers[name]
+            line = other.line_of(name)
             raise InputError(f"is not in {run.path}", file=other.path, line=line, place=place)
     before, after = baseline.operations[name], target.operations[name]
     benchmarks = baseline.benchmark_name(before), target.benchmark_name(after)
     for field_name, old, new in (("benchmark", *benchmarks), ("metric", before.metric, after.metric)):
         if old != new:
             problem = f'{field_name} "{new}" is not that of {baseline.path}, "{old}"'
-            raise InputError(problem, file=target.path, line=target.line_numbers[name], place=place)
+            raise InputError(problem, file=target.path, line=target.line_of(name), place=place)
     return benchmarks[1]

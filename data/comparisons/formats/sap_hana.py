@@ -188,13 +188,11 @@ def read_data_set(
         raise InputError("holds no file <id>__<category>__<unit>.csv", file=path)
     builder, series = Builder(), list[_Series]()
     for future in _read_ahead(files):
-        try:
+        with problems.collecting():
             new = future.result()
             splits = annotations.get(_series_number(new.name), [])
             _add_comparisons(new, splits, rules, builder, path / "annotations.json")
             series.append(new)
-        except InputError as error:
-            problems.add(error)
         if chunk_rows is not None and sum(len(read.samples) for read in series) >= _LONGER * chunk_rows:
             yield _take_tables(series, builder)
             series = []

@@ -72,15 +72,6 @@ class NewLabel:
     model: str = ""
     labelled_at: datetime | None = None
 
-    @property
-    def identifying_values(self) -> tuple[object, ...]:
-        """comparison_id, status, labelled_by and labelled_at."""
-        return self.comparison_id, self.status, self.labelled_by, self.labelled_at
-
-    def with_time(self, now: datetime) -> Self:
-        """Return the label with the time `now` if it has none."""
-        return replace(self, labelled_at=self.labelled_at or now)
-
 
 @dataclass(frozen=True, kw_only=True)
 class StoredLabel(NewLabel):
@@ -88,11 +79,6 @@ class StoredLabel(NewLabel):
 
     number: int
     labelled_at: datetime
-
-    @property
-    def age_key(self) -> tuple[datetime, int]:
-        """The sort key of labels, the oldest first."""
-        return self.labelled_at, self.number
 
     def is_same_label(self, other: NewLabel) -> bool:
         """Return whether `other` equals this label in all fields but `model`; a missing time is equal."""
@@ -281,7 +267,7 @@ class LabelStore:
                 if count < (max_recent or math.inf):
                     # the annotator's labels ascend in time
                     last = max(now, last + timedelta(microseconds=1))
-                    rows.append(asdict(label.with_time(last)))
+                    rows.append(asdict(label) | {"labelled_at": label.labelled_at or last})
                 else:
                     late.add(label.key)
                 recent[label.labelled_by] = count + 1, last
@@ -331,11 +317,6 @@ class LabelStore:
         columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
         return {tuple(row.values()) for row in self._query_rows(select(*columns))}
 
-    def count_recent_labels(self, person: str, seconds: float) -> int:
-        """Return how many labels an annotator added in the last `seconds`, also withdrawals."""
-        since = datetime.now(UTC) - timedelta(seconds=seconds)
-        return sum(row["count"] for row in self._query_rows(_recent_query([person], since)))
-
     def _query_rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         if self.address.sqlite_file is not None and not self.address.sqlite_file.exists():
             return []
@@ -365,15 +346,16 @@ class LabelStore:
 
 
 def _history_query(comparisons: Collection[str]) -> Select[Any]:
-    return select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))
+    oldest = LABELS.c.labelled_at, LABELS.c.number
+    return select(LABELS).where(LABELS.c.comparison_id.in_(comparisons)).order_by(*oldest)
 
 
 def _histories_by_comparison(
     rows: Iterable[RowMapping], comparisons: Iterable[str]
 ) -> dict[str, list[StoredLabel]]:
     histories: dict[str, list[StoredLabel]] = {comparison: [] for comparison in comparisons}
-    for label in sorted((StoredLabel(**row) for row in rows), key=lambda label: label.age_key):
-        histories[label.comparison_id].append(label)
+    for row in rows:
+        histories[row["comparison_id"]].append(StoredLabel(**row))
     return histories
 
 
@@ -412,7 +394,9 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
     named = labels.assign(annotator=people)[people.notna()]
     stored = store.all_identifying_values()
     new = [
-        label for label in map(_from_row, named.to_dict("records")) if label.identifying_values not in stored
+        label
+        for label in map(_from_row, named.to_dict("records"))
+        if (label.comparison_id, label.status, label.labelled_by, label.labelled_at) not in stored
     ]
     fresh = 0
     for start in range(0, len(new), AT_ONCE):

@@ -88,44 +88,44 @@ def read_rule_sets(path: Path) -> tuple[RuleSet, ...]:
     if not elements or any(str(element.tag).lower() in NODES for element in elements):
         return (_read_set(tree, tree.root, path.stem),)
     if len(elements) > MAX_SETS:
-        raise tree.error_here(f"holds {len(elements)} sets of rules; expected {MAX_SETS} at most")
+        raise tree.error_at(tree.root, f"holds {len(elements)} sets of rules; expected {MAX_SETS} at most")
     return tuple(
         _read_set(tree, element, f"{path.stem} {number}") for number, element in enumerate(elements, start=1)
     )
 
 
 def _read_set(tree: WholeDocument, element: Element, default_title: str) -> RuleSet:
-    tree.here = element
     title = (element.get("title") or default_title).strip()[:MAX_LENGTH]
     place = f'rules "{title}"'
     rules: dict[Role, list[TimelineRule]] = {}
     for node in element:
-        tree.here, role = node, NODES.get(str(node.tag).lower())
+        role = NODES.get(str(node.tag).lower())
         if role is None:
-            raise tree.error_here(f"<{node.tag}> is not a role of results; {_EXPECTED}", place)
+            raise tree.error_at(node, f"<{node.tag}> is not a role of results; {_EXPECTED}", place)
         if role in rules:
-            raise tree.error_here(f"<{node.tag}> appears twice; {_EXPECTED}, each once", place)
+            raise tree.error_at(node, f"<{node.tag}> appears twice; {_EXPECTED}, each once", place)
         rules[role] = _read_rules(tree, node, role, place)
-    tree.here = element
     required = {"<baseline>": "baseline", "<targets>": "target"}
     missing = [name for name, role in required.items() if role not in rules]
     if missing:
-        raise tree.error_here(f"has no {' and no '.join(missing)}; {_EXPECTED}", place)
+        raise tree.error_at(element, f"has no {' and no '.join(missing)}; {_EXPECTED}", place)
     return RuleSet(title, tuple(rule for of_role in rules.values() for rule in of_role))
 
 
 def _read_rules(tree: WholeDocument, node: Element, role: Role, place: str) -> list[TimelineRule]:
     rules: dict[str, TimelineRule] = {}
     for element in node:
-        tree.here, name = element, str(element.tag)
+        name = str(element.tag)
         pattern = tree.text_attribute(element, "value", f"{place} {role}")
         if name.lower() in rules:
-            raise tree.error_here(f"<{name}> appears twice; expected each property once", f"{place} {role}")
+            raise tree.error_at(
+                element, f"<{name}> appears twice; expected each property once", f"{place} {role}"
+            )
         rules[name.lower()] = rule = TimelineRule(role, name, pattern)
         rule_place = f"{place} {role} <{name}>"
         if len(pattern) > MAX_LENGTH:
-            raise tree.error_here(
-                f"value has {len(pattern)} characters; expected {MAX_LENGTH} at most", rule_place
+            raise tree.error_at(
+                element, f"value has {len(pattern)} characters; expected {MAX_LENGTH} at most", rule_place
             )
         try:
             pc.match_substring_regex(pa.array([""]), pattern)
@@ -133,10 +133,9 @@ def _read_rules(tree: WholeDocument, node: Element, role: Role, place: str) -> l
         except (pa.ArrowException, UnicodeError) as exc:
             reason = str(exc).removeprefix("Invalid regular expression: ")
             problem = f'value="{pattern[:60]}" is not a regular expression of RE2 ({reason})'
-            raise tree.error_here(problem, rule_place) from exc
+            raise tree.error_at(element, problem, rule_place) from exc
     if not rules:
-        tree.here = node
-        raise tree.error_here(
-            f'<{node.tag}> holds no rule; expected elements like <Kernel value="..."/>', place
+        raise tree.error_at(
+            node, f'<{node.tag}> holds no rule; expected elements like <Kernel value="..."/>', place
         )
     return list(rules.values())

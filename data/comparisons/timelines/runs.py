@@ -17,6 +17,7 @@ import pandas as pd
 
 from data.comparisons import formats
 from data.comparisons.formats import result_xml, results_of_run
+from data.comparisons.formats.result_xml import BENCHMARK, MACHINE, VERSION
 from data.comparisons.params import Measure
 from data.comparisons.sides import Floats, Ints
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
@@ -27,8 +28,8 @@ from data.parallel import garbage_collection_off
 from data.tables.files import content_of
 from data.tables.problems import Problems
 
-#: Names of properties, in lower case.
-MACHINE, VERSION, BENCHMARK, OPERATION = "hostname", "kernel", "benchmarkname", "operation"
+#: The property that selects operations, in lower case.
+OPERATION = "operation"
 #: Properties with the time of measurement; the first one present is used.
 MOMENTS = ("starttime", "start_time", "measured_at", "date", "timestamp")
 _KEYS = ["benchmark", "operation", "unit", "better", "threads"]
@@ -90,8 +91,8 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
     `measure` has the metric and direction if the file does not define them. InputError if it is not a result,
     or for the first invalid operation unless ``problems.keep_going``.
     """
-    run = result_xml.read_run(path, problems, measure, times={})
-    properties = _lower_case(run.properties, path)
+    run = result_xml.ResultRun(path, problems, measure, times={})
+    properties = _with_names(run.properties, path)
     suites = {operation.suite for operation in run.operations.values()}
     if len(suites) == 1:
         properties.setdefault(BENCHMARK, *suites)
@@ -122,7 +123,7 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
     Machine, version and time are from a settings file in the directory, if present; else the version is the
     file's stem. InputError if the file cannot be read, or holds comparisons or several versions.
     """
-    properties = _lower_case(result_xml.properties_beside(path), path)
+    properties = _with_names(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)
     results["version"] = properties[VERSION]
     for run in of_results(results, source):
@@ -185,12 +186,12 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
         )
 
 
-def _lower_case(properties: Mapping[str, str], path: Path) -> dict[str, str]:
-    """Return the properties by names in lower case, with a machine and a version."""
-    lower_case = {name.lower(): value for name, value in properties.items() if value}
-    lower_case.setdefault(MACHINE, UNKNOWN)
-    lower_case.setdefault(VERSION, path.stem)
-    return lower_case
+def _with_names(properties: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Return the properties with a machine and a version."""
+    return dict(properties) | {
+        MACHINE: properties.get(MACHINE, UNKNOWN),
+        VERSION: properties.get(VERSION, path.stem),
+    }
 
 
 def _time_measured(properties: Mapping[str, str], source: str, problems: Problems) -> datetime | None:

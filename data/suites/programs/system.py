@@ -1,4 +1,4 @@
-"""Programs that measure the system: files, processes, pipes, sockets, threads."""
+"""Programs that measure the system: memory, files, processes, pipes, sockets, threads."""
 
 import os
 import socket
@@ -25,6 +25,16 @@ def writing(where="/dev/shm", block=65536, count=4, sync=0):
         handle.seek(0)
         for _ in range(count):
             handle.read(block)
+
+    return unit
+
+
+def copying(size=2 << 20):
+    """Copy a buffer to another one."""
+    source, target = memoryview(bytes(size)), memoryview(bytearray(size))
+
+    def unit():
+        target[:] = source
 
     return unit
 

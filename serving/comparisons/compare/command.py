@@ -18,7 +18,6 @@ from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import write_output
 from serving.comparisons.compare.acknowledging import (
-    EXCUSABLE,
     Acknowledgements,
     Revision,
     head_commit,
@@ -82,14 +81,16 @@ class CompareRequest:
         runs = replace(runs, earlier=tuple(_current_runs(runs.earlier, acknowledgements)))
         pair = runs.pair_runs()
         weighed, spans = self._weigh_pair(pair, reader), version_ranges(pair.tables)
-        if self.confirming is not None:
+        for number in range(1, 1 if self.confirming is None else self.confirming.times + 1):
+            assert self.confirming is not None, "the range is empty without it"
             excuses = acknowledgements.find_excuses(weighed.judgement.verdicts)
-            doubted = np.isin(weighed.judgement.answers, EXCUSABLE) & [excuse is None for excuse in excuses]
-            if doubted.any():
-                runs = self.confirming.measure_again(runs, pair.tables, doubted, reader)
-                pair = replace(runs.pair_runs(), missing=pair.missing, notes=pair.notes)
-                weighed = weighed.replace_rows(self._weigh_pair(pair, reader), doubted)
-                spans = np.where(doubted, version_ranges(pair.tables), spans).tolist()
+            doubted = weighed.in_doubt(is_first=number == 1) & [excuse is None for excuse in excuses]
+            if not doubted.any():
+                break
+            runs = self.confirming.measure_again(number, runs, pair.tables, doubted, reader)
+            pair = replace(runs.pair_runs(), missing=pair.missing, notes=pair.notes)
+            weighed = weighed.replace_rows(self._weigh_pair(pair, reader), doubted)
+            spans = np.where(doubted, version_ranges(pair.tables), spans).tolist()
         verdicts = weighed.judgement.verdicts
         rows = compared_rows(
             weighed, pair.tables, spans, acknowledgements.find_excuses(verdicts), runs.matched

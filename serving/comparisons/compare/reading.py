@@ -213,10 +213,16 @@ class ConfirmationRuns:
                 raise InputError(problem, place=_command_place(command))
 
     def measure_again(
-        self, runs: ComparedRuns, tables: ComparisonTables, doubted: NDArray[np.bool_], reader: RunReader
+        self,
+        number: int,
+        runs: ComparedRuns,
+        tables: ComparisonTables,
+        doubted: NDArray[np.bool_],
+        reader: RunReader,
     ) -> ComparedRuns:
-        """Measure target and baseline again, alternating, and return `runs` with the new runs at the end.
+        """Measure target and baseline once more, and return `runs` with the new runs at the end.
 
+        `number`: the number of this repetition, from 1.
         `tables`: the comparisons; measurements of other configurations are dropped.
         `doubted`: shape (n_comparisons,), true for comparisons that a command must measure.
         Raises InputError if a command fails, exceeds its time limit, or measures no operation in doubt.
@@ -228,26 +234,26 @@ class ConfirmationRuns:
         target_names = {names: runs.matched.name_in_target(*names) or names[1] for names in in_doubt}
         wanted = {"baseline": [name for _, name in target_names], "target": list(target_names.values())}
         configurations = tables.results[CONFIGURATION].drop_duplicates()
-        measured = {"baseline": list(runs.baseline), "target": list(runs.target)}
+        measured = {"baseline": runs.baseline, "target": runs.target}
         select = {"baseline": runs.matched.of_baseline, "target": runs.matched.of_target}
         suffix = runs.target[0].path.suffix
         with TemporaryDirectory(prefix="perfjudge-") as directory:
-            for number in range(1, self.times + 1):
-                for side, command in (("target", self.target), ("baseline", self.baseline)):
-                    if not command:
-                        continue
-                    output = Path(directory, f"{side}-{number}{suffix}")
-                    operations = list(dict.fromkeys(wanted[side]))
-                    sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
-                    _run_command(command, output, operations, self.seconds)
-                    (run,) = reader.read_runs([output])
-                    results = select[side](run.results).merge(configurations, on=CONFIGURATION)
-                    if not results["operation"].isin(wanted["baseline"]).any():
-                        problem = f"measured none of the operations in doubt: {list_names(operations)}"
-                        raise InputError(problem, place=_command_place(command))
-                    version = f"{measured[side][0].version}, again {number}"
-                    measured[side].append(ComparedRun(output, version, results.assign(version=version)))
-        return replace(runs, baseline=tuple(measured["baseline"]), target=tuple(measured["target"]))
+            for side, command in (("target", self.target), ("baseline", self.baseline)):
+                if not command:
+                    continue
+                output = Path(directory, f"{side}-{number}{suffix}")
+                operations = list(dict.fromkeys(wanted[side]))
+                sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
+                _run_command(command, output, operations, self.seconds)
+                (run,) = reader.read_runs([output])
+                results = select[side](run.results).merge(configurations, on=CONFIGURATION)
+                if not results["operation"].isin(wanted["baseline"]).any():
+                    problem = f"measured none of the operations in doubt: {list_names(operations)}"
+                    raise InputError(problem, place=_command_place(command))
+                version = f"{measured[side][0].version}, again {number}"
+                repeated = ComparedRun(output, version, results.assign(version=version))
+                measured[side] = (*measured[side], repeated)
+        return replace(runs, baseline=measured["baseline"], target=measured["target"])
 
 
 def _command_place(command: Sequence[str]) -> str:
@@ -257,6 +263,6 @@ def _command_place(command: Sequence[str]) -> str:
 def _run_command(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
     filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
     place, environment = _command_place(command), {VARIABLE: "\n".join(operations)}
-    execute(filled, place, limit=seconds, environment=environment).require_success(place)
+    execute(filled, place, limit=seconds, environment=environment).require_success()
     if not output.exists():
         raise InputError(f"ended well, but wrote no {OUTPUT}", place=place)

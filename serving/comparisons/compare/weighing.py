@@ -74,6 +74,16 @@ class AdjustedJudgement:
     changes: Changes
     whole: dict[str, float]  # change of the whole run by machine, as a share; negative is worse
 
+    def in_doubt(self, *, is_first: bool) -> NDArray[np.bool_]:
+        """Return which comparisons are worth further runs, shape (n_comparisons,): unsure ones and fails.
+
+        After the first repetition (not `is_first`), fails whose probability is nearer to 1 than to the
+        threshold are settled.
+        """
+        answers, card = self.judgement.answers, self.judgement.card
+        is_clear = self.judgement.probability > (1 + card.decision_thresholds.high) / 2
+        return (answers == "unsure") | ((answers == "fail") & (is_first | ~is_clear))
+
     def replace_rows(self, other: AdjustedJudgement, rows: NDArray[np.bool_]) -> AdjustedJudgement:
         """Return a copy with the rows that are true in `rows`, shape (n_comparisons,), taken from `other`.
 
@@ -90,6 +100,7 @@ class AdjustedJudgement:
             judgement=replace(
                 other.judgement,
                 answers=np.where(rows, other.judgement.answers, self.judgement.answers),
+                probability=np.where(rows, other.judgement.probability, self.judgement.probability),
                 iterate_verdicts=lambda: verdicts,
             ),
             judged=np.where(rows, other.judged, self.judged),
@@ -106,8 +117,7 @@ def judge_runs(
 ) -> AdjustedJudgement:
     """Return verdicts on comparisons of runs, adjusted for between-run variation.
 
-    See `serving.comparisons.between_runs.adjust_to_runs`; the false discovery rate over all comparisons is
-    3.5 %.
+    See `serving.comparisons.between_runs.adjust_to_runs`.
 
     `tables`: of `data.comparisons.pair.paired_runs`.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -23,6 +22,13 @@ from data.errors import InputError
 from data.tables.problems import Problems
 from features.comparisons.lasting_changes import WANTED, detectable_change, find_lasting_changes
 from serving.comparisons.timelines.judged import AFTER, BEFORE, Answering, OperationMarks, judged_versions
+from serving.comparisons.timelines.states import (
+    Change,
+    ChangeGroup,
+    OperationState,
+    group_changes,
+    operation_state,
+)
 
 
 @dataclass(frozen=True)
@@ -34,17 +40,6 @@ class TimelineVersion:
     source: str  # relative path of the result, with slashes; empty if unknown
 
 
-@dataclass(frozen=True)
-class Change:
-    """A lasting change of level: a step to worse or better, or several small losses that add up."""
-
-    kind: Literal["drop", "gain", "creep"]
-    first: int  # first, last: indices of the first changed version, and of the one that completed it
-    last: int
-    share: float  # of the level before; negative is worse
-    threads: int  # the configuration
-
-
 @dataclass(frozen=True, kw_only=True)
 class TimelineOperation(OperationMarks, MeasuredOperation):
     """One operation over all versions, with its marks."""
@@ -52,6 +47,7 @@ class TimelineOperation(OperationMarks, MeasuredOperation):
     #: shape (n_configurations, n_versions, 5), minimum, quartiles, maximum, in `unit`; NaN if not measured
     five: Floats
     changes: tuple[Change, ...]  # of the configuration with the largest change
+    state: OperationState  # at the newest measured version
     #: the smallest detectable change as a share, see `features.comparisons.lasting_changes`; NaN if unknown
     instability: float
 
@@ -85,6 +81,7 @@ class TimelineReport:
     versions: tuple[TimelineVersion, ...]  # the oldest first
     baseline: int  # index of the baseline's version
     operations: tuple[TimelineOperation, ...]
+    changes: tuple[ChangeGroup, ...]  # of all operations, grouped by version, the newest first
     heats: tuple[HeatMap, ...]
     notes: tuple[str, ...]  # assumptions, one line each
     judged_by: str  # the model; empty if none
@@ -137,15 +134,22 @@ def assemble_report(
         )
     timeline_operations = []
     for operation, own_marks in zip(operations, marks, strict=True):
-        sizes = [max((abs(shift.share) for shift in row), default=0.0) for row in moved[operation.row_slice]]
+        shifts = moved[operation.row_slice]
+        sizes = [max((abs(shift.share) for shift in row), default=0.0) for row in shifts]
         largest = sizes.index(max(sizes))
         timeline_operations.append(
             TimelineOperation(
                 **vars(operation),
                 **vars(own_marks),
                 five=versions.five[operation.row_slice],
-                changes=tuple(
-                    Change(*shift, operation.threads[largest]) for shift in moved[operation.first + largest]
+                changes=tuple(Change(*shift, operation.threads[largest]) for shift in shifts[largest]),
+                state=operation_state(
+                    operation,
+                    versions,
+                    shifts,
+                    hidden[operation.row_slice],
+                    marks=own_marks,
+                    baseline=chosen.baseline,
                 ),
                 instability=float(hidden[operation.row_slice][-1]),
             )
@@ -162,6 +166,7 @@ def assemble_report(
         tuple(TimelineVersion(name, moment, _join_path(way, place)) for name, place, moment in runs),
         chosen.baseline,
         tuple(timeline_operations),
+        group_changes([operation.changes for operation in timeline_operations]),
         tuple(heat_maps[-MOST_HEATS:]),
         tuple(all_notes),
         judges.name,

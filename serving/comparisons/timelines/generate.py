@@ -17,16 +17,17 @@ from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import ChosenRuns, choose_runs
-from data.errors import InputError
+from data.errors import InputError, escape_invisible
 from data.measure.session import Screen
 from data.parallel import garbage_collection_off
 from data.tables.files import write_text
 from data.tables.problems import Problems
 from serving.answering import print_notes, print_skipped, write_output
 from serving.client import JudgeError
-from serving.comparisons.timelines.assembled import TimelineJudge, TimelineReport, assemble_report
+from serving.comparisons.timelines.assembled import TimelineJudge, assemble_report
 from serving.comparisons.timelines.judged import model_judge, server_judge
-from serving.comparisons.timelines.page import FAIL, ListedReport, index_page, timeline_page
+from serving.comparisons.timelines.listing import ListedReport, index_page, list_report
+from serving.comparisons.timelines.page import summary_lines, timeline_page
 
 #: Most letters of a file name.
 _LONGEST = 80
@@ -51,6 +52,7 @@ class TimelineOptions:
 
 class _Page(NamedTuple):
     listed: ListedReport
+    lines: tuple[str, ...]  # the state in words
     skipped: tuple[InputError, ...]
     notes: tuple[str, ...]
 
@@ -85,9 +87,9 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
         write_output(json.dumps(content, indent=2) + "\n", None)
         return 0
     lines = [
-        f"{options.output / report.file}: {report.versions} versions, {report.operations} operations; "
-        f"{report.fails} with a fail, {report.changes} with a lasting change, {report.unstable} unstable\n"
-        for report in reports
+        escape_invisible(line) + "\n"
+        for written in pages
+        for line in (f"{options.output / written.listed.file}", *written.lines)
     ]
     write_output("".join([*lines, f"{len(pages)} timelines -> {options.output / 'index.html'}\n"]), None)
     return 0
@@ -148,7 +150,9 @@ def _write_page(
             timeline, options.results, way, judge, problems=problems, notes=notes, advance=judging
         )
         write_text(options.output / file, timeline_page(report))
-    return _Page(index_entry(report, file), tuple(problems.skipped), report.notes)
+    return _Page(
+        list_report(report, file), tuple(summary_lines(report)), tuple(problems.skipped), report.notes
+    )
 
 
 @lru_cache(1)
@@ -174,22 +178,6 @@ def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
         return TimelineJudge(None, "", f"versions are not judged: {error}")
     ref = served.ref
     return TimelineJudge(model_judge(served), f"{ref.name} {ref.version} ({served.model.card.model})")
-
-
-def index_entry(report: TimelineReport, file: str) -> ListedReport:
-    """Return the index entry of a report: names, and numbers of versions and operations; `file`: its page."""
-    operations = report.operations
-    fails = [((o.against_baseline == FAIL) | (o.against_before == FAIL)).any() for o in operations]
-    return ListedReport(
-        file=file,
-        title=report.title,
-        machine=report.machine,
-        versions=len(report.versions),
-        operations=len(operations),
-        fails=int(sum(fails)),
-        changes=sum(bool(operation.changes) for operation in operations),
-        unstable=sum(operation.unstable for operation in operations),
-    )
 
 
 def unique_file_names(names: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from data.comparisons import validity
 from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
+from features.comparisons.summaries import row_quantile
 from features.comparisons.vectors import PreparedComparisons
 from training.evaluation.thresholds import below_min_effect
 
@@ -427,18 +428,26 @@ def judged_versions(
 def _ignore_noise(
     verdict: VersionVerdict, ask: VersionComparison, measured: MeasuredVersions, hidden: Floats
 ) -> VersionVerdict:
-    """Return the verdict; `unsure` becomes `pass` if two neighbouring versions differ by noise only.
+    """Return the verdict; `unsure` becomes `pass` where the medians give no reason for doubt.
 
-    Half of all steps between versions go down, and a few earlier versions do not show how far noise reaches;
-    the whole series does.
+    That is where two versions differ by noise only, at every configuration, and the target is a neighbour of
+    the baseline, or better at the featured configuration: half of all steps between versions go down, and a
+    few earlier versions do not show how far noise reaches; the whole series does. Windows of versions have
+    no noise.
     """
-    if verdict.mark != _UNSURE or ask.beside_baseline or ask.baseline.width > 1 or ask.target.width > 1:
+    if verdict.mark != _UNSURE:
         return verdict
     operation = measured.operations[ask.operation]
-    before, after = (measured.five[operation.row_slice, side.start, 2] for side in (ask.baseline, ask.target))
+    medians = measured.five[operation.row_slice, :, 2]
+    before, after = (
+        row_quantile(medians[:, side.start : side.stop], 0.5) for side in (ask.baseline, ask.target)
+    )
     loss = operation.sign * (before - after) / np.abs(before)
-    within = np.isnan(loss) | (loss <= hidden[operation.row_slice])
-    return verdict._replace(mark=_PASS) if within.all() else verdict
+    single = ask.baseline.width == ask.target.width == 1
+    limit = hidden[operation.row_slice] if single else 0.0
+    noise_only = bool((np.isnan(loss) | (loss <= limit)).all())
+    better = bool(loss[-1] <= 0) or (single and not ask.beside_baseline)
+    return verdict._replace(mark=_PASS) if noise_only and better else verdict
 
 
 def _write_marks(

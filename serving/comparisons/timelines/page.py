@@ -7,26 +7,25 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from data.comparisons.sides import Floats
 from data.errors import escape_invisible
 from serving.comparisons.timelines.assembled import (
-    Change,
     HeatMap,
     TimelineOperation,
     TimelineReport,
     TimelineVersion,
 )
+from serving.comparisons.timelines.states import URGENT, Change, ChangeGroup, OperationState
 from serving.reports.charts import percent, with_noun
 from serving.reports.rendering import render
 
@@ -69,6 +68,42 @@ def describe_change(change: Change, versions: Sequence[TimelineVersion], configu
     when = f"with {first}" if first == last else f"from {first} to {last}"
     threads = f" (threads:\N{NO-BREAK SPACE}{change.threads})" if configurations > 1 else ""
     return f"{crept}{describe_share(change.share)} {when}{threads}"
+
+
+def describe_now(state: OperationState) -> str:
+    """Return the newest change in words with its interval, such as ``7.1 % worse (6.5 to 7.7 %)``."""
+    change = state.change
+    if change is None:
+        return "not compared"
+    words = describe_share(change.change)
+    if not math.isfinite(change.low + change.high):
+        return words
+    ends = sorted([change.low, change.high] if change.change >= 0 else [-change.low, -change.high])
+    low, high = (f"{100 * end:.1f}".replace("-", "\u2212") for end in ends)
+    return f"{words} ({low} to {high}\N{NO-BREAK SPACE}%)"
+
+
+def describe_levels(state: OperationState, operation: TimelineOperation) -> str:
+    """Return the levels at the baseline and now with their unit; empty if not compared."""
+    change = state.change
+    if change is None:
+        return ""
+    threads = f" (threads:\N{NO-BREAK SPACE}{state.threads})" if len(operation.threads) > 1 else ""
+    levels = f"{format_amount(change.baseline_level)} \u2192 {format_amount(change.newest_level)}"
+    return f"{levels}\N{NO-BREAK SPACE}{operation.unit}{threads}"
+
+
+def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -> str:
+    """Return since which version an operation is in its state, and what shows it."""
+    change = state.change
+    if change is None or change.since is None:
+        return (
+            "\N{EN DASH}" if state.status not in URGENT else f"{versions[state.version].name}, by its verdict"
+        )
+    name = versions[change.since].name
+    if not change.lasting:
+        return f"{name}, by verdicts; not yet lasting"
+    return f"{name}, in small steps" if change.creeping else name
 
 
 def join_first(names: Sequence[str], max_names: int = 3, between: str = ", ") -> str:
@@ -144,31 +179,11 @@ def operation_data(operation: TimelineOperation) -> Markup:
     )
 
 
-@dataclass(frozen=True)
-class ListedReport:
-    """A timeline in the index."""
-
-    file: str  # relative path, with slashes
-    title: str
-    machine: str
-    versions: int
-    operations: int
-    fails: int  # fails, changes, unstable: operations with a fail, with a lasting change, with too much noise
-    changes: int
-    unstable: int
-
-    @property
-    def href(self) -> str:
-        """The quoted relative reference."""
-        return relative_link(self.file)
-
-
-def index_page(listed: Sequence[ListedReport]) -> str:
-    """Return the index as HTML without scripts; reports with most fails first, then most lasting changes."""
-    ordered = sorted(
-        listed, key=lambda row: (-row.fails, -row.changes, -row.unstable, row.title, row.machine)
-    )
-    return render("timelines/contents.html", listed=ordered)
+def operation_names(report: TimelineReport, numbers: Iterable[int]) -> list[str]:
+    """Return the names of operations; with the benchmark's where a report has several benchmarks."""
+    chosen = [report.operations[number] for number in numbers]
+    several = len({row.benchmark for row in report.operations}) > 1
+    return [f"{row.benchmark}, {row.operation}" if several else row.operation for row in chosen]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,38 +192,25 @@ class Finding:
 
     number: int  # index of the operation in the report
     operation: TimelineOperation
-    #: the largest lasting loss as a share, or the median loss of versions that fail against the baseline, if
-    #: that is larger
-    severity: float
-    worse: tuple[str, ...]  # worse, better: lasting changes, the largest first
-    better: tuple[str, ...]
+    changes: tuple[str, ...]  # lasting changes, the largest first
     verdicts: str  # the versions that fail; may be empty
     marked: bool  # whether a version is unsure or fails, or the level changed
 
     @property
-    def got_worse(self) -> bool:
-        """Whether the operation has a lasting loss, or a version that fails."""
-        return bool(self.worse or self.verdicts)
-
-    @property
-    def much(self) -> str:
-        """The severity in words."""
-        return describe_share(-self.severity) if self.severity > 0 else "not worse in the median"
-
-    @property
-    def gain(self) -> float:
-        """The largest lasting improvement, as a share; 0 or less without one."""
-        return max((change.share for change in self.operation.changes), default=0.0)
+    def now(self) -> str:
+        """The state in words."""
+        state = self.operation.state
+        if state.status != "unchanged" or state.change is None:
+            return f"now {describe_now(state)}"
+        ends = (state.change.low, state.change.high)
+        span = f" ({' to '.join(map(describe_share, ends))})" if all(map(math.isfinite, ends)) else ""
+        return f"now unchanged{span}"
 
     @property
     def words(self) -> str:
-        """All changes and verdicts in one line."""
-        line = "; ".join(filter(None, [self.listed("worse"), self.listed("better"), self.verdicts]))
+        """The state, the three largest lasting changes and the verdicts in one line."""
+        line = "; ".join(filter(None, [self.now, join_first(self.changes, between="; "), self.verdicts]))
         return line[:1].upper() + line[1:]
-
-    def listed(self, which: Literal["worse", "better"]) -> str:
-        """Return the three largest lasting changes for `which` in words, and the number of the others."""
-        return join_first(getattr(self, which), between="; ")
 
 
 def list_findings(report: TimelineReport) -> list[Finding]:
@@ -218,18 +220,6 @@ def list_findings(report: TimelineReport) -> list[Finding]:
     ]
 
 
-def worst_findings(all_findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings about operations that got worse, in descending order of severity."""
-    return sorted(
-        (finding for finding in all_findings if finding.got_worse), key=lambda finding: -finding.severity
-    )
-
-
-def improved_findings(all_findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings with a lasting improvement, the largest first."""
-    return sorted((finding for finding in all_findings if finding.better), key=lambda finding: -finding.gain)
-
-
 def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings about unstable operations, the most unstable first."""
     unstable = (finding for finding in all_findings if finding.operation.unstable)
@@ -237,45 +227,43 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
-    """Return the rank of each finding, from 0: those that got worse first, then those with marks."""
+    """Return the rank of each finding, from 0: the most urgent states first, then those with marks."""
     order = sorted(
         range(len(all_findings)),
         key=lambda at: (
-            not all_findings[at].got_worse,
-            -all_findings[at].severity,
+            all_findings[at].operation.state.status not in URGENT,
             not all_findings[at].marked,
+            all_findings[at].operation.state.rank,
         ),
     )
     return np.argsort(order).tolist()
 
 
-def version_losses(operation: TimelineOperation, baseline: int) -> Floats:
-    """Return the loss of each version's featured median against the baseline's, as a share; positive: worse.
-
-    Shape (n_versions,); NaN where a median is missing, infinite or NaN if the baseline's is 0. `baseline`:
-    index of the baseline's version.
-    """
-    medians = operation.five[operation.featured, :, _MEDIAN]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = medians / medians[baseline] - 1
-    return change if operation.better == "lower" else -change
+def describe_others(report: TimelineReport) -> str:
+    """Return one line about the operations that need no attention; empty if there are none."""
+    by_status: dict[str, list[int]] = {"better": [], "unchanged": [], "not compared": []}
+    for number, row in enumerate(report.operations):
+        if row.state.status not in URGENT:
+            by_status[row.state.status].append(number)
+    parts = {
+        status: f"{len(numbers):,} {status} ({join_first(operation_names(report, numbers))})"
+        for status, numbers in by_status.items()
+        if numbers
+    }
+    absent = by_status["not compared"]
+    parts.pop("not compared", None)
+    fine = f"Without a problem: {', '.join(parts.values())}." if parts else ""
+    names = f"{len(absent):,} ({join_first(operation_names(report, absent))})"
+    return " ".join(filter(None, [fine, f"Not compared with the baseline: {names}." if absent else ""]))
 
 
 def _operation_finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
     changes = sorted(operation.changes, key=lambda change: -abs(change.share))
-    words = [
-        (change.share, describe_change(change, report.versions, len(operation.threads))) for change in changes
-    ]
     marks = np.array([operation.against_baseline, operation.against_before])
-    lost = version_losses(operation, report.baseline)[(marks == FAIL).any(axis=0)]
-    lost = lost[np.isfinite(lost)]
-    usual = float(np.median(lost)) if lost.size else 0.0
     return Finding(
         number=number,
         operation=operation,
-        severity=max(0.0, usual, *(-change.share for change in changes)),
-        worse=tuple(text for share, text in words if share < 0),
-        better=tuple(text for share, text in words if share >= 0),
+        changes=tuple(describe_change(change, report.versions, len(operation.threads)) for change in changes),
         verdicts=_describe_verdicts(report, operation),
         marked=bool(changes) or bool(np.isin(marks, (UNSURE, FAIL)).any()),
     )
@@ -296,15 +284,75 @@ def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> 
     return "judged fail: " + "; ".join(parts) if parts else ""
 
 
+def describe_state(report: TimelineReport) -> str:
+    """Return one sentence: how many operations are worse than the baseline now."""
+    statuses = [row.state.status for row in report.operations]
+    worse, unsure = statuses.count("worse"), statuses.count("unsure")
+    count = f"{worse:,} of {with_noun(len(statuses), 'operation')}" if worse else "No operation"
+    verb = "is" if worse <= 1 else "are"
+    more = f"; {unsure:,} {'is' if unsure == 1 else 'are'} unsure" if unsure else ""
+    baseline, newest = (report.versions[at].name for at in (report.baseline, -1))
+    if baseline == newest:
+        return f"No version is newer than the baseline {baseline}."
+    return f"{count} {verb} worse now, with {newest}, than at the baseline {baseline}{more}."
+
+
+def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
+    """Return the state of a timeline as lines of text: its most urgent operations, and the others."""
+    urgent = sorted(
+        (at for at, row in enumerate(report.operations) if row.state.status in URGENT),
+        key=lambda at: report.operations[at].state.rank,
+    )
+    lines = [describe_state(report)]
+    for at, name in zip(urgent[:max_operations], operation_names(report, urgent), strict=False):
+        state = report.operations[at].state
+        status = "" if state.status == "worse" else f"{state.status}, "
+        since = f" since {describe_since(state, report.versions)}" if state.status == "worse" else ""
+        lines.append(f"  {name}: {status}{describe_now(state)}{since}")
+    if len(urgent) > max_operations:
+        lines.append(f"  and {len(urgent) - max_operations:,} more")
+    return lines + [f"  {words}" for words in [describe_others(report)] if words]
+
+
+class ShownChange(NamedTuple):
+    """A row of the table of lasting changes."""
+
+    report: TimelineReport
+    group: ChangeGroup
+
+    @property
+    def when(self) -> str:
+        """The version, or the range of versions."""
+        first, last = (self.report.versions[at].name for at in (self.group.first, self.group.last))
+        return first if first == last else f"{first} to {last}"
+
+    @property
+    def much(self) -> str:
+        """The change in words; with several operations, the range."""
+        shares = [abs(share) for share in self.group.shares.values()]
+        low, high = (f"{100 * share:.1f}" for share in (min(shares), max(shares)))
+        crept = "crept " if self.group.kind == "creep" else ""
+        if low == high:
+            return f"{crept}{describe_share(self.group.largest)}"
+        return f"{crept}{low} to {high}\N{NO-BREAK SPACE}% {'better' if self.group.largest > 0 else 'worse'}"
+
+    @property
+    def operations(self) -> list[tuple[int, str]]:
+        """The indices and names of the operations, the largest change first."""
+        return list(zip(self.group.shares, operation_names(self.report, self.group.shares), strict=True))
+
+
 def timeline_page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text (scheduler thesis, figure 5.1).
 
-    A summary, the rules, and per benchmark charts and a table of medians of the featured configuration.
+    The newest state, lasting changes, and per benchmark charts and a table of medians of the featured
+    configuration.
     """
     all_findings, texts = list_findings(report), read_scripts()
     sections = defaultdict[str, list[Finding]](list)
     for finding in all_findings:
         sections[finding.operation.benchmark].append(finding)
+    by_urgency = sorted(all_findings, key=lambda finding: finding.operation.state.rank)
     versions = [
         (version.name, version.measured_at or "", relative_link(version.source))
         for version in report.versions
@@ -320,9 +368,14 @@ def timeline_page(report: TimelineReport) -> str:
         "timelines/page.html",
         report=report,
         sections=sections,
-        bad=worst_findings(all_findings),
-        good=improved_findings(all_findings),
+        urgent=[finding for finding in by_urgency if finding.operation.state.status in URGENT],
+        state=describe_state(report),
+        others=describe_others(report),
+        changes=[ShownChange(report, group) for group in report.changes],
         unstable=unstable_findings(all_findings),
+        describe_now=describe_now,
+        describe_levels=describe_levels,
+        describe_since=describe_since,
         ranks=finding_ranks(all_findings),
         configurations=sorted({threads for row in report.operations for threads in row.threads}),
         shared=embed_json({"versions": versions, "baseline": report.baseline, "colours": colours}),

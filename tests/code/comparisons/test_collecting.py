@@ -2,8 +2,6 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -11,17 +9,16 @@ import numpy as np
 import pytest
 
 from data.comparisons import suite as suites
-from data.comparisons.builds import PROGRAMS, BuildRun, Slowdown, Trial, Workshop
+from data.comparisons.builds import BuildRun, Slowdown, Trial, Workshop
 from data.comparisons.collect import tables_of_journal
 from data.comparisons.suite import plan_runs
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.collect import MeasuredRun as MeasuredStressor
 from data.matrices.collect import Cost, MeasuredRun
-from data.measure import machine, session
+from data.measure import machine
 from data.measure.machine import Disturbance, Pinned
-from data.measure.session import Journal
-from data.measure.workloads import WORKLOADS
+from data.measure.session import PROGRAMS, Journal
 from tests.code.suites import COMPARISONS, SORT
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/comparisons.yaml"
@@ -222,13 +219,16 @@ def test_requirements_of_a_command_are_built_once_per_build(suite, workshop, tmp
     assert (tmp_path / "built").read_text() == "0.5\n0.75\n"
 
 
+SETTINGS = "{python}, {programs}, {memory}, {disk}, {shape}, {work}, {threads}, {out}, {run}, {site}"
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
         ("no-such-program {work}", "needs the program 'no-such-program', which is not installed"),
         ("sh -c 'echo no library; exit 3'", "exit code 3 (no library)"),
         ("echo done", "'done' is not a value of seconds"),
-        ("echo {level}", "'level' is not a setting"),
+        ("echo {level}", f"'level' is not a setting; expected {SETTINGS}"),
     ],
 )
 def test_measurement_errors_name_the_failing_operation(suite, workshop, command, told):
@@ -283,12 +283,6 @@ def test_a_resumed_journal_drops_a_truncated_last_line(suite, tmp_path):
     assert again.entries == [first, second]
     assert again.notes == [trial]
     assert asdict(first) == asdict(again.entries[0])
-
-
-@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "matrix"])
-def test_every_workload_runs_as_a_separate_program(name):
-    command = [sys.executable, "-I", "-S", session.WORKLOADS, name, "8"]
-    assert subprocess.run(command, check=True, capture_output=True, timeout=10).stdout == b""
 
 
 def test_an_invalid_journal_entry_gives_a_one_line_error(suite, tmp_path):

@@ -35,7 +35,7 @@ def judged(served, *configurations, floor=None):
     if floor is not None:
         card = replace(served.model.card, min_effect_size=floor)
         served = Served(replace(served.model, card=card), served.ref)
-    return judge_tables(ComparisonTables.from_rows(given, [comparison_row("x")], []), served)
+    return judge_tables(ComparisonTables.from_rows(given, [comparison_row("x")], []), served, assumed=0.0)
 
 
 class AlwaysFails:

@@ -79,6 +79,7 @@ def test_labelling_order_is_deterministic_and_finite():
     assert not len(next_to_label(pool_of(examples, range(30)), 5))
 
 
+@pytest.mark.slow
 def test_chosen_labels_beat_twice_as_many_random_labels():
     caught = {}
     for seed in range(2):

@@ -3,6 +3,8 @@
 import base64
 import re
 import threading
+import time
+from http import HTTPStatus
 
 import numpy as np
 import pandas as pd
@@ -245,11 +247,11 @@ class Loaded:
     def __init__(self, served):
         self.served, self.ref = served, served.ref
 
-    def get(self):
+    def ensure_loaded(self):
         return self.served
 
 
-def test_pages_do_not_reveal_versions_verdicts_or_labels(tmp_path):
+def test_pages_reveal_versions_verdicts_and_labels_after_the_choice_only(tmp_path):
     def shown(name, version, status, fails):
         tables = small()
         tables.results["version"] = tables.results["order"].map(version)
@@ -265,17 +267,26 @@ def test_pages_do_not_reveal_versions_verdicts_or_labels(tmp_path):
             paths += [f"/comparisons/{report.key}", *(f"/comparisons/{report.key}/{key}" for key in keys)]
         pages = [server.get(path).text for path in paths]
         everything = [server.get(f"{path}?show=all").text for path in paths]
+        deadline = time.monotonic() + 60
+        while (queue := server.get("/comparisons/queue")).status_code == HTTPStatus.ACCEPTED:
+            assert time.monotonic() < deadline
         # names of reports in addresses follow from versions, and tell nothing of them
-        unnamed = [re.sub(r'[0-9a-f]{20,}|data-csrf="[^"]*"', "", page) for page in pages]
-        return unnamed, everything
+        unnamed = [
+            re.sub(r'[0-9a-f]{20,}|data-csrf="[^"]*"', "", page)
+            for page in (*pages, queue.text, str(queue.headers))
+        ]
+        store.add_label(NewLabel("a/2", "pass", "anna", "own"))
+        (own,) = (path for path in paths if path.endswith(f"/{key_of('a/2')}"))
+        return unnamed, everything, server.get(own, HTML | {"cookie": "perfjudge.name=anna"}).text
 
-    first, first_all = shown("x", "pass {}".format, "pass", 0.01)
-    second, second_all = shown("y", "work+{}%".format, "fail", 0.99)
+    first, first_all, _ = shown("x", "pass {}".format, "pass", 0.01)
+    second, second_all, chosen = shown("y", "work+{}%".format, "fail", 0.99)
     assert first == second
     assert all(one != other for one, other in zip(first_all, second_all, strict=True))
     assert not any(
         "work+" in page or "ben</span>" in page.replace("labelled</b> ben</span>", "") for page in second
     )
+    assert [words for words in ("work+", 'class="verdict', "ben</span>") if words not in chosen] == []
 
 
 def test_version_and_file_names_are_masked_in_names():

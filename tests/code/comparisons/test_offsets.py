@@ -58,6 +58,7 @@ def first_slower(by, operations=20):
     return np.where(np.arange(operations) == 0, by, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "circumstances",
     [

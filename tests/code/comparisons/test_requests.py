@@ -58,7 +58,6 @@ SLIPS = [
 
 
 ONE = EXAMPLE["comparisons"][0]
-TWICE = [{"threads": 1, "baseline": [], "target": []}] * 2
 
 
 def numbered(comparisons):
@@ -76,16 +75,26 @@ def last_word(content):
     return request.model_dump(exclude={"comparisons"}) | {"comparisons": asked}
 
 
-@pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
-def served(request):
+def served_by(name):
     generator, names = np.random.default_rng(3), model_columns("retrospective")
     features = generator.normal(0, 0.5, (300, len(names)))
     features[generator.random(features.shape) < 0.1] = np.nan
     fails = (np.nan_to_num(features[:, 0]) + generator.normal(0, 0.2, 300) < -0.2).astype(np.int64)
-    model = CATALOGUE[request.param]
+    model = CATALOGUE[name]
     fitted = without_sampler(build_pipeline(model, model.start, fails, 0).fit(features, fails))
-    card = Card(request.param, names, 0.5, {}, dict.fromkeys(names, 0.0), "0" * 64, 0)
+    card = Card(name, names, 0.5, {}, dict.fromkeys(names, 0.0), "0" * 64, 0)
     return Served(ReadyModel.from_trained(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
+
+
+@pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
+def served(request):
+    return served_by(request.param)
+
+
+@pytest.fixture(scope="module")
+def linear():
+    """A model, where which one does not matter."""
+    return served_by("logistic")
 
 
 def told(content):
@@ -161,27 +170,27 @@ def test_the_fast_decoder_rejects_wrong_requests(content):
 
 @given(st.lists(comparison, min_size=1, max_size=3).map(numbered), st.data())
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_valid_request_with_a_repeated_key_is_refused(served, comparisons, data):
+def test_any_valid_request_with_a_repeated_key_is_refused(linear, comparisons, data):
     content = {"comparisons": comparisons, "max_false_negative_rate": 0.05}
     chosen = data.draw(st.sampled_from(objects_of(content)))
     key = data.draw(st.sampled_from(sorted(chosen)))
     twice = with_repeated_key(content, chosen, key, chosen[key], escaped=data.draw(st.booleans())).encode()
     with pytest.raises(RefusedError, match=f'the key "{key}" appears twice') as refused:
-        answer_json(twice, served)
+        answer_json(twice, linear)
     assert refused.value.status_code == 400
-    (together,) = answer_many([twice], served)
+    (together,) = answer_many([twice], linear)
     assert str(together) == str(refused.value)
 
 
 @pytest.mark.parametrize("key", ["max_false_negative_rate", "max_false_positive_rate", "costs"])
-def test_decision_options_count_with_escaped_keys_too(served, key):
+def test_decision_options_count_with_escaped_keys_too(linear, key):
     """The card of this model promises nothing: who wants a promise is refused; costs decide otherwise."""
     wish = {"false_negative": 1, "false_positive": 1, "review": 1} if key == "costs" else 0.05
     content = json.dumps({key: wish, **EXAMPLE}).encode()
     spelled = content.replace(key[:1].encode(), f"\\u{ord(key[0]):04x}".encode(), 1)
     assert json.loads(spelled) == json.loads(content)
-    answers = answer_many([content, spelled, json.dumps(EXAMPLE).encode()], served)
-    default = answer_json(json.dumps(EXAMPLE).encode(), served).content
+    answers = answer_many([content, spelled, json.dumps(EXAMPLE).encode()], linear)
+    default = answer_json(json.dumps(EXAMPLE).encode(), linear).content
     assert told_or_refused(answers[0]) == told_or_refused(answers[1]) != default
     assert answers[2].content == default
 

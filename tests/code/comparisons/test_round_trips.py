@@ -115,6 +115,7 @@ def through_import(content, directory):
     return formats.read_tables("tables", [directory / "again"], keep_going=True).tables
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(COMPARISONS, st.integers(0, 2), st.integers(0, 2))
 def test_any_comparison_keeps_verdict_and_probability_through_every_format(
@@ -236,6 +237,7 @@ def of_every_format(tables, served, directory):
     yield "JSON over HTTP", {one["comparison_id"]: (one["verdict"], one["probability"]) for one in answered}
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(run_tables())
 def test_run_results_get_the_same_verdict_in_every_format(served, tables):

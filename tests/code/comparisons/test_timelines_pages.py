@@ -11,23 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.errors import escape_invisible
-from serving.comparisons.timelines.assembled import Change
+from serving.comparisons.timelines.listing import list_report
 from serving.comparisons.timelines.page import (
     describe_change,
     embed_json,
     finding_ranks,
     format_amount,
     heat_summary,
-    improved_findings,
     list_findings,
     operation_data,
     pack_floats,
     relative_link,
+    summary_lines,
     timeline_page,
     unstable_findings,
-    worst_findings,
 )
-from tests.timeline_reports import heat, renamed, simulated, versions
+from serving.comparisons.timelines.states import Change
+from tests.timeline_reports import heat, renamed, simulated, versions, with_operations
 
 SPACE = "\N{NO-BREAK SPACE}"
 MEGABYTE = 1_000_000
@@ -98,38 +98,74 @@ def test_changes_are_described_as_worse_or_better():
     assert describe_change(Change("creep", 3, 7, -0.08, 1), names, 2) == crept
 
 
-def test_operations_are_sorted_by_worst_change_or_verdict():
+@pytest.fixture
+def quiet():
+    """Return a report of six operations: 1 crept down, 3 failed in the last three versions, 4 gained."""
     report = simulated(20, 6, 1, heats=0)
     passes = np.ones(20, np.uint8)
     silent = {"changes": (), "instability": 0.01, "words": {}}
-    quiet = [
-        replace(one, **silent, against_baseline=passes, against_before=passes) for one in report.operations
+    level = {"five": np.full((1, 20, 5), 100.0) + np.arange(5)}
+    own = [
+        replace(one, **silent, **level, against_baseline=passes, against_before=passes)
+        for one in report.operations
     ]
-    quiet[1] = replace(quiet[1], changes=(Change("creep", 2, 9, -0.08, 1),))
-    quiet[4] = replace(quiet[4], changes=(Change("gain", 2, 2, 0.2, 1),), instability=0.07)
-    failed = quiet[3].against_baseline.copy()
-    failed[7] = 3
-    five = quiet[3].five.copy()
-    five[:, 7] = five[:, 0] * 0.7
-    quiet[3] = replace(quiet[3], against_baseline=failed, five=five)
-    found = list_findings(replace(report, operations=tuple(quiet)))
-    assert [one.number for one in worst_findings(found)] == [3, 1]
-    assert worst_findings(found)[0].severity == pytest.approx(0.3)
-    assert [one.number for one in improved_findings(found)] == [4]
+    crept, failed, gained = (own[at].five.copy() for at in (1, 3, 4))
+    crept[:, 2:] *= np.linspace(0.99, 0.92, 18)[:, None]
+    failed[:, 17:] *= 0.7
+    gained[:, 2:] *= 1.2
+    own[1] = replace(own[1], five=crept, changes=(Change("creep", 2, 19, -0.08, 1),))
+    own[3] = replace(own[3], five=failed, against_baseline=np.where(np.arange(20) >= 17, 3, passes))
+    own[4] = replace(own[4], five=gained, changes=(Change("gain", 2, 2, 0.2, 1),), instability=0.07)
+    return with_operations(report, own)
+
+
+def test_operations_are_sorted_by_state_and_loss(quiet):
+    found = list_findings(quiet)
+    assert [one.operation.state.status for one in found] == [
+        "unchanged", "worse", "unchanged", "worse", "better", "unchanged",
+    ]  # fmt: skip
     assert [one.number for one in unstable_findings(found)] == [4]
     assert finding_ranks(found) == [3, 1, 4, 0, 2, 5]
-    assert found[0].words == ""
-    kernel = report.versions[7].name
-    assert f"1 version worse than the baseline ({kernel}" in found[3].verdicts
+    kernel = quiet.versions[17].name
+    assert f"3 versions worse than the baseline ({kernel}" in found[3].verdicts
+    failed = quiet.operations[3].state
+    assert failed.change.change == pytest.approx(-0.3)
+    assert (failed.change.since, failed.change.lasting) == (17, False)
+
+
+def test_a_summary_in_text_names_the_worst_operation_first(quiet):
+    newest, baseline = quiet.versions[-1].name, quiet.versions[0].name
+    head, worst, crept, fine = summary_lines(quiet)
+    assert head == f"2 of 6 operations are worse now, with {newest}, than at the baseline {baseline}."
+    assert worst.startswith(f"  {quiet.operations[3].operation}: 30.0{SPACE}% worse (")
+    assert worst.endswith(f" since {quiet.versions[17].name}, by verdicts; not yet lasting")
+    assert crept.endswith(f" since {quiet.versions[2].name}, in small steps")
+    names = [one.operation for one in quiet.operations]
+    assert fine == (
+        f"  Without a problem: 1 better ({names[4]}), 3 unchanged ({names[0]}, {names[2]}, {names[5]})."
+    )
+    assert summary_lines(quiet, 1)[2] == "  and 1 more"
+
+
+def test_the_list_has_every_state_and_every_grouped_change(quiet):
+    listed = list_report(quiet, "x.html")
+    assert (listed.n_worse, listed.n_unsure, listed.n_failed, listed.n_changed) == (2, 0, 1, 2)
+    assert [one.state["status"] for one in listed.operations[:3]] == ["worse", "worse", "better"]
+    state = listed.operations[1].state
+    assert state["low"] <= state["change"] <= state["high"] < 0
+    assert (state["since"], state["creeping"], state["lasting"]) == (quiet.versions[2].name, True, True)
+    assert [(one.kind, one.operations) for one in listed.changes] == [
+        ("creep", (quiet.operations[1].operation,)), ("gain", (quiet.operations[4].operation,)),
+    ]  # fmt: skip
 
 
 def test_a_loss_is_worded_by_the_better_direction():
     report = renamed(simulated(20, 1, 1, heats=0), better="lower", changes=())
-    five, failed = report.operations[0].five.copy(), report.operations[0].against_baseline.copy()
-    five[:, 7], failed[7] = five[:, 0] * 1.4, 3
-    assert list_findings(renamed(report, five=five, against_baseline=failed))[0].severity == pytest.approx(
-        0.4
-    )
+    five, failed = report.operations[0].five.copy(), np.ones(20, np.uint8)
+    five[:, 17:], failed[17:] = five[:, :1] * 1.4, 3
+    (one,) = renamed(report, five=five, against_baseline=failed).operations
+    assert one.state.status == "worse"
+    assert one.state.change.change == pytest.approx(-0.4, abs=0.01)
 
 
 def test_timeline_pages_allow_only_their_own_scripts():
@@ -150,7 +186,7 @@ def test_a_page_without_judged_versions_states_it():
     report = renamed(report, against_before=nothing, against_baseline=nothing, changes=(), words={},
                      probability=np.full(3, np.nan))  # fmt: skip
     text = timeline_page(replace(report, judged_by=""))
-    assert "No version fails" in text
+    assert "No operation is worse now" in text
     assert "no model" in text
     assert json.loads(operation_data(report.operations[0]))["probability"] == [None] * 3
 

@@ -6,10 +6,11 @@ import optuna
 import pandas as pd
 import pytest
 from optuna.storages.journal import JournalFileSymlinkLock
+from sklearn.metrics import average_precision_score
 
 from data.comparisons.params import Evaluate
 from data.errors import InputError
-from tests.families import feature_table, interrupted, params, small_family
+from tests.families import MODELS, feature_table, interrupted, params, small_family
 from training.comparisons.evaluate import FoldPredictions, tie_break
 from training.comparisons.family import Examples, FeatureTable, all_parts, grouped_parts
 from training.comparisons.stored import Card, TrainedModel
@@ -28,8 +29,14 @@ from training.estimators.catalogue import (
     without_sampler,
 )
 from training.evaluation.figures import scores_table
-from training.evaluation.metrics import precision_by_recall, rank_models, score_verdicts, summarise_entry
-from training.evaluation.paired_bootstrap import paired_difference
+from training.evaluation.metrics import (
+    average_precision,
+    precision_by_recall,
+    rank_models,
+    score_verdicts,
+    summarise_entry,
+)
+from training.evaluation.paired_bootstrap import BootstrapSettings, paired_difference
 from training.evaluation.search import TrialLog
 from training.evaluation.thresholds import best_cut
 
@@ -71,8 +78,10 @@ def test_cost_ratio_multiplies_the_balanced_class_weights():
         assert weights[1] * counts.failed == pytest.approx(3 * weights[0] * counts.passed)
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-@pytest.mark.parametrize("sampler", ["none", "under", "over", "smote"])
+@pytest.mark.parametrize(
+    ("name", "sampler"),
+    [*((name, "none") for name in CATALOGUE), *((MODELS[0], name) for name in ("under", "over", "smote"))],
+)
 def test_stored_models_use_trusted_types_and_answer_identically(examples, tmp_path, name, sampler):
     model = CATALOGUE[name]
     params = {**model.start, "sampler": sampler, "rate": 0.9}
@@ -189,6 +198,22 @@ def test_average_precision_is_averaged_over_folds_without_pooling():
     assert found["recall"] == {"mean": 0.5, "std": 0.5, "pooled": 0.5}
 
 
+@pytest.mark.parametrize("digits", [16, 2])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_average_precision_equals_that_of_scikit_learn_bit_for_bit(digits, is_weighted):
+    draw = np.random.default_rng(3)
+    for _ in range(200):
+        rows = int(draw.integers(3, 900))
+        failed = draw.random(rows) < draw.uniform(0.05, 0.9)
+        failed[0] = True
+        probability = draw.random(rows).round(digits)
+        weights = draw.integers(0, 4, rows).astype(float) if is_weighted else None
+        if weights is not None:
+            weights[0] = 1
+        expected = average_precision_score(failed, probability, sample_weight=weights)
+        assert average_precision(failed, probability, weights) == expected
+
+
 def test_a_fold_without_probabilities_leaves_no_average_precision():
     found = summarise_entry(judged_in_folds(TWO_SCALES).replace({"probability": {0.05: np.nan}}))
     assert found["average_precision"] == {"mean": None, "std": None, "pooled": None}
@@ -233,9 +258,9 @@ def flags(*rows):
 def test_a_model_missing_everywhere_is_significantly_worse():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
-    knobs = {"n_bootstrap": 300, "confidence": 0.95, "seed": 1}
-    assert paired_difference(failed, flags(0, 0), failed, groups, **knobs).is_worse
-    same = paired_difference(failed, failed, failed, groups, **knobs)
+    knobs = BootstrapSettings(300, 0.95, 1)
+    assert paired_difference(failed, flags(0, 0), failed, groups, knobs).is_worse
+    same = paired_difference(failed, failed, failed, groups, knobs)
     assert (same.observed, same.low, same.high, same.is_worse) == (0, 0, 0, False)
 
 
@@ -243,7 +268,7 @@ def test_mistakes_in_a_single_operation_are_not_significant():
     failed = flags(1, 0)
     groups = np.array([f"o{number % 10}" for number in range(40)])
     once = failed & (groups != "o3")
-    found = paired_difference(failed, once, failed, groups, n_bootstrap=300, confidence=0.95, seed=1)
+    found = paired_difference(failed, once, failed, groups, BootstrapSettings(300, 0.95, 1))
     assert found.observed == pytest.approx(-0.05)
     assert not found.is_worse
 
@@ -302,20 +327,20 @@ def said(*wrong):
     return FoldPredictions(np.where(fails, 0.9, 0.1), fails)
 
 
-def test_among_equivalent_models_the_most_stable_is_chosen():
-    models = {"nimble": said(7), "steady": said(7, 13)}
-    assert tie_break(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "steady"
-    assert tie_break(FAILED, models, GROUPS, ["nimble", "steady"], 0) == "nimble"
-
-
-def test_a_significantly_worse_model_is_never_chosen():
-    models = {"nimble": said(7), "steady": said(*range(0, 400, 15))}
-    assert tie_break(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "nimble"
-
-
-def test_a_model_missing_from_the_order_comes_last():
-    models = {"new": said(7), "steady": said(7)}
-    assert tie_break(FAILED, models, GROUPS, ["steady"], 0) == "steady"
+@pytest.mark.parametrize(
+    ("steady", "order", "chosen"),
+    [
+        ((7, 13), ["steady", "nimble"], "steady"),
+        ((7, 13), ["nimble", "steady"], "nimble"),
+        # significantly worse
+        (range(0, 400, 15), ["steady", "nimble"], "nimble"),
+        # a model that is not in the order comes last
+        ((7,), ["steady"], "steady"),
+    ],
+)
+def test_among_equivalent_models_the_most_stable_is_chosen(steady, order, chosen):
+    models = {"nimble": said(7), "steady": said(*steady)}
+    assert tie_break(FAILED, models, GROUPS, order, 0) == chosen
 
 
 def test_a_lock_of_a_killed_process_expires(tmp_path, monkeypatch):

@@ -137,10 +137,6 @@ def test_two_reports_on_one_machine_never_mix():
             'r.xml:2 operation "x": <comparison_result> has no attribute benchmark_name',
         ),
         (
-            report(comparison(content=RESULT.replace('"3"', '"3,1"', 1))),
-            'r.xml:2 operation "bt" base_result: median="3,1" is not a number',
-        ),
-        (
             report(comparison(content=f'<result threads_no="1">{BASE}\n<target_result max="inf"/></result>')),
             'r.xml:3 operation "bt" target_result: <target_result> has no attribute min',
         ),
@@ -171,11 +167,6 @@ def test_two_reports_on_one_machine_never_mix():
             'r.xml:2 operation "bt": <base_result> is not inside a <result>',
         ),
         ("hello", "r.xml:1: is not well-formed XML (syntax error)"),
-        ("<a>\n<b>\n</a>", "r.xml:3: is not well-formed XML (mismatched tag: <b> of line 2 is open)"),
-        (
-            '<?xml version="1.0"?>\n<!DOCTYPE a SYSTEM "http://example.org/a.dtd">\n<a/>',
-            "r.xml:2: declares a document type; entities are not read",
-        ),
         ("<a>&b;</a>", "r.xml:1: is not well-formed XML (undefined entity)"),
     ],
 )

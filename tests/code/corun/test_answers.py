@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from data.corun.collect import plan_placements
+from data.corun.synonyms import IntervalCounts
 from data.errors import InputError
 from serving.corun.evaluated import check_placements
 from serving.corun.online_answer import usable_samples
@@ -19,13 +20,16 @@ NAN = float("nan")
 
 
 def samples(ends, **counts):
-    return pd.DataFrame({"t_seconds": ends, **counts})
+    return IntervalCounts.from_table(pd.DataFrame({"t_seconds": ends, **counts}))
 
 
 def test_samples_without_flaws_are_used_unchanged():
-    given = {"t_seconds": [0.2, 0.4, 0.6], "own": [1.0, 2.0, 3.0], "instructions": [9.0, 9.0, 9.0]}
-    found = usable_samples(pd.DataFrame(given), "f", ["own"])
-    assert found.table.to_dict("list") == found.stretch.to_dict("list") == given
+    given = samples([0.2, 0.4, 0.6], own=[1.0, 2.0, 3.0], instructions=[9.0, 9.0, 9.0])
+    found = usable_samples(given, "f", ["own"])
+    for used in (found.table, found.stretch):
+        assert used.events == ("own", "instructions")
+        assert used.ends.tolist() == [0.2, 0.4, 0.6]
+        assert used.counts.tolist() == [[1.0, 9.0], [2.0, 9.0], [3.0, 9.0]]
     assert found.notes == ()
 
 
@@ -40,13 +44,13 @@ def test_samples_without_flaws_are_used_unchanged():
 )
 def test_only_the_longest_gapless_stretch_is_used(ends, left):
     found = usable_samples(samples(ends, instructions=[1.0] * len(ends)), "f")
-    assert found.stretch["t_seconds"].tolist() == pytest.approx(left)
+    assert found.stretch.ends.tolist() == pytest.approx(left)
     assert len(found.notes) == (left[-1] < 1 < ends[-1] < 5)
 
 
 def test_events_are_recognised_by_their_short_names():
     found = usable_samples(samples([0.2, 0.4], cycles=[5.0, 6.0]), "f", ["cpu-cycles"])
-    assert found.table["cpu-cycles"].tolist() == [5.0, 6.0]
+    assert found.table.counts_of("cpu-cycles").tolist() == [5.0, 6.0]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,7 @@ def test_a_partly_counted_event_is_kept_with_a_note():
 
 def test_intervals_without_any_count_are_filled_with_zero():
     found = usable_samples(samples([0.2, 0.4, 0.6], instructions=[1.0, NAN, 3.0], cs=[1.0, NAN, 0.0]), "f")
-    assert found.table["instructions"].tolist() == [1.0, 0.0, 3.0]
+    assert found.table.counts_of("instructions").tolist() == [1.0, 0.0, 3.0]
     assert found.notes == ()
 
 
@@ -85,7 +89,7 @@ def test_unknown_events_are_listed_with_the_nearest_known():
     (note,) = usable_samples(given, "f").notes
     assert note == "f: unknown events instrutions (did you mean instructions?), zzz"
     with pytest.raises(InputError, match="did you mean instructions"):
-        usable_samples(given[["t_seconds", "instrutions"]], "f")
+        usable_samples(given.select_events(np.array([True, False, False])), "f")
 
 
 def card(**changes):

@@ -51,15 +51,10 @@ def candidate(root, error):
     return found
 
 
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-
-
 pytestmark = [pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")]
 
 
-def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, store):
+def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, mlflow_store):
     good, worse, better = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1, 0.01))
     assert promote_candidate(good) == f"{NAME} v1 (forest) is champion: it is the first one"
     assert promote_candidate(good) == f"{NAME} v1 (forest) stays champion: it is the first one"
@@ -72,7 +67,7 @@ def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, store):
     assert list(kept.columns) == ["task", "corunners", "machine", "measured", "predicted", "group", "fold"]
 
 
-def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, store):
+def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, mlflow_store):
     good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
     promote_candidate(good)
     promote_candidate(better)
@@ -82,7 +77,7 @@ def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, store):
     assert [one.version for one in read_promotions(NAME)] == ["1", "2", "1", "3"]
 
 
-def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, store):
+def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, mlflow_store):
     good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
     promote_candidate(good)
     promote_candidate(better)
@@ -98,7 +93,7 @@ def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, store)
     assert version_of(NAME, CHAMPION).version == "1"
 
 
-def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, store):
+def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, mlflow_store):
     good, worse = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1))
     promote_candidate(good)
     (version_of(NAME, CHAMPION).directory / "model.skops").write_text("half a mo")
@@ -108,7 +103,7 @@ def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, store):
     assert promote_candidate(good) == f"{NAME} v3 (forest) is champion: the files of v2 are gone"
 
 
-def test_an_unreadable_candidate_is_not_registered(tmp_path, store):
+def test_an_unreadable_candidate_is_not_registered(tmp_path, mlflow_store):
     broken = candidate(tmp_path / "broken", 0.05)
     (broken.directory / "model.skops").write_text("half a mo")
     with pytest.raises(InputError, match=r"broken/models/corun/forest: cannot be read"):
@@ -116,7 +111,7 @@ def test_an_unreadable_candidate_is_not_registered(tmp_path, store):
     assert version_of(NAME, CHAMPION) is None
 
 
-def test_impact_models_are_logged_with_data_chart_and_trials(tmp_path, store):
+def test_impact_models_are_logged_with_data_chart_and_trials(tmp_path, mlflow_store):
     promote_candidate(candidate(tmp_path / "good", 0.05))
     client = champions.client()
     run = client.get_run(client.get_model_version(NAME, "1").run_id)

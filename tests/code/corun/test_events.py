@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from data.corun.synonyms import EventName, canonical_samples, unknown_events
+from data.corun.synonyms import EventName, IntervalCounts, canonical_counts, unknown_events
 from data.measure.perf_stat import TIME, parse_intervals
 
 SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
@@ -58,15 +58,15 @@ def test_counts_of_core_types_and_modes_are_summed():
             "page-faults": [4.0, 4.0],
         }
     )
-    found = canonical_samples(table, TIME)
-    assert found.table.to_dict("list") == {
-        TIME: [0.2, 0.4],
+    found, privileges = canonical_counts(IntervalCounts.from_table(table))
+    assert found.ends.tolist() == [0.2, 0.4]
+    assert {event: found.counts_of(event).tolist() for event in found.events} == {
         "instructions": [5.0, 7.0],
         "cpu-cycles": [3.0, 3.0],
         "branch-instructions": [1.0, 1.0],
         "page-faults": [3.0, 3.0],
     }
-    assert found.privileges == {"branch-instructions": "u"}
+    assert privileges == {"branch-instructions": "u"}
 
 
 def test_an_unknown_event_is_reported_with_the_nearest():

@@ -7,7 +7,7 @@ import pytest
 
 from data.corun.tables import CorunTables
 from features.corun.featurize import training_instances
-from features.corun.rates import Placed, Solo, corun_vectors, rate_vectors
+from features.corun.rates import Placed, Solo, corun_matrix, corun_vectors
 
 ALONE = {"a": (2.0, 10.0), "b": (4.0, 8.0), "c": (1.0, 3.0)}
 
@@ -33,14 +33,14 @@ def solo() -> Solo:
 
 
 def test_a_rate_is_the_count_over_the_solo_seconds(solo: Solo) -> None:
-    found = rate_vectors(solo, Placed(["a"], [("b",)], ["m"]))
-    assert found.to_dict("records") == [{"own_instructions": 5.0, "others_instructions": 2.0}]
+    found = corun_vectors(solo, Placed(["a"], [("b",)], ["m"]))
+    assert found[["own_instructions", "others_instructions"]].to_numpy().tolist() == [[5.0, 2.0]]
 
 
 def test_rates_of_several_corunners_add_up(solo: Solo) -> None:
-    found = rate_vectors(solo, Placed(["a"], [("b", "c")], ["m"]))
-    assert found["others_instructions"].tolist() == [5.0]
-    assert found["most_instructions"].tolist() == [3.0]
+    found = corun_vectors(solo, Placed(["a", "b"], [(), ("b", "c")], ["m", "m"]))
+    assert found["others_instructions"].tolist() == [0.0, 5.0]
+    assert found["most_instructions"].tolist()[1] == 3.0
 
 
 def test_the_order_of_corunners_does_not_matter(solo: Solo) -> None:
@@ -57,9 +57,12 @@ def test_repetitions_become_one_row_with_the_median_impact() -> None:
 
 
 def test_a_task_without_solo_run_has_no_rates(solo: Solo) -> None:
-    assert rate_vectors(solo, Placed(["new"], [("b",)], ["m"]))["own_instructions"].isna().all()
+    assert corun_vectors(solo, Placed(["new"], [("b",)], ["m"]))["own_instructions"].isna().all()
 
 
-def test_rows_with_other_numbers_of_corunners_are_not_mixed_up(solo: Solo) -> None:
-    found = rate_vectors(solo, Placed(["a", "b"], [(), ("b", "c")], ["m", "m"]))
-    assert found["others_instructions"].tolist() == [0.0, 5.0]
+def test_features_of_several_rows_equal_those_of_each_alone(solo: Solo) -> None:
+    rows = [("a", ("b",), "m"), ("c", ("c",), "m"), ("new", ("a",), "m"), ("b", ("a",), "elsewhere")]
+    together = corun_matrix(solo, Placed(*map(list, zip(*rows, strict=True))))
+    for row, (task, corunners, machine) in zip(together, rows, strict=True):
+        alone = corun_matrix(solo, Placed([task], [corunners], [machine]))[0]
+        np.testing.assert_array_equal(row, alone)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from training.corun.estimators.arrays import CorunContrast, ImpactArrays, split_by_trees, split_log_impact
+from training.corun.estimators.arrays import CorunContrast, ImpactArrays, split_by_trees, split_log_impacts
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import FittedImpact
 from training.corun.estimators.pressure import PAIR_SEPARATOR, Named
@@ -70,7 +70,7 @@ def test_tree_attributions_are_means_over_all_orders(
     made: Made, model: ContentionRegressor, row: int
 ) -> None:
     trees, way = ImpactArrays.from_model(model), made.way(row)
-    np.testing.assert_allclose(split_by_trees(trees, way).shares, by_hand(trees, way), atol=1e-12)
+    np.testing.assert_allclose(split_by_trees(trees, [way])[0].shares, by_hand(trees, way), atol=1e-12)
 
 
 @pytest.mark.parametrize("pair", ["t1\nt2", "new\nt2", "t1\nnew", "t1\nt2+t3"])
@@ -79,7 +79,7 @@ def test_attributions_add_up_to_the_models_prediction(
     made: Made, model: ContentionRegressor, row: int, pair: str
 ) -> None:
     way = made.way(row, Named(np.array([pair]), np.array(["m"])))
-    found = split_log_impact(FittedImpact(model, COLUMNS), way)
+    found = split_log_impacts(FittedImpact(model, COLUMNS), [way])[0]
     said = float(model.predict(made.x[row][None], way.named)[0])
     assert np.exp(found.impact) == pytest.approx(said, rel=1e-5)
     points = (
@@ -88,10 +88,32 @@ def test_attributions_add_up_to_the_models_prediction(
     assert np.exp(found.usual) + points == pytest.approx(np.exp(found.impact), rel=1e-9)
 
 
+def test_attributions_do_not_depend_on_other_co_runs(made: Made, model: ContentionRegressor) -> None:
+    ways, fitted = [made.way(row) for row in range(0, 100, 5)], FittedImpact(model, COLUMNS)
+    for way, found in zip(ways, split_log_impacts(fitted, ways), strict=True):
+        (alone,) = split_log_impacts(fitted, [way])
+        np.testing.assert_array_equal(found.shares, alone.shares)
+        assert (found.usual, found.impact) == (alone.usual, alone.impact)
+        assert (found.of_task, found.of_corunners) == (alone.of_task, alone.of_corunners)
+
+
+def test_smooth_attributions_are_integrals_of_the_slope(made: Made, model: ContentionRegressor) -> None:
+    way, smooth, steps = made.way(7, Named(np.array(["new\nnewer"]), np.array(["m"]))), model.smooth_, 400
+    base, shares, of_names = smooth.split_log_impact(way.row, way.usual, way.named)
+    apiece = (way.row - way.usual) / steps
+    points = way.usual + (np.arange(steps)[:, None] + 0.5) * apiece
+    for column, share in enumerate(shares):
+        ends = [points + sign * apiece / 2 * (np.arange(len(apiece)) == column) for sign in (1, -1)]
+        before, after = (smooth.predict(end, way.named[np.zeros(steps, np.intp)]) for end in ends[::-1])
+        assert share == pytest.approx((after - before).sum(), abs=1e-5)
+    assert of_names.tolist() == pytest.approx([0, 0], abs=1e-9)
+    assert base + shares.sum() == pytest.approx(smooth.predict(way.row[None], way.named)[0], abs=1e-9)
+
+
 def test_features_that_do_not_differ_have_no_attribution(made: Made, model: ContentionRegressor) -> None:
     way = made.way(7)
     same = CorunContrast(np.where(OWNERS == 2, way.usual, way.row), way.usual, OWNERS, 4, way.named)
-    assert split_log_impact(FittedImpact(model, COLUMNS), same).shares[2] == 0
+    assert split_log_impacts(FittedImpact(model, COLUMNS), [same])[0].shares[2] == 0
 
 
 def test_attributions_of_a_foreign_model_add_up(made: Made) -> None:
@@ -102,7 +124,7 @@ def test_attributions_of_a_foreign_model_add_up(made: Made) -> None:
             return np.asarray(np.tanh(x[:, 0]) * x[:, 2] + 0.1 * x[:, 1])
 
     way = made.way(3)
-    found = split_log_impact(FittedImpact(Plain(), COLUMNS), way)
+    found = split_log_impacts(FittedImpact(Plain(), COLUMNS), [way])[0]
     assert found.usual + found.shares.sum() == pytest.approx(found.impact, abs=1e-12)
     # nothing goes together with it, so that the order does not matter
     assert found.shares[1] == pytest.approx(0.1 * (way.row[1] - way.usual[1]))

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from data.parallel import Compute
-from training.corun.estimators.arrays import QuickContention
+from training.corun.estimators.arrays import CorunContrast, QuickContention, split_log_impacts
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import (
+    FittedImpact,
     ImpactRecipe,
     Ranges,
     log_width,
@@ -235,6 +236,14 @@ def test_a_stored_model_and_its_arrays_answer_alike(tmp_path: Path) -> None:
     assert isinstance(quick, QuickContention)
     asked = on("m", pairs)
     np.testing.assert_allclose(quick.predict(x, asked), model.predict(x, asked), rtol=1e-5)
+    usual, owners = np.nanmedian(x, axis=0), np.arange(4)
+    ways = [CorunContrast(x[row], usual, owners, 4, asked[np.array([row])]) for row in (3, 130)]
+    by_model, by_arrays = (
+        split_log_impacts(FittedImpact(fitted, tuple("abcd")), ways) for fitted in (model, quick)
+    )
+    for one, other in zip(by_model, by_arrays, strict=True):
+        np.testing.assert_allclose(other.shares, one.shares, rtol=1e-9, atol=1e-12)
+        assert other.impact == pytest.approx(one.impact, rel=1e-9)
 
 
 def test_compiled_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:

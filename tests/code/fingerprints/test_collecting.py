@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -10,18 +11,15 @@ from data.fingerprints.collect import (
     FingerprintSuite,
     MeasuredRun,
     PlannedRun,
-    TimedProgram,
     build_tables,
     failure_lines,
     load_suite,
     measure_runs,
     plan_runs,
-    program_command,
 )
 from data.fingerprints.constraints import Constraint, confined
 from data.fingerprints.tables import CATEGORIES
-from data.measure.child import Finished
-from data.measure.session import Journal, Session
+from data.measure.session import Journal, Session, fill_command
 from tests.code.suites import CONSTRAINED, FINGERPRINT
 from tests.seen import Seen
 
@@ -31,6 +29,10 @@ MACHINE = {
     "kernel": "6", "distribution": "D", "nice": "0",
 }  # fmt: skip
 HAS = frozenset({"cpu", "nop"})
+
+
+def ended(last_line=""):
+    return SimpleNamespace(code=0, output=last_line, last_line=last_line, seconds=1.0)
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_a_missing_rate_has_a_stated_reason(stressor, code, reason):
 stress-ng: info:  [12] disabled 'oom-pipe' as it may hang
 stress-ng: error: [12] No stress workers invoked
 """
-    assert collect.why_no_rate(stressor, Finished(code, output, (1, 1, 1))) == reason
+    assert collect.why_no_rate(stressor, code, output) == reason
 
 
 def test_only_rates_missing_in_the_journal_are_measured(suite, tmp_path, monkeypatch):
@@ -109,7 +111,7 @@ def test_only_rates_missing_in_the_journal_are_measured(suite, tmp_path, monkeyp
         if len(ran) == 3:
             raise KeyboardInterrupt
         ran.append(command[1:3])
-        return Finished(0, "", (1, 1, 1))
+        return ended()
 
     monkeypatch.setattr(collect, "execute", executed)
     monkeypatch.setattr(collect, "reported", lambda _: 5.0)
@@ -123,7 +125,7 @@ def test_only_rates_missing_in_the_journal_are_measured(suite, tmp_path, monkeyp
         task.journal_key for task in plan_runs(suite, HAS)[:3]
     ]
     assert ran == [[f"--{task.name}", str(task.threads)] for task in plan_runs(suite, HAS)[:3]]
-    monkeypatch.setattr(collect, "execute", lambda *_: Finished(0, "", (1, 1, 1)))
+    monkeypatch.setattr(collect, "execute", lambda *_: ended())
     with Session(again, seen, "rates") as session:
         measure_runs(session, suite, HAS)
     assert session.finished
@@ -175,7 +177,7 @@ def test_results_under_a_constraint_are_saved_before_the_next(constrained, tmp_p
 
     def execute(command, *_):
         ran.append((on[-1], command[-1]))
-        return Finished(0, "0.25 1000", (1, 1, 1))
+        return ended("0.25 1000")
 
     class Recorded:
         def __init__(self, constraint, _):
@@ -229,10 +231,8 @@ def test_an_unsupported_constraint_is_refused_by_name(tmp_path, monkeypatch):
 
 
 def test_placeholders_in_commands_of_programs_are_filled():
-    found = program_command(
-        TimedProgram(name="p", command="{run} system writing 3 where={scratch}"), Path("/s")
-    )
-    assert found[1:2] == ["-S"]
+    found = fill_command("{run} system writing 3 where={scratch}", 'program "p"', scratch=Path("/s"))
+    assert found[1:3] == ["-s", "-S"]
     assert found[-4:] == ["system", "writing", "3", "where=/s"]
-    with pytest.raises(InputError, match=r'program "p": command=.*expected no placeholders but \{run\}'):
-        program_command(TimedProgram(name="p", command="{cc} x"), Path("/s"))
+    with pytest.raises(InputError, match=r"program \"p\": 'cc' is not a setting; expected .*\{run\}"):
+        fill_command("{cc} x", 'program "p"')

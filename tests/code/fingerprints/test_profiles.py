@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 import yaml
 from scipy.linalg import sqrtm
+from sklearn.ensemble import ExtraTreesRegressor
 
 from data.errors import InputError
 from data.fingerprints.params import Profiling, TrustLimits
@@ -11,11 +12,13 @@ from tests.fingerprint_machines import application, machines
 from training.evaluation.metrics import half_width
 from training.fingerprints.differences import check_claims
 from training.fingerprints.importance import (
+    EXTRA_TREES,
     SHRINKAGE,
     HeldOut,
     car_operator,
     car_scores,
     cpu_model_folds,
+    predict_by_extra_trees,
     seed_shares,
 )
 from training.fingerprints.prediction import Forecast, forecast_application
@@ -45,6 +48,14 @@ def test_scores_match_the_definition_with_row_weights(better):
     assert alone[0] > 0
     speed = (measured.log_speed - measured.log_speed.mean()) / measured.log_speed.std()
     assert car_operator(np.log(measured.x)) @ speed == pytest.approx(alone, abs=1e-9)
+
+
+def test_extra_trees_equal_those_of_scikit_learn():
+    measured, rows = application(machines(20), {"cache": 1, "vm": 0.5}), np.arange(20)
+    logs = np.log(measured.x)
+    forest = ExtraTreesRegressor(EXTRA_TREES, max_features=0.5, min_samples_leaf=2, random_state=3)
+    expected = forest.fit(logs[rows[5:]], measured.log_speed[rows[5:]]).predict(logs[:5])
+    np.testing.assert_array_equal(predict_by_extra_trees(measured, rows[5:], logs, logs[:5], 3), expected)
 
 
 def test_correlated_stressors_share_importance_unlike_in_the_thesis():

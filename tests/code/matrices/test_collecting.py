@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -170,6 +172,27 @@ def test_trial_runs_correct_unit_costs_for_counting_overhead(suite):
     assert corrected_cost(suite, "heap", COSTS, seconds) == pytest.approx(2e-3)
     assert corrected_cost(suite, "leak", COSTS, seconds) == pytest.approx(2e-3)
     assert not set(DEFECTS) & set(STANDING)
+
+
+def test_every_workload_and_defect_can_be_set_up_and_repeated(tmp_path):
+    script = (
+        "from data.matrices.programs import DEFECTS, WORKLOADS, calibrate_unit\n"
+        "import os\n"
+        "for name in (*WORKLOADS, *DEFECTS): print(name, calibrate_unit(name, 1e-4), flush=True)\n"
+        "os._exit(0)"
+    )
+    environment = {**matrix_rates.ENVIRONMENT, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    seconds = dict(line.split() for line in done.stdout.splitlines())
+    assert seconds.keys() == {*WORKLOADS, *DEFECTS}
+    assert all(0 < float(value) < 1 for value in seconds.values())
 
 
 def test_only_runs_missing_in_the_journal_are_measured(suite, tmp_path):

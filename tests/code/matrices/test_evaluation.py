@@ -19,7 +19,13 @@ from training.evaluation.metrics import summarise_entry
 from training.matrices import stages as matrices
 from training.matrices.engine.engine import FULL, NAIVE
 from training.matrices.engine.stored import TrainedEngine
-from training.matrices.evaluation import best_threshold, raw_zscores, reference_methods, summarise_selection
+from training.matrices.evaluation import (
+    Evaluation,
+    best_threshold,
+    raw_zscores,
+    reference_methods,
+    summarise_selection,
+)
 from training.matrices.fitting import (
     CellAnswers,
     EngineFit,
@@ -149,6 +155,27 @@ def test_pooled_counts_are_shown_beside_those_of_the_thesis():
     }  # fmt: skip
 
 
+def test_kept_engines_judge_like_engines_fitted_again():
+    found = examples(pairs())
+    part = fold_parts(found, deal_to_folds(found.pairs, 2, SEED))[0]
+    fits = [EngineFit(Cell("logistic", scheme), part, 1, SEED) for scheme in (FULL, NAIVE)]
+    tuned, naive = judge_all_fits(fits, Compute(), "")
+    again = fits[0].unfitted_engine.fit(part.train)
+    pd.testing.assert_frame_equal(tuned.engine.judge_pairs(part.test), again.judge_pairs(part.test))
+    assert naive.engine is None
+
+
+def test_the_ablation_takes_over_answers_of_its_first_folds():
+    found = examples(pairs())
+    parts = fold_parts(found, deal_to_folds(found.pairs, 3, SEED))
+    whole = Evaluation(found, "test-cases", parts, 1, SEED, Compute())
+    whole.fit_cells([Cell("tan", NAIVE)], "")
+    part_of_it = whole.on_first_folds(2)
+    part_of_it.fit_cells([Cell("tan", NAIVE)], "")
+    assert part_of_it.parts == parts[:2]
+    assert part_of_it.answers_by_cell == {Cell("tan", NAIVE): whole.answers_by_cell[Cell("tan", NAIVE)][:2]}
+
+
 def test_every_row_of_the_thesis_tables_has_a_scheme():
     assert {(one.table, one.row) for one in table_rows(FULL)} == {
         (table, name) for table, rows in TABLES.items() for name in rows
@@ -235,7 +262,7 @@ def test_each_fold_is_judged_by_the_best_of_the_others():
 
 PARAMS = {
     "seed": SEED,
-    "n_jobs": 2,
+    "n_jobs": 1,
     "matrices": {
         "ingest": {"path": "in"},
         "evaluate": {
@@ -248,7 +275,6 @@ PARAMS = {
         "promote": {"name": "regression-matrix", "n_bootstrap": 200},
     },
 }
-FILES = ("oof", "tables", "ablation", "curves", "served", "validity", "groups")
 
 
 def caused(tables):
@@ -259,14 +285,13 @@ def caused(tables):
     return MatrixTables.from_rows(tables.runs, told.to_dict("records"), metrics)
 
 
-def evaluated(directory, jobs=2):
+def evaluated(directory):
     """Run the stages up to evaluate in the working directory."""
     # small enough a defect that no single metric tells it
     caused(pairs(cases=3, invalid=0.05, size=0.1)).write(directory / "in")
-    (directory / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "n_jobs": jobs}))
+    (directory / "params.yaml").write_text(yaml.safe_dump(PARAMS))
     for stage in (family.ingest_stage, family.validate_stage, matrices.evaluate_stage):
         stage()
-    return directory / "reports/matrices"
 
 
 @pytest.fixture(scope="module")
@@ -276,16 +301,6 @@ def project(made_once):
 
 def reported(project, name):
     return pd.read_parquet(project / f"reports/matrices/evaluated/{name}.parquet")
-
-
-@pytest.mark.slow
-def test_evaluation_does_not_depend_on_the_number_of_processes(project, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    again = evaluated(tmp_path, jobs=1)
-    drawn = ("precision_recall.csv", "reliability.csv", "confusion.csv")
-    tables = (*(f"{name}.parquet" for name in FILES), *drawn)
-    for name in (*(f"evaluated/{name}" for name in tables), "metrics.json", "summary.json"):
-        assert (again / name).read_bytes() == (project / "reports/matrices" / name).read_bytes(), name
 
 
 def test_the_champion_in_the_metrics_beats_reference_methods(project):
@@ -327,12 +342,11 @@ def test_reports_hold_every_table_figure_and_step(project):
 
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")
 def test_trained_champion_is_registered_and_worse_ones_become_challengers(
-    project, tmp_path, monkeypatch, capsys
+    project, mlflow_store, tmp_path, monkeypatch, capsys
 ):
     # others read the project
     project = Path(shutil.copytree(project, tmp_path / "project"))
     monkeypatch.chdir(project)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     matrices.train_stage()
     champion = json.loads((project / "reports/matrices/metrics.json").read_text())["champion"]
     assert TrainedEngine.read(project / "models/matrices").card.entry == champion

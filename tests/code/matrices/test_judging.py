@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -6,6 +7,8 @@ import pytest
 
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
+from serving.matrices.request import answer_matrices, answer_matrices_batch
+from serving.models import ModelRef, Served
 from tests.code.matrices.engines import SEED, trained_on
 from tests.matrix_pairs import MOVED, pairs
 from training.matrices.engine.models import CATALOGUE
@@ -161,9 +164,42 @@ def test_tables_without_any_run_are_refused(trained, unseen):
 
 @pytest.mark.parametrize("model", CATALOGUE)
 def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
-    trained = trained_on(pairs(invalid=0.1), model)
+    trained = trained_on(pairs(versions=3, invalid=0.1), model)
     trained.write(tmp_path)
     read = TrainedEngine.read(tmp_path)
     assert replace(read.card, params={}) == replace(trained.card, params={})
     pd.testing.assert_frame_equal(read.card.known_metrics, trained.card.known_metrics)
     assert judge_tables(read, unseen) == judge_tables(trained, unseen)
+
+
+def body_of_pairs(tables, *names):
+    """Return a JSON request about the pairs of these names."""
+    entries = []
+    for name in names:
+        rows = tables.runs[tables.runs["pair_id"] == name]
+        sides = {
+            side: {
+                "version": side,
+                "metrics": {metric: runs[metric].tolist() for metric in tables.all_metrics},
+            }
+            for side, runs in rows.groupby("side")
+        }
+        about = {field: rows[field].iloc[0] for field in ("workload", "group", "machine")}
+        entries.append({"pair_id": name, **about, **sides})
+    return {"pairs": entries, "units": {"m0": "1/s"}}
+
+
+def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
+    served = Served(trained, ModelRef("regression-matrix", "1", "models:/regression-matrix/1"))
+    first, second, other = (body_of_pairs(unseen, name) for name in ("g0 c0 v0", "g1 c0 v1", "g1 c0 v0"))
+    other["pairs"][0]["group"] = "unknown to the model"
+    few, one_sided = body_of_pairs(unseen, "g0 c0 v1"), body_of_pairs(unseen, "g0 c0 v1", "g0 c0 v0")
+    for side in ("baseline", "target"):
+        few["pairs"][0][side]["metrics"] = {"m0": few["pairs"][0][side]["metrics"]["m0"]}
+    one_sided["pairs"][0]["target"]["metrics"] = {"m0": []}
+    bodies = [json.dumps(entry).encode() for entry in (first, second, first, other, few, one_sided)]
+    *answers, bad = answer_matrices_batch([*bodies, b"{"], served)
+    alone = [answer_matrices(body, served).content for body in bodies]
+    assert [one.content for one in answers] == alone
+    assert len({*alone}) == len(bodies) - 1
+    assert "the body is not JSON" in str(bad)

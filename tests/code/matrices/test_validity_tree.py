@@ -65,7 +65,7 @@ def test_every_run_of_small_matrices_is_compared():
 
 def test_large_matrices_are_represented_by_some_runs(monkeypatch):
     runs = pairs(groups=1, cases=1, versions=1, runs=1000).runs
-    scaled = np.random.default_rng(1).normal(0, 0.1, (len(runs), 200))
+    scaled = np.random.default_rng(1).normal(0, 0.1, (len(runs), 50))
     scaled[700] += 5
     deviation, usual = run_deviations(runs, scaled)
     assert np.abs(usual[700]).max() < 1

@@ -267,9 +267,9 @@ def test_matrices_are_reduced_to_metrics_of_the_model():
     assert found.tables.runs["switches"].isna().all()
 
     per_ms = MatrixTables.from_rows(tables.runs, None, [{"metric": "faults", "unit": "1/ms"}])
-    assert match_metrics(per_ms, known, {"sorting", "pipes"}, 0.5).notes == (
-        'metric "faults" comes in 1/ms, expected 1/s; it is taken as not measured',
-    )
+    found = match_metrics(per_ms, known, {"sorting", "pipes"}, 0.5)
+    assert found.notes == ('metric "faults" comes in 1/ms, expected 1/s; it is taken as not measured',)
+    assert found.tables.runs["faults"].isna().all()
     with pytest.raises(InputError) as error:
         match_metrics(
             MatrixTables.from_rows(tables.runs.drop(columns=["faults", "switches"])), known, set(), 0.5

@@ -14,6 +14,7 @@ from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import choose_runs, gather_measurements
 from data.tables.problems import Problems
 from features.comparisons.lasting_changes import WANTED, Shift, detectable_change, find_lasting_changes
+from features.comparisons.newest_change import newest_change
 
 MANY = 150
 DOCS = Path(__file__).parents[3] / "docs"
@@ -103,6 +104,57 @@ def test_steps_of_eight_deviations_are_found_after_five_versions(versions):
     step = np.exp(-0.08 * (np.arange(versions) >= versions - 5))
     found = told(series(white, versions, many=400) * step)
     assert np.mean([[one.first for one in own] == [versions - 5] for own in found]) > 0.95
+
+
+@given(place=st.integers(3, 27), worse=st.booleans(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_a_clean_step_of_5_percent_is_found_anywhere(place, worse, seed):
+    noise = np.random.default_rng(seed).standard_normal(30)
+    course = np.log(0.95 if worse else 1.05) * (np.arange(30) >= place)
+    (found,), (estimate,) = find_lasting_changes(100 * np.exp(0.003 * noise + course)[None], np.ones(1))
+    (change,) = found
+    assert change.kind == ("drop" if worse else "gain")
+    assert abs(change.first - place) <= 1
+    assert change.share == pytest.approx(-0.05 if worse else 0.05, abs=0.01)
+    # against the deviation of the values drawn, which differs from 0.003 by chance
+    drawn = 0.003 * noise.std(ddof=2)
+    assert 1 / 1.5 < estimate / drawn < 1.5
+    # 1.96 deviations of the difference of two versions
+    assert detectable_change(np.full((1, 30, 5), 100.0), np.ones((1, 30)), np.array([estimate]))[0] < WANTED
+
+
+@pytest.mark.parametrize("place", [3, 5, 15, 25, 27])
+def test_noise_beside_a_step_is_that_of_the_versions(place):
+    ratio = noise_of(series(white, 30, spread=0.003) * (1 - 0.05 * (np.arange(30) >= place)), 0.003)
+    assert 0.9 < np.median(ratio) < 1.1
+    assert np.mean((ratio > 1 / 1.5) & (ratio < 1.5)) > 0.97
+
+
+@pytest.mark.parametrize("noise", [white, drifting, heavy, offset])
+def test_at_most_1_of_20_unchanged_pages_shows_a_change(noise):
+    draws = np.random.default_rng(20)
+    pages = [100 * np.exp(0.01 * noise(draws, (20, 40))) for _ in range(120)]
+    changed = [any(find_lasting_changes(page, np.ones(20))[0]) for page in pages]
+    assert sum(changed) <= 0.05 * len(pages)
+
+
+@pytest.mark.parametrize(("versions", "spread"), [(12, 0.003), (20, 0.005), (30, 0.003), (40, 0.01)])
+def test_a_drift_of_6_in_1000_per_version_is_worse_now(versions, spread):
+    medians = series(white, versions, spread=spread) * np.exp(-0.006 * np.arange(versions))
+    states = [newest_change(row, shifts, 1.0, 0) for row, shifts in zip(medians, told(medians), strict=True)]
+    assert np.mean([one.lost and one.creeping for one in states]) > 0.95
+    whole = np.expm1(-0.006 * (versions - 1))
+    assert np.median([one.change for one in states]) == pytest.approx(whole, rel=0.1)
+    assert np.mean([one.low <= whole <= one.high for one in states]) > 0.8
+
+
+@pytest.mark.parametrize("first", [None, 12, 25])
+def test_19_of_20_intervals_contain_the_change(first):
+    step = np.ones(30) if first is None else np.where(np.arange(30) >= first, 0.93, 1.0)
+    medians = series(white, 30, many=400) * step
+    states = [newest_change(row, shifts, 1.0, 0) for row, shifts in zip(medians, told(medians), strict=True)]
+    assert np.mean([one.low <= step[-1] - 1 <= one.high for one in states]) > 0.92
+    assert np.mean([one.lost for one in states]) == (first is not None)
 
 
 def claims():

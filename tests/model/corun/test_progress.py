@@ -5,11 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from data.corun.synonyms import IntervalCounts
 from serving.corun.online_answer import predict_online
 from tests.model.corun.phases import Phased
 from training.corun.progress import ImpactPosterior, PhaseReturns
 
 RUNS = 200
+
+
+def predict(alone, together):
+    """Return the answer from the samples of both runs, without a trained model."""
+    return predict_online(*map(IntervalCounts.from_table, (alone, together)), None, None)
 
 
 @dataclass
@@ -29,7 +35,7 @@ def judged(runs, seconds, *, whole, counted=("instructions", "cycles", "task-clo
         columns = ["t_seconds", *counted]
         alone = program.sampled(rng, until=np.inf if whole else seconds)[columns]
         together = program.sampled(rng, program.slower, seconds)[columns]
-        found = predict_online(alone, together, None, None)
+        found = predict(alone, together)
         truth = program.impact
         held = found.low <= truth <= found.high
         rows.append((abs(found.impact / truth - 1), held, np.log(found.high / found.low)))
@@ -69,7 +75,7 @@ def test_two_complete_runs_give_the_exact_impact():
     rng = np.random.default_rng(5)
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower)
-    found = predict_online(alone, together, None, None)
+    found = predict(alone, together)
     assert found.impact == pytest.approx(program.impact, rel=0.002)
     assert found.high / found.low < 1.03
 
@@ -79,7 +85,7 @@ def test_complete_runs_of_spinning_threads_count_as_one_task():
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower)
     together["instructions"] *= 1.03
-    assert predict_online(alone, together, None, None).impact == pytest.approx(program.impact, rel=0.002)
+    assert predict(alone, together).impact == pytest.approx(program.impact, rel=0.002)
 
 
 def test_fewer_counted_events_give_a_wider_interval():
@@ -92,10 +98,8 @@ def test_swapped_solo_and_co_runs_are_suspected():
     rng = np.random.default_rng(6)
     program = Phased.of(rng)
     alone, together = program.sampled(rng, until=10.0), program.sampled(rng, program.slower * 1.1, 10.0)
-    assert predict_online(alone, together, None, None).notes == []
-    assert predict_online(together, alone, None, None).notes == [
-        "faster together than alone: are solo and corun swapped?"
-    ]
+    assert predict(alone, together).notes == []
+    assert predict(together, alone).notes == ["faster together than alone: are solo and corun swapped?"]
 
 
 def test_attributions_divide_the_impact_into_factors():
@@ -103,7 +107,7 @@ def test_attributions_divide_the_impact_into_factors():
     program = Phased.of(rng)
     alone, together = program.sampled(rng), program.sampled(rng, program.slower, 20.0)
     together["task-clock"] *= 0.8
-    found = predict_online(alone, together, None, None)
+    found = predict(alone, together)
     (told,) = found.opinions
     factors = [1 + one.contribution for one in found.attributions]
     assert [one.feature for one in found.attributions] == ["task-clock", "cpu-cycles", "instructions"]

@@ -1,7 +1,5 @@
 """Comparisons are labelled in a real browser, and what was said arrives in the store."""
 
-import json
-import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -351,64 +349,6 @@ def here(browser, selector):
 def left_for(served, person):
     cookies = {"perfjudge.name": person}
     return httpx.get(f"{served.url}/comparisons/queue", cookies=cookies).json()["left"]
-
-
-def test_no_page_reveals_the_verdict_before_the_choice(served, opened):
-    """Neither versions, which comparison_ids hold, too, nor verdicts, nor what others have said."""
-    httpx.put(
-        f"{served.url}/v1/labels/lu_A_x/{VERSIONS[1]}",
-        json={"status": "fail", "key": "other", "labelled_by": "bob"},
-    )
-    report = served.report(VERSIONS[1])
-    comparison = row(opened, "lu_A_x").find_element(By.CSS_SELECTOR, "a.open").get_attribute("href")
-    for page in (f"{served.url}/comparisons", report, comparison, f"{served.url}/comparisons/next"):
-        opened.get_log("performance")
-        opened.get(page)
-        if page == report:
-            click(opened, "lu_A_x", "a.open")
-            wait(opened).until(lambda driver: driver.find_element(By.CSS_SELECTOR, ".opened article"))
-        if page.endswith("next"):
-            shown(opened)
-            press(opened, "j")
-        all_kept(opened)
-        assert (
-            given_away([opened.execute_script("return document.documentElement.outerHTML"), opened.title])
-            == []
-        )
-        assert given_away(received(opened)) == []
-        marked = "[data-verdict], [data-probability], [data-urgency], .verdict, .reasons, .examples"
-        assert opened.find_elements(By.CSS_SELECTOR, marked) == []
-    opened.get(comparison)
-    press(opened, "c")
-    all_kept(opened)
-    after = opened.find_element(By.TAG_NAME, "article")
-    assert VERSIONS[1] in after.text
-    assert after.find_elements(By.CSS_SELECTOR, ".verdict") != []
-    assert "fail bob" in after.text
-
-
-def given_away(texts):
-    """Return what of versions, verdicts and labels stands in texts, outside of scripts and forms."""
-    found = [re.sub(r"(?s)<(script|style)>.*?</\1>|<(button|dialog).*?</\2>", "", text) for text in texts]
-    secrets = (*VERSIONS, "4.18.0", "fail bob", "probability", "regression-comparison", "data-verdict")
-    return [secret for secret in secrets for text in found if secret in text]
-
-
-def received(browser):
-    """Return all that the server has sent since the log was last read: heads and bodies."""
-    texts = []
-    for entry in browser.get_log("performance"):
-        event = json.loads(entry["message"])["message"]
-        if event["method"] != "Network.responseReceived":
-            continue
-        response = event["params"]["response"]
-        if not response["url"].startswith("http"):
-            continue
-        texts.append(json.dumps([response["url"], response["headers"]]))
-        body = {"requestId": event["params"]["requestId"]}
-        texts.append(browser.execute_cdp_cmd("Network.getResponseBody", body)["body"])
-    assert len(texts) >= 2
-    return texts
 
 
 def test_labels_record_who_saw_the_verdict_before(served, opened):

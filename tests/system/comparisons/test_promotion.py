@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -44,12 +45,6 @@ def trained(tmp_path_factory):
     return run_pipeline(small_family(tmp_path_factory.mktemp("project")))
 
 
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    return tmp_path / "mlflow.db"
-
-
 @pytest.fixture(scope="module")
 def worse(tmp_path_factory):
     """The same comparisons; the candidate was trained on vectors without the features that decide."""
@@ -68,7 +63,7 @@ def test_the_metrics_do_not_depend_on_the_number_of_processes(trained, tmp_path)
 
 
 @pytest.mark.slow
-def test_the_first_model_is_champion_and_refills_a_lost_store(trained, store, capsys, monkeypatch):
+def test_the_first_model_is_champion_and_refills_a_lost_store(trained, mlflow_store, capsys, monkeypatch):
     with pytest.raises(
         InputError, match=r'no champion of "regression-comparison" in .*; make one with: dvc repro'
     ):
@@ -94,7 +89,7 @@ def test_the_first_model_is_champion_and_refills_a_lost_store(trained, store, ca
         in capsys.readouterr().out
     )
 
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store.parent / 'fresh' / 'mlflow.db'}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mlflow_store.parent / 'fresh' / 'mlflow.db'}")
     promote(trained)
     assert "is champion: it is the first one" in capsys.readouterr().out
     assert load_judge().ref.version == "1"
@@ -122,14 +117,14 @@ def children_of(run):
 
 
 @pytest.fixture(scope="module")
-def filled(trained, tmp_path_factory):
+def filled(trained, tmp_path_factory, empty_store):
     """A store after a promotion; the second trial of the best model was pruned, after two steps."""
     path = trained.paths.tuned / "trials.parquet"
     kept = pd.read_parquet(path)
     second = (kept["part"] == "all") & (kept["model"] == MODEL) & (kept["trial"] == 1)
     had = {"state": "pruned", "value": np.nan, "reported": "[0.5, 0.25]"}
     kept.assign(**{name: kept[name].mask(second, one) for name, one in had.items()}).to_parquet(path)
-    store = f"sqlite:///{tmp_path_factory.mktemp('filled') / 'mlflow.db'}"
+    store = f"sqlite:///{shutil.copy(empty_store, tmp_path_factory.mktemp('filled') / 'mlflow.db')}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", store)
         promote(trained)
@@ -198,7 +193,7 @@ def test_pruned_trials_keep_their_reported_values(models):
 
 
 @pytest.mark.slow
-def test_a_worse_candidate_becomes_challenger_and_is_judged_once(trained, worse, store, capsys):
+def test_a_worse_candidate_becomes_challenger_and_is_judged_once(trained, worse, mlflow_store, capsys):
     promote(trained)
     for _ in range(2):
         promote(worse)
@@ -221,11 +216,11 @@ def described(run):
 
 
 @pytest.mark.slow
-def test_runs_logged_in_an_older_form_are_relogged(trained, store, capsys, monkeypatch):
+def test_runs_logged_in_an_older_form_are_relogged(trained, mlflow_store, capsys, monkeypatch):
     monkeypatch.setattr(challenger_test, "RUNS", 1)
     promote(trained)
     monkeypatch.undo()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mlflow_store}")
     promote(trained)
     assert f"{NAME} v2 ({MODEL}) is champion: not worse than v1" in told(capsys)
     promote(trained)
@@ -248,7 +243,7 @@ def with_renamed_type(path):
 
 
 @pytest.mark.slow
-def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse, store, capsys):
+def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse, mlflow_store, capsys):
     promote(trained)
     first = champions.client().get_model_version(NAME, "1").run_id
     with_renamed_type(version_of(NAME, CHAMPION).directory / "model.skops")
@@ -268,7 +263,7 @@ def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse
 
 
 @pytest.mark.slow
-def test_a_retrained_model_is_read_only_once(trained, store, capsys, monkeypatch):
+def test_a_retrained_model_is_read_only_once(trained, mlflow_store, capsys, monkeypatch):
     promote(trained)
     model = trained.paths.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
     before = version_of(NAME, CHAMPION).tags["readable"]
@@ -310,7 +305,7 @@ def test_a_version_in_the_store_has_its_compiled_arrays(models):
 
 
 @pytest.mark.slow
-def test_files_changed_after_promotion_are_not_loaded(trained, store):
+def test_files_changed_after_promotion_are_not_loaded(trained, mlflow_store):
     promote(trained)
     card = next(version_of(NAME, CHAMPION).directory.rglob("card.json"))
     card.write_text(card.read_text().replace('"threshold": 0.', '"threshold": 0.9'))
@@ -326,8 +321,8 @@ def test_an_unreachable_mlflow_server_is_named(monkeypatch):
         load_judge()
 
 
-def test_a_file_that_is_no_store_is_named(store):
-    store.write_text("not a database, but long enough to be read as the header of one" * 20)
+def test_a_file_that_is_no_store_is_named(mlflow_store):
+    mlflow_store.write_text("not a database, but long enough to be read as the header of one" * 20)
     with pytest.raises(InputError, match="is not a store of MLflow"):
         load_judge()
 
@@ -338,7 +333,7 @@ class KilledError(Exception):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["set_registered_model_alias", "set_terminated"])
-def test_a_killed_promotion_is_finished_by_the_next_one(moment, trained, store, monkeypatch, capsys):
+def test_a_killed_promotion_is_finished_by_the_next_one(moment, trained, mlflow_store, monkeypatch, capsys):
     def killed(*_, **__):
         raise KilledError
 

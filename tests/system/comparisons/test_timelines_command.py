@@ -82,7 +82,7 @@ def test_every_machine_and_rule_set_has_a_listed_page(root, model_directory, tmp
     assert status == 0
     assert [one["file"] for one in told["reports"]] == files
     assert sorted(path.name for path in out.iterdir()) == sorted([*files, "index.html"])
-    assert {one["fails"] > 0 for one in told["reports"]} == {True}
+    assert {one["n_worse"] > 0 for one in told["reports"]} == {True}
     listed = html.parse(out / "index.html")
     assert sorted(listed.xpath("//th/a/@href")) == sorted(f"./{name}" for name in files)
 
@@ -94,7 +94,14 @@ def test_without_a_champion_the_page_has_no_marks(root, tmp_path, capsys, monkey
     choose_judge.cache_clear()
     assert status == 0
     assert any(note.startswith("versions are not judged: ") for note in told["notes"])
-    assert told["reports"][0] | {"fails": 0, "changes": 2, "versions": 30} == told["reports"][0]
+    (listed,) = told["reports"]
+    assert (listed["n_failed"], listed["n_changed"], listed["n_versions"]) == (0, 2, 30)
+    assert [one["state"]["status"] for one in listed["operations"]] == [
+        "worse",
+        "worse",
+        "unchanged",
+        "unchanged",
+    ]
 
 
 def test_bad_input_gives_one_line_and_no_output(root, tmp_path, capsys):

@@ -10,8 +10,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from serving.comparisons.timelines.assembled import Change
-from serving.comparisons.timelines.page import ListedReport, index_page, timeline_page
+from serving.comparisons.timelines.listing import index_page, list_report
+from serving.comparisons.timelines.page import describe_now, timeline_page
+from serving.comparisons.timelines.states import Change
 from tests.system.browsing import faults, requested
 from tests.timeline_reports import heat, named, renamed, simulated, versions
 
@@ -287,7 +288,7 @@ def test_the_worst_of_the_filtered_charts_are_printed(browser, tmp_path):
     report = simulated(30, 70, 2, heats=0)
     opened(browser, written(report, tmp_path))
     assert "Printed are 60 of 70 operations, the worst first" in found(browser, "#printed").text
-    worst = re.search(r"op-(\d+)", found(browser, "#first ~ table a").get_attribute("href"))[1]
+    worst = re.search(r"op-(\d+)", found(browser, ".states a").get_attribute("href"))[1]
     pdf = printed(browser)
     assert 15 <= pages_of(pdf) <= 45
     charts = browser.find_elements(By.CSS_SELECTOR, "figure:not(.unprinted) svg.timeline")
@@ -323,7 +324,7 @@ def test_a_heat_map_supports_text_and_keyboard(browser, tmp_path):
     assert "24 rows over 109.0 seconds" in figure.text
 
 
-def test_without_scripts_the_worst_changes_are_listed(browser, file):
+def test_without_scripts_states_and_changes_are_listed(browser, file, report):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         opened(browser, file, width=390)
@@ -331,14 +332,17 @@ def test_without_scripts_the_worst_changes_are_listed(browser, file):
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     assert "need JavaScript" in text
-    assert "20.0 % worse with kernel-" in text
+    assert "7 of 60 operations are worse now" in text
+    worst = min(report.operations, key=lambda one: one.state.rank)
+    assert describe_now(worst.state) in text.replace(" %", "\N{NO-BREAK SPACE}%")
+    assert report.versions[report.changes[0].first].name in text
     assert "show\nall" not in text
 
 
 def test_the_list_of_timelines_fits_and_links_to_them(browser, tmp_path):
     listed = [
-        ListedReport("a b/quiet?.html", "Quiet", "m1", 200, 500, 0, 0, 0),
-        ListedReport("x.html", EVIL, "", 3, 2, 1, 1, 1),
+        list_report(simulated(20, 2, 1, heats=0), "a b/quiet?.html"),
+        list_report(replace(simulated(20, 8, 1, heats=0), title=EVIL, machine=""), "x.html"),
     ]
     path = tmp_path / "index.html"
     path.write_text(index_page(listed), "utf-8")

@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from data.corun.tables import CorunTables
+from serving.corun.body import answer_static, answer_static_batch
+from serving.corun.model import load_static
 from serving.http.api import create_app
 from serving.http.models import all_models
 from tests.asking import ask
@@ -64,8 +66,21 @@ def test_a_known_pair_gets_impact_interval_seconds_and_attributions(static):
     assert quiet["own"] > 0 > quiet["others"]
     assert {driver["feature"].partition("_")[0] for driver in one["attributions"]} == {"own", "others"}
     assert added_up(one) == pytest.approx(one["impact"], rel=1e-9)
-    text = corun_process("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
+    text = run_corun("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
     assert text.startswith(f"task-7 beside task-5 on {MACHINE}: {one['impact'] - 1:.1%} slower")
+
+
+def test_requests_of_a_batch_get_the_answers_of_each_alone(static):
+    served = load_static(str(static))
+    pair = {"task": "task-7", "corunners": ["task-5"]}
+    several, mine = pair | {"corunners": ["task-3", "task-5"]}, pair | {"task": "mine"}
+    solo = {"task": "mine", "solo_seconds": 3.0, "events": {}}
+    requests = [{"coruns": coruns} for coruns in ([pair], [several, pair], [mine])]
+    requests.append({"coruns": [mine], "tasks": [solo]})
+    bodies = [json.dumps(entry).encode() for entry in requests]
+    *answers, bad = answer_static_batch([*bodies, b"{"], served)
+    assert [one.content for one in answers] == [answer_static(body, served).content for body in bodies]
+    assert "the body is not JSON" in str(bad)
 
 
 def test_an_unknown_machine_is_noted_and_widens_the_interval(static):

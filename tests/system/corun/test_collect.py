@@ -18,7 +18,7 @@ SUITE = {
     "kind": "corun", "name": "tiny", "seed": 3, "solo": 2, "repeat": 1, "interval": 0.1, "foreign": 1.0,
     "events": ["task-clock", "page-faults", "no-such-event"],
     "tasks": [
-        {"name": "copy", "group": "memory", "workload": "memory-copy", "work": 1500},
+        {"name": "copy", "group": "memory", "workload": "system copying", "work": 1500},
         {"name": "fork", "group": "kernel", "stressor": "fork", "work": 200},
     ],
 }  # fmt: skip

@@ -2,10 +2,8 @@
 
 import yaml
 
-from data.matrices import validity as ingested
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import METRICS, pairs
-from training.matrices import stages as trained
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.stored import EngineRecipe
 from training.matrices.schemes import Cell
@@ -49,7 +47,7 @@ def request(tables=None, rows=False):
     return {"pairs": found, "units": {"m0": "1/s"}}
 
 
-def project(root):
+def project(root, jobs):
     """Write params.yaml and flagged matrices with injected causes under `root`."""
     learned = pairs(cases=4, versions=3, invalid=0.05)
     runs = learned.runs
@@ -65,12 +63,6 @@ def project(root):
         "ingest": {"path": "in"},
         "evaluate": {"n_trials": 1, "models": ["logistic"], "n_folds": 2, "n_curve_folds": 2},
     }  # fmt: skip
-    content = {"seed": 1, "n_jobs": 1, "matrices": section}
+    content = {"seed": 1, "n_jobs": jobs, "matrices": section}
     (root / "params.yaml").write_text(yaml.safe_dump(content))
     return root
-
-
-def staged():
-    """Run the stages up to evaluate in the working directory."""
-    for stage in (ingested.ingest_stage, ingested.validate_stage, trained.evaluate_stage):
-        stage()

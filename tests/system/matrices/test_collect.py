@@ -1,5 +1,6 @@
 """Measuring matrices with real programs, real defects and runs that are really made invalid."""
 
+import json
 import os
 import shutil
 import signal
@@ -168,7 +169,7 @@ def test_a_program_killed_in_its_first_transaction_has_begun(bench):
 def test_a_failing_program_is_named_and_its_processes_end(bench):
     with pytest.raises(InputError, match=r'^workload "no-such": exit code 1 \(KeyError: \'no-such\'\)$'):
         bench.run_once(Order(Work({"no-such": 1.0}, 1)))
-    assert not [command for command in commands(os.getpid()) if "data.matrices.programs" in command]
+    assert not [command for command in commands(os.getpid()) if "no-such" in " ".join(command)]
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
@@ -178,8 +179,10 @@ def test_measuring_runs_on_another_processor_than_the_measured(tmp_path, monkeyp
 
     def look(*_, **__):
         found.append(os.sched_getaffinity(0))
-        words = commands(os.getpid())
-        found.append({int(line[line.index("compete") + 1]) for line in words if "compete" in line})
+        options = [
+            json.loads(words[4]) for words in commands(os.getpid()) if "data.matrices.programs" in words
+        ]
+        found.append({option["compete"][0] for option in options})
 
     monkeypatch.setattr("data.matrices.collect.measure", look)
     with Screen() as screen:

@@ -1,7 +1,9 @@
 """A registry of MLflow with small models of comparisons, whose aliases a test moves."""
 
 import shutil
+from contextlib import contextmanager
 
+import pytest
 from sklearn.linear_model import LogisticRegression
 
 from tests.system.conftest import fitted
@@ -46,6 +48,15 @@ class Registry:
         for rest in self.root.glob("away.db-*"):
             shutil.move(rest, self.root / f"mlflow.db{rest.name.removeprefix('away.db')}")
         (self.root / "away.db").rename(self.root / "mlflow.db")
+
+
+@contextmanager
+def registry_in(root, empty_store):
+    """Let the registry of this process be an empty one in a directory."""
+    shutil.copy(empty_store, root / "mlflow.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
+        yield Registry(root)
 
 
 def truncate(path):

@@ -37,7 +37,6 @@ WHOLE = json.dumps({"comparisons": [comparison()]}).encode()
 SAMPLES, REST = WHOLE.split(b'"baseline": [', 1)
 SAMPLES, REST = SAMPLES + b'"baseline": [', REST[REST.index(b"]") :]
 ATTRIBUTES = b" ".join(b'a%d=""' % number for number in range(99))
-COMPARISON = b'<comparison_result benchmark_name="b" operation_name="%d"/>'
 FAMILIES = {
     "attributes": (XML, numbered(b"<comparison_results", b' a%d="1"', b"/>")),
     "allowed attributes": (XML, repeated(b"<r>", b"<c " + ATTRIBUTES + b"/>", b"</r>")),

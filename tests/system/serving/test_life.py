@@ -13,7 +13,7 @@ import pytest
 
 from tests.system.conftest import Listening
 from tests.system.serving.load import BODY, Load
-from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
+from tests.system.serving.registry import NAME, registry_in, truncate, with_a_feature_of_tomorrow
 
 #: The seconds for which the registry is away.
 AWAY = float(os.environ.get("PERFJUDGE_AWAY", "1"))
@@ -26,11 +26,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    root = tmp_path_factory.mktemp("store")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
-        registry = Registry(root)
+def store(tmp_path_factory, empty_store):
+    with registry_in(tmp_path_factory.mktemp("store"), empty_store) as registry:
         for _ in range(3):
             registry.add()
         yield registry

@@ -39,9 +39,8 @@ def with_a_high_threshold(directory):
 
 
 @pytest.fixture
-def registry(tmp_path, monkeypatch):
+def registry(mlflow_store, tmp_path):
     """A champion, and a challenger that fails nothing."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     found = Registry(tmp_path)
     found.lead(found.add())
     found.store.set_registered_model_alias(NAME, CHALLENGER, found.add(spoil=with_a_high_threshold))

@@ -9,7 +9,7 @@ from data.errors import InputError
 from serving.comparisons.model import load_judge
 from serving.promotion.decisions import promote, rollback
 from tests.commands import perfjudge
-from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
+from tests.system.serving.registry import NAME, registry_in, truncate, with_a_feature_of_tomorrow
 from training.registry.champions import CHALLENGER, CHAMPION, find_version, version_of
 from training.registry.promotion_history import (
     ChampionRecord,
@@ -29,12 +29,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def kept(tmp_path_factory, empty_store):
     """A store with three versions, and one that cannot be loaded, and one that answers no question."""
-    root = tmp_path_factory.mktemp("store")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
-        registry = Registry(root)
+    with registry_in(tmp_path_factory.mktemp("store"), empty_store) as registry:
         for _ in range(3):
             registry.add()
         registry.add(spoil=lambda directory: truncate(directory / "card.json"))

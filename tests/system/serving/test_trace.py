@@ -10,7 +10,7 @@ from serving import cli
 from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.model import load_judge
 from tests.system.conftest import FIGURE, comparison
-from tests.system.serving.registry import NAME, Registry
+from tests.system.serving.registry import NAME, registry_in
 from training.registry import origins
 
 # inside MLflow 3.17, and may go with it
@@ -22,11 +22,8 @@ REQUEST = {"comparisons": [comparison("same"), comparison("slow", 80.0)]}
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory):
-    root = tmp_path_factory.mktemp("store")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
-        registry = Registry(root)
+def registry(tmp_path_factory, empty_store):
+    with registry_in(tmp_path_factory.mktemp("store"), empty_store) as registry:
         registry.lead(registry.add())
         registry.add()
         yield registry

@@ -10,6 +10,7 @@ trees", Nature Machine Intelligence 2020).
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,8 @@ def _boosted_trees(member: Any, share: float) -> tuple[list[Tree], list[NDArray[
 
 #: Number of random orders for models without exact shares; each is also used in reverse.
 ORDERS = 6
+#: Number of co-runs that walk through the trees at a time, which bounds memory.
+_COEXPLAINED = 16
 
 
 @dataclass(frozen=True)
@@ -257,58 +260,98 @@ class LogShares:
         return float(np.expm1(way) / way * np.exp(self.usual)) if way else float(np.exp(self.usual))
 
 
-def split_log_impact(learned: FittedImpact, way: CorunContrast) -> LogShares:
-    """Return the log impact predicted for one co-run as the average co-run's plus a share per factor.
+def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
+    """Return the log impact predicted for each co-run as the average co-run's plus a share per factor.
 
     For a `ContentionRegressor` the trees' shares are exact Shapley values, the smooth part's are integrated;
-    for other models shares are averages over random orders of the factors.
+    for other models shares are averages over random orders of the factors. All `contrasts` have the same
+    factors. The result for a co-run does not depend on the others.
     """
-    if isinstance(learned.model, ContentionRegressor):
-        return _split_contention(learned.model, way)
-    return _split_any_model(learned, way)
+    model = learned.model
+    if not isinstance(model, ContentionRegressor):
+        return [_split_any_model(learned, contrast) for contrast in contrasts]
+    trees = model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.from_model(model)
+    by_trees = [
+        shares
+        for start in range(0, len(contrasts), _COEXPLAINED)
+        for shares in split_by_trees(trees, contrasts[start : start + _COEXPLAINED])
+    ]
+    return [_blend_parts(model, way, shares) for way, shares in zip(contrasts, by_trees, strict=True)]
 
 
-def split_by_trees(trees: ImpactArrays, way: CorunContrast) -> LogShares:
-    """Return the trees' log impact as a sum over the factors of `way`: exact Shapley values."""
-    total, owners = np.zeros(way.n_factors), np.tile(way.owners, 2)
-    row_inputs, usual_inputs = trees.tree_inputs(np.stack([way.row, way.usual]))
-    children, nodes = trees.children.reshape(-1), trees.roots
-    # 1: the leaf is reached with the value of this co-run, -1: with the usual one, 0: with both
-    led = np.zeros((len(nodes), way.n_factors), np.int8)
+def split_by_trees(trees: ImpactArrays, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
+    """Return the trees' log impact of each co-run as a sum over its factors: exact Shapley values.
+
+    All `contrasts` have the same factors.
+    """
+    count, n_factors = len(contrasts), contrasts[0].n_factors
+    owners, children = np.tile(contrasts[0].owners, 2), trees.children.reshape(-1)
+    inputs = trees.tree_inputs(np.stack([row for way in contrasts for row in (way.row, way.usual)]))
+    values, width = inputs.reshape(-1), inputs.shape[1]
+    nodes, coruns = np.tile(trees.roots, count), np.repeat(np.arange(count), len(trees.roots))
+    # 1: the node is reached with the value of this co-run, -1: with the usual one, 0: with both
+    led = np.zeros((len(nodes), n_factors), np.int8)
+    leaves = []
     while len(nodes):
-        ends = trees.feature.take(nodes) == LEAF
-        total += _leaf_shares(trees.value.take(nodes[ends]), led[ends])
-        nodes, led = nodes[~ends], led[~ends]
         features = trees.feature.take(nodes)
-        who, rows = owners.take(features), np.arange(len(nodes))
-        now, then = (
-            trees.below_threshold(values.take(features), nodes) for values in (row_inputs, usual_inputs)
-        )
-        side = led[rows, who]
+        is_leaf = features == LEAF
+        ends = is_leaf.nonzero()[0]
+        if len(ends):
+            leaves.append((nodes.take(ends), coruns.take(ends), led.take(ends, axis=0)))
+            inner = (~is_leaf).nonzero()[0]
+            nodes, coruns, features = nodes.take(inner), coruns.take(inner), features.take(inner)
+            led = led.take(inner, axis=0)
+        cells = np.arange(len(nodes)) * n_factors + owners.take(features)
+        place = coruns * (2 * width) + features
+        now = trees.below_threshold(values.take(place), nodes)
+        then = trees.below_threshold(values.take(place + width), nodes)
+        side = led.reshape(-1).take(cells)
         forks = ((now != then) & (side == 0)).nonzero()[0]
         onward = children.take(2 * nodes + np.where(side < 0, then, now))
-        forked_nodes, turned = children.take(2 * nodes[forks] + then[forks]), led[forks]
-        led[forks, who[forks]], turned[np.arange(len(forks)), who[forks]] = 1, -1
-        nodes, led = np.concatenate([onward, forked_nodes]), np.concatenate([led, turned])
-    impact, usual = trees.tree_log_impacts(np.stack([way.row, way.usual])).tolist()
-    return LogShares(usual, impact, total)
+        if len(forks):
+            turned, turned_cells = led.take(forks, axis=0), owners.take(features.take(forks))
+            led.reshape(-1)[cells.take(forks)] = 1
+            turned[np.arange(len(forks)), turned_cells] = -1
+            onward = np.concatenate([onward, children.take(2 * nodes.take(forks) + then.take(forks))])
+            led, coruns = np.concatenate([led, turned]), np.concatenate([coruns, coruns.take(forks)])
+        nodes = onward
+    reached, of_corun, reached_by = (np.concatenate(part) for part in zip(*leaves, strict=True))
+    return _sum_leaf_shares(trees, reached, of_corun, reached_by)
 
 
-def _leaf_shares(values: Floats, led: NDArray[np.int8]) -> Floats:
-    towards, away = led > 0, led < 0
-    n_towards, n_away = towards.sum(axis=1), away.sum(axis=1)
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, led.shape[1] + 1)))])
+def _sum_leaf_shares(
+    trees: ImpactArrays, leaves: Whole, coruns: Whole, led: NDArray[np.int8]
+) -> list[LogShares]:
+    """Return the sums over the leaves of each co-run, in the order of the co-runs.
+
+    `leaves` are nodes, `coruns` the number of the co-run of each, both shape (n_leaves,); `led`, shape
+    (n_leaves, n_factors), is 1 where the leaf needs a factor's value of the co-run, -1 its usual value.
+    """
+    count, n_factors = int(coruns.max()) + 1, led.shape[1]
+    values = trees.value.take(leaves)
+    cells = (led != 0).reshape(-1).nonzero()[0]
+    leaf, factor = np.divmod(cells, n_factors)
+    is_towards = led.reshape(-1).take(cells) > 0
+    n_towards = np.bincount(leaf[is_towards], minlength=len(led))
+    n_away = np.bincount(leaf[~is_towards], minlength=len(led))
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n_factors + 1)))])
     log_total = logs[n_towards + n_away]
     gained = values * np.exp(logs[np.maximum(n_towards - 1, 0)] + logs[n_away] - log_total)
     lost = values * np.exp(logs[n_towards] + logs[np.maximum(n_away - 1, 0)] - log_total)
-    return np.asarray(gained @ towards - lost @ away)
-
-
-def _split_contention(model: ContentionRegressor, way: CorunContrast) -> LogShares:
-    """Split by trees, pressures, the pair's other co-runs and the smooth function, each with its share."""
-    trees = split_by_trees(
-        model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.from_model(model), way
+    shares = np.where(is_towards, gained.take(leaf), -lost.take(leaf))
+    totals = np.asarray(
+        np.bincount(coruns.take(leaf) * n_factors + factor, shares, count * n_factors), np.float64
     )
+    usual, impact = (
+        trees.base + np.bincount(coruns, np.where(others == 0, values, 0.0), count)
+        for others in (n_towards, n_away)
+    )
+    by_corun = totals.reshape(count, n_factors)
+    return [LogShares(float(usual[n]), float(impact[n]), by_corun[n]) for n in range(count)]
+
+
+def _blend_parts(model: ContentionRegressor, way: CorunContrast, trees: LogShares) -> LogShares:
+    """Blend the shares of trees, pressures, the pair's other co-runs and the smooth function."""
     if not model.is_blended:
         return trees
     pressed = model.pressures_.prediction_parts(way.named)
@@ -346,16 +389,14 @@ def _split_contention(model: ContentionRegressor, way: CorunContrast) -> LogShar
 
 def _split_any_model(learned: FittedImpact, way: CorunContrast) -> LogShares:
     """Average the change that each factor causes in random orders, each also reversed."""
-    import pandas as pd
-
     generator = np.random.default_rng(0)
     drawn = [generator.permutation(way.n_factors) for _ in range(ORDERS)]
     orders = np.array([order for permutation in drawn for order in (permutation, permutation[::-1])])
     ranks = np.argsort(orders, axis=1)
     come = ranks[:, None, :] < np.arange(way.n_factors + 1)[None, :, None]
     mixed = np.where(come[:, :, way.owners], way.row, way.usual).reshape(-1, len(way.row))
-    rows = pd.DataFrame(mixed, columns=list(learned.columns))
-    logs = np.log(learned.predict(rows)).reshape(len(orders), -1)
+    named = way.named[np.zeros(len(mixed), np.intp)]
+    logs = np.log(learned.predict_matrix(mixed, named)).reshape(len(orders), -1)
     shares = np.zeros((len(orders), way.n_factors))
     np.put_along_axis(shares, orders, np.diff(logs, axis=1), axis=1)
     return LogShares(float(logs[0, 0]), float(logs[0, -1]), shares.mean(axis=0))

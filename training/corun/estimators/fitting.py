@@ -15,7 +15,7 @@ from data.errors import InputError
 from data.tables.files import digest_of
 from features.corun.rates import CORUN, KEYS, MOST, OTHERS, OWN, Placed
 from training.corun.estimators.models import CATALOGUE, prepared_model
-from training.corun.estimators.pressure import PAIR_SEPARATOR, Named
+from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, pair_members
 from training.corun.estimators.smooth import sides_of
 from training.estimators.catalogue import Params
 from training.evaluation.metrics import DIGITS, half_width, summarise_folds
@@ -147,11 +147,14 @@ class FittedImpact:
 
     def predict(self, rows: pd.DataFrame) -> Floats:
         """Return impacts (co-run / solo time), (n_rows,), of features and ``task, corunners, machine``."""
-        x = rows[list(self.columns)].to_numpy(np.float64)
+        return self.predict_matrix(rows[list(self.columns)].to_numpy(np.float64), named_of(rows))
+
+    def predict_matrix(self, x: Floats, named: Named) -> Floats:
+        """Return impacts (co-run / solo time), shape (n_rows,), of features, (n_rows, n_columns)."""
         if isinstance(self.model, RangeModel):
-            return self.model.predict(x, rows["task"].to_numpy(np.str_))
+            return self.model.predict(x, np.array([pair_members(pair)[0] for pair in named.pairs], np.str_))
         if hasattr(self.model, "pairs_"):
-            return np.asarray(self.model.predict(x, named_of(rows)), np.float64)
+            return np.asarray(self.model.predict(x, named), np.float64)
         return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
     def is_correct(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import AND
+from features.corun.rates import Placed
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
@@ -34,6 +36,15 @@ class Named:
 
     pairs: Words
     machines: Words
+
+    @classmethod
+    def from_placed(cls, placed: Placed) -> Named:
+        """Return the names of co-runs, whose co-runners are sorted."""
+        joined = zip(placed.tasks, map(AND.join, placed.corunners), strict=True)
+        return cls(
+            np.array([f"{task}{PAIR_SEPARATOR}{corunners}" for task, corunners in joined], np.str_),
+            np.array(placed.machines, np.str_),
+        )
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Named:
         return Named(self.pairs[rows], self.machines[rows])
@@ -135,26 +146,28 @@ class PressureRegressor:
 
     def predict(self, named: Named) -> Floats:
         """Return log impacts, shape (n_rows,); NaN where the task or a co-runner is unknown in its role."""
-        pair, pairs = pd.factorize(np.asarray(named.pairs, object))
-        machine, machines = pd.factorize(np.asarray(named.machines, object))
+        pairs, pair = np.unique(named.pairs, return_inverse=True)
         if not len(pairs):
             return np.zeros(0)
         tasks, corunners = _split_pairs(pairs)
         task, is_known = locate_words(self.tasks_, tasks)
-        pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
-        pressed = np.array([sum(pressures.get(name, np.nan) for name in row) for row in corunners])
+        pressed = np.array([self._total_pressure(names) for names in corunners])
         product = np.where(is_known, self.sensitivity_[task] * pressed, np.nan)
-        place, here = locate_words(self.machines_, machines.astype(np.str_))
-        shift = np.where(here[machine], self.shift_[place[machine], task[pair]], 0.0)
+        machine, is_here = locate_words(self.machines_, named.machines)
+        shift = np.where(is_here, self.shift_[machine, task[pair]], 0.0)
         return np.asarray(product[pair] + shift)
+
+    def _total_pressure(self, corunners: Sequence[str]) -> float:
+        """Return the sum of the pressures of co-runners; NaN if one is unknown."""
+        place, is_known = locate_words(self.corunners_, np.array(corunners, np.str_))
+        return float(sum(self.pressure_[place].tolist())) if is_known.all() else float("nan")
 
     def prediction_parts(self, named: Named) -> PressureParts:
         """Return the parts of the prediction for one co-run, the only row of `named`."""
         task, *corunners = pair_members(str(named.pairs[0]))
-        sensitivities = dict(zip(self.tasks_.tolist(), self.sensitivity_.tolist(), strict=True))
-        pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
-        sensitivity = sensitivities.get(task, np.nan)
-        pressure = sum(pressures.get(name, np.nan) for name in corunners)
+        place, is_known = locate_words(self.tasks_, np.array([task], np.str_))
+        sensitivity = float(self.sensitivity_[place[0]]) if is_known[0] else float("nan")
+        pressure = self._total_pressure(corunners)
         return PressureParts(
             sensitivity,
             pressure,

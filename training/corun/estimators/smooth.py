@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,8 @@ _PREFIXES = {OWN: TASK, OTHERS: BESIDES, MOST: BESIDES, "machine_": MACHINE, "en
 _RATE = 50.0
 #: Columns with a mean distance (1 - correlation) below this form one direction.
 _ALIKE = 0.3
-#: Length scales of the kernel, in standard deviations of the most predictive direction.
+#: Length scales of the kernel, each twice the one before, in standard deviations of the most predictive
+#: direction.
 _LENGTHS = np.array([1.0, 2.0, 4.0])
 #: Share of the variation of a task, its co-runners and a machine that no column explains.
 _OF_ITS_OWN = (0.05, 0.05, 0.1)
@@ -35,8 +37,8 @@ _FAR = 1.5
 #: The median absolute error of a normal distribution, in standard deviations.
 _HALF = 0.6745
 _TINY = 1e-9
-#: Steps of the integral from the average co-run to the one explained.
-_STEPS = 32
+#: Points and weights of the integral from the average co-run (0) to the one explained (1).
+_POINTS, _POINT_WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2
 
 
 @dataclass(frozen=True)
@@ -121,36 +123,38 @@ class SmoothRegressor:
         Shapley, "Values of non-atomic games", 1974; the integral is computed by Gauss-Legendre quadrature,
         its error is divided among the shares.
         """
-        steps, weights = np.polynomial.legendre.leggauss(_STEPS)
-        steps, weights = (steps + 1) / 2, weights / 2
         row_inputs, usual_inputs = self._transform_inputs(np.stack([row, usual]))
-        nobody = Named(np.array([PAIR_SEPARATOR]), named.machines)
-        base = float(self.predict(usual[None], nobody)[0])
         way = row_inputs - usual_inputs
+        both = Named(np.array([named.pairs[0], PAIR_SEPARATOR]), np.repeat(named.machines, 2))
+        explained = self._locate_rows(np.stack([row, usual]), both)
+        predicted, base = (
+            self.mean_ + self.spread_ * self._row_similarities(explained) @ self.weights_
+        ).tolist()
+        stored_rows = self._stored_rows
+        task, corunner, machine = (
+            _PathSimilarity.from_path(
+                (usual_inputs - self.centre_, way), turn, stored, (who[0] >= 0) & (ids == who[0]), share
+            )
+            for turn, stored, ids, who, share in zip(
+                self._side_directions,
+                stored_rows.coordinates,
+                stored_rows.ids,
+                explained.ids,
+                _OF_ITS_OWN,
+                strict=True,
+            )
+        )
+        by_task, by_corunner = (
+            machine.known * (1 + other.partly_known) * self.weights_ for other in (corunner, task)
+        )
         shares = np.zeros(len(row) + 2)
-        stored_rows, explained = self._stored_rows, self._locate_rows(row[None], named)
-        is_same = [
-            (who[0] >= 0) & (stored == who[0])
-            for stored, who in zip(stored_rows.ids, explained.ids, strict=True)
-        ]
-        for step, weight in zip(steps, weights, strict=True):
-            at = usual_inputs + step * way - self.centre_
-            positions = [at @ turn for turn in self._side_directions]
-            similarities = [
-                _similarity_slopes(
-                    position, stored_rows.coordinates[side], same, share, step if side < MACHINE else 1.0
-                )
-                for side, (position, same, share) in enumerate(
-                    zip(positions, is_same, _OF_ITS_OWN, strict=True)
-                )
-            ]
-            (task, d_task, i_task), (corunner, d_beside, i_beside), (machine, _, _) = similarities
-            by_task, by_beside = (machine * (1 + other) * self.weights_ for other in (corunner, task))
-            slope = self.task_turn_ @ (by_task @ d_task) + self.beside_turn_ @ (by_beside @ d_beside)
-            shares[:-2] += weight * way * slope
-            shares[-2:] += weight * np.array([by_task @ i_task, by_beside @ i_beside])
+        shares[:-2] = way * (
+            self.task_turn_ @ task.integrate_slopes(by_task)
+            + self.beside_turn_ @ corunner.integrate_slopes(by_corunner)
+        )
+        shares[-2:] = task.integrate_identity(by_task), corunner.integrate_identity(by_corunner)
         shares *= self.spread_
-        left = float(self.predict(row[None], named)[0]) - base - shares.sum()
+        left = predicted - base - shares.sum()
         size = np.abs(shares)
         shares += left * (size / size.sum() if size.any() else np.full(len(shares), 1 / len(shares)))
         return base, shares[:-2], shares[-2:]
@@ -261,16 +265,63 @@ def _side_similarity(
     return np.asarray((1 - identity_share) * alike + identity_share * (row_ids[:, None] == stored_ids))
 
 
-def _similarity_slopes(
-    position: Floats, stored: Floats, same: NDArray[np.bool_], identity_share: float, known_share: float
-) -> tuple[Floats, Floats, Floats]:
-    """Return the similarity of a spot to stored ones, its slope in the spot and in being known."""
-    differences = stored - position
-    far = (differences**2).sum(axis=1)[:, None]
-    kernels = np.exp(-far / (2 * _LENGTHS**2)) / len(_LENGTHS)
-    slope = (1 - identity_share) * (kernels / _LENGTHS**2).sum(axis=1)[:, None] * differences
-    return (
-        (1 - identity_share) * kernels.sum(axis=1) + identity_share * known_share * same,
-        slope,
-        identity_share * same.astype(np.float64),
-    )
+@dataclass(frozen=True)
+class _PathSimilarity:
+    """The similarity to stored rows on one side, at the points of the integral over a straight path.
+
+    `points` has the shape (n_steps, n_directions), `stored` (n_kept, n_directions), and `same` (n_kept,): the
+    stored rows with the name of the path's end. `kernels`, one per length scale, have the shape (n_steps,
+    n_kept).
+    """
+
+    points: Floats
+    stored: Floats
+    same: NDArray[np.bool_]
+    identity_share: float
+    kernels: tuple[Floats, ...]
+
+    @classmethod
+    def from_path(
+        cls,
+        path: tuple[Floats, Floats],
+        turn: Floats,
+        stored: Floats,
+        same: NDArray[np.bool_],
+        identity_share: float,
+    ) -> _PathSimilarity:
+        """Return the similarities along a `path`: its begin and the way to its end, both (n_features,)."""
+        begin, way = path
+        points = begin @ turn + _POINTS[:, None] * (way @ turn)
+        far = (points**2).sum(axis=1)[:, None] + (stored**2).sum(axis=1) - 2 * points @ stored.T
+        kernels = [np.exp(np.maximum(far, 0) / (-2 * _LENGTHS[-1] ** 2))]
+        for _ in _LENGTHS[:-1]:
+            # each length scale is half of the next, so that its kernel is the fourth power
+            kernels.append(np.square(np.square(kernels[-1])))
+        return cls(points, stored, same, identity_share, tuple(kernels[::-1]))
+
+    @cached_property
+    def alike(self) -> Floats:
+        """The similarity by directions."""
+        return np.asarray((1 - self.identity_share) / len(_LENGTHS) * sum(self.kernels))
+
+    @property
+    def known(self) -> Floats:
+        """The similarity with the name of the path's end all along."""
+        return self.alike + self.identity_share * self.same
+
+    @property
+    def partly_known(self) -> Floats:
+        """The similarity with a name that is known in the share of the path so far."""
+        return self.alike + self.identity_share * _POINTS[:, None] * self.same
+
+    def integrate_slopes(self, weights: Floats) -> Floats:
+        """Return the integral of the slope of ``(weights * alike).sum(axis=1)``, shape (n_directions,)."""
+        slopes = sum(kernel / length**2 for kernel, length in zip(self.kernels, _LENGTHS, strict=True))
+        weighted = weights * slopes
+        by_stored, by_point = _POINT_WEIGHTS @ weighted, _POINT_WEIGHTS * weighted.sum(axis=1)
+        whole = by_stored @ self.stored - by_point @ self.points
+        return np.asarray((1 - self.identity_share) / len(_LENGTHS) * whole)
+
+    def integrate_identity(self, weights: Floats) -> float:
+        """Return the integral of the slope in how far the name is known."""
+        return float(_POINT_WEIGHTS @ (weights @ self.same) * self.identity_share)

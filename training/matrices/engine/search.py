@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from training.estimators.catalogue import Model, suggest_params
+from training.evaluation.metrics import average_precision
 from training.evaluation.search import Search, tpe_sampler
 from training.evaluation.thresholds import GuaranteedRate, best_cut
 from training.matrices.engine.judges import SAMPLERS, Alarms, Cases, GroupClassifiers
@@ -214,7 +215,7 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     pairs = _odds_of_pairs(cases, tested, odds)
     every = pd.concat([pairs, *_without_causes(question, params, parts)])
     y, pair_odds = every["y"].to_numpy(), every["odds"].to_numpy()
-    of_pairs, ranking = Calibration.from_log_odds(y, pair_odds), _average_precision(y, pair_odds)
+    of_pairs, ranking = Calibration.from_log_odds(y, pair_odds), average_precision(y, pair_odds)
     if question.alarms is None:
         return SearchResult(params, of_rows, of_pairs, score, ranking)
     probable = pairs.assign(probability=of_pairs.probability(pairs["odds"].to_numpy()))
@@ -309,7 +310,7 @@ def _best_trial(
         accuracy = float(((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2)
         if question.balance:
             accuracy = best_cut(y, odds).balanced_accuracy
-        score = (accuracy + _average_precision(y, odds)) / 2
+        score = (accuracy + average_precision(y, odds)) / 2
         tried[trial.number] = Trialled(params, score, (tested, odds))
         return score
 
@@ -332,9 +333,3 @@ def _held_out(
         odds[parts == third] = question.fit_classifiers(params, chosen).log_odds(cases, parts == third)
     tested = np.isin(parts, list(turns))
     return tested, odds[tested]
-
-
-def _average_precision(y: Labels, odds: Floats) -> float:
-    from sklearn.metrics import average_precision_score
-
-    return float(average_precision_score(y, odds))

@@ -163,13 +163,16 @@ class EngineRecipe:
     digest: str
     alarms: Alarms | None = None
 
-    def train(self, tables: MatrixTables) -> TrainedEngine:
+    def train(self, tables: MatrixTables, engine: FittedEngine | None = None) -> TrainedEngine:
         """Return the engine, validity tree and card trained on `tables`, whose flags are the labels.
 
-        Raises InputError if a name is unknown, or the remaining runs are all normal or all abnormal.
+        `engine`, if given, was fitted to these tables with these settings. Raises InputError if a name is
+        unknown, or the remaining runs are all normal or all abnormal.
         """
         cell = self.cell
-        engine = Engine(cell.scheme, cell.model, self.trials, self.seed, alarms=self.alarms).fit(tables)
+        engine = engine or Engine(cell.scheme, cell.model, self.trials, self.seed, alarms=self.alarms).fit(
+            tables
+        )
         card = EngineCard.from_engine(
             engine,
             cell,

@@ -193,11 +193,8 @@ def read_tool_tables(
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths, problems):
         source = SourceFiles(path, files, problems, measure)
-        try:
-            with garbage_collection_off():
-                runs.add_source(source, tool.read(source))
-        except InputError as error:
-            problems.add(error)
+        with problems.collecting(), garbage_collection_off():
+            runs.add_source(source, tool.read(source))
     yield from runs.build_tables(problems, chunk_rows)
 
 

@@ -19,6 +19,7 @@ from data.comparisons.units import UNKNOWN
 from data.errors import InputError, MalformedError
 from data.tables.cells import read_cells
 from data.tables.documents import require_unique_keys
+from data.tables.files import read_bytes
 from data.tables.problems import Problems
 
 
@@ -148,16 +149,7 @@ def read_content(path: Path) -> bytes:
 
     InputError if the file cannot be read, is empty or larger than `MAX_BYTES`.
     """
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise InputError(f"has {size >> 20} MB; up to {MAX_BYTES >> 20} MB are read at once", file=path)
-        content = path.read_bytes()
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
-    if not content.strip():
-        raise InputError("is empty; expected measurements", file=path)
-    return content.removeprefix(b"\xef\xbb\xbf")
+    return read_bytes(path, MAX_BYTES, "measurements").removeprefix(b"\xef\xbb\xbf")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -18,8 +18,9 @@ def test_sum(benchmark, n):
 def test_rounds_of_a_real_run_are_read_with_parameters(tmp_path):
     written(tmp_path / "test_it.py", TESTS)
     out = tmp_path / "out.json"
-    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--benchmark-json", out)
-    ran(sys.executable, "-m", "pytest", *options, "test_it.py", cwd=tmp_path)
+    options = ("-q", "-p", "no:cacheprovider", "-p", "pytest_benchmark.plugin", "--benchmark-json", out)
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ran(sys.executable, "-m", "pytest", *options, "test_it.py", cwd=tmp_path, env=alone)
     stats = {one["name"]: one["stats"] for one in json.loads(out.read_text())["benchmarks"]}
     key = ("unknown", 1, "s", "lower")
     assert run(out, "pytest-benchmark") == {

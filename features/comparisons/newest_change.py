@@ -1,0 +1,146 @@
+"""The newest level of a series against its level at the baseline, with a confidence interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from data.comparisons.sides import Floats
+from features.comparisons.lasting_changes import SHORTEST, SMALLEST, SeriesLevels, Shift, log_medians
+
+#: Confidence level of intervals.
+CONFIDENCE = 0.95
+#: Numbers of versions by which the begin or the end of a creeping drop may differ.
+_MOVES = (-6, -4, -2, -1, 1, 2, 4, 6)
+
+
+@dataclass(frozen=True)
+class NewestChange:
+    """How much the newest versions of one series differ from the baseline's level; negative is worse."""
+
+    change: float  # as a share of the baseline's level
+    low: float  # low, high: ends of the 95 % interval of `change`; NaN with too few versions
+    high: float
+    p_value: float  # two-sided, of no difference; NaN with too few versions
+    baseline_level: float  # baseline_level, newest_level: in the unit of the series
+    newest_level: float
+    since: int | None  # index of the first version of the change that still lasts; None if there is none
+    creeping: bool  # whether the change at `since` takes several versions
+    lasting: bool  # whether a lasting change lies between the baseline and the newest version
+
+    @property
+    def lost(self) -> bool:
+        """Whether lasting changes make it worse: by `SMALLEST` or more, and by the whole interval."""
+        return self.lasting and self.change <= -SMALLEST and self.high < 0
+
+    @property
+    def gained(self) -> bool:
+        """Whether lasting changes make it better: by `SMALLEST` or more, and by the whole interval."""
+        return self.lasting and self.change >= SMALLEST and self.low > 0
+
+
+def newest_change(
+    medians: Floats, shifts: Sequence[Shift], sign: float, baseline: int, recent: int | None = None
+) -> NewestChange | None:
+    """Return the change from the baseline to the newest measured version of one series.
+
+    Without a lasting change in between, the versions from `recent` on are compared with the others; with
+    one, they are a change of their own if they are after it and fewer than `SHORTEST`.
+
+    medians: shape (n_versions,), NaN where not measured. shifts: the lasting changes of the series. sign: 1
+    where higher is better, -1 where lower is. baseline: index of the baseline's version. recent: index of
+    the version since which verdicts say that the series is worse; None: the newest `SHORTEST` versions.
+    Returns None if the baseline has no result, or is the newest version.
+    """
+    logs = log_medians(medians)
+    known = np.flatnonzero(np.isfinite(logs))
+    later = known[known > baseline]
+    if not len(later) or not np.isfinite(logs[baseline]):
+        return None
+    newest = int(later[-1])
+    between = [shift for shift in shifts if baseline < shift.last <= newest]
+    begin, lasting = max((shift.last for shift in between), default=baseline), bool(between)
+    if not lasting:
+        start = int(later[-SHORTEST:][0]) if recent is None else recent
+        between = [Shift("drop", start, start, 0.0)]
+    elif recent is not None and recent > begin and (known >= recent).sum() < SHORTEST:
+        between.append(Shift("drop", recent, recent, 0.0))
+    whole = [*(shift for shift in shifts if shift.last <= baseline), *between]
+    levels = SeriesLevels.fit(logs, whole)
+    low, high = sorted(
+        sign * float(np.expm1(end)) for end in _interval(logs, levels, whole, baseline, newest)
+    )
+    change = sign * float(np.expm1(levels.difference(baseline, newest)[0]))
+    course = levels.course
+    since = _last_crossing(sign * (course - course[baseline]), between, worse=change < 0)
+    shown = since if lasting or recent is not None else None
+    return NewestChange(
+        change,
+        low,
+        high,
+        p_value=_p_value(levels, baseline, newest),
+        baseline_level=float(np.exp(course[baseline])),
+        newest_level=float(np.exp(course[newest])),
+        since=None if shown is None else shown.first,
+        creeping=shown is not None and shown.last > shown.first,
+        lasting=lasting,
+    )
+
+
+def _p_value(levels: SeriesLevels, before: int, after: int) -> float:
+    from scipy.special import stdtr
+
+    difference, error = levels.difference(before, after)
+    if levels.degrees_of_freedom <= 0 or not error > 0:
+        return np.nan
+    return float(2 * stdtr(levels.degrees_of_freedom, -abs(difference) / error))
+
+
+def _interval(
+    logs: Floats, levels: SeriesLevels, shifts: Sequence[Shift], before: int, after: int
+) -> tuple[float, float]:
+    """Return the ends of the interval of the difference of two levels, logarithms; NaN if unknown.
+
+    Where a change takes several versions, its begin and end are uncertain, too: the interval is that of the
+    profile likelihood over other begins and ends.
+    """
+    from scipy.special import stdtrit
+
+    if levels.degrees_of_freedom <= 0:
+        return np.nan, np.nan
+    squared = float(stdtrit(levels.degrees_of_freedom, (1 + CONFIDENCE) / 2)) ** 2
+    least, ends = levels.squared_distance(logs, levels.noise), []
+    for fit in (levels, *(SeriesLevels.fit(logs, other) for other in _other_ends(shifts, len(logs)))):
+        room = squared - max(0.0, fit.squared_distance(logs, levels.noise) - least)
+        if room >= 0 or fit is levels:
+            middle, error = fit.difference(before, after)
+            error *= np.sqrt(room) * (levels.noise / fit.noise)
+            ends += [middle - error, middle + error]
+    return min(ends), max(ends)
+
+
+def _other_ends(shifts: Sequence[Shift], n_versions: int) -> Iterator[list[Shift]]:
+    """Yield the changes with another begin or end of one that takes several versions."""
+    for at, shift in enumerate(shifts):
+        if shift.last > shift.first:
+            for by in _MOVES:
+                for begin, end in ((by, 0), (0, by), (-by, by)):
+                    other = shift._replace(first=shift.first + begin, last=shift.last + end)
+                    if 1 <= other.first < other.last < n_versions:
+                        yield [*shifts[:at], other, *shifts[at + 1 :]]
+
+
+def _last_crossing(course: Floats, shifts: Sequence[Shift], *, worse: bool) -> Shift | None:
+    """Return the change since which the course has stayed on this side of the baseline's level.
+
+    course: shape (n_versions,), logarithms relative to the level at the baseline, positive is better.
+    """
+    crossing = None
+    for shift in sorted(shifts, key=lambda shift: -shift.last):
+        level = course[shift.last]
+        if (level if worse else -level) > -np.log1p(SMALLEST):
+            break
+        crossing = shift
+    return crossing

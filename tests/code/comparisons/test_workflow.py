@@ -1,0 +1,68 @@
+"""The workflow that `compare --init` writes for the benchmarks of a repository."""
+
+import pytest
+import yaml
+
+from data.errors import InputError
+from serving.cli import run_command
+from serving.comparisons.compare.acknowledging import DEFAULT, read_acknowledged
+from serving.comparisons.compare.workflow import TOOLS, WORKFLOW, write_workflow
+
+FILES = {
+    "pytest-benchmark": ("pyproject.toml", '[project]\ndependencies = ["pytest-benchmark>=5"]\n'),
+    "asv": ("benchmarks/asv.conf.json", "{}"),
+    "criterion": ("core/Cargo.toml", '[dev-dependencies]\ncriterion = "0.5"\n'),
+    "go": ("sort/sort_test.go", "func BenchmarkSort(b *testing.B) {}\n"),
+    "jmh": ("pom.xml", "<artifactId>jmh-core</artifactId>"),
+    "hyperfine": ("bench.sh", "hyperfine ./program\n"),
+}
+
+
+def add_file(root, name):
+    path = root / FILES[name][0]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(FILES[name][1])
+
+
+@pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
+def test_each_tool_gets_a_job_that_measures_it(tmp_path, name):
+    add_file(tmp_path, name)
+    assert write_workflow(tmp_path) == [(name, WORKFLOW), ("acknowledgements", DEFAULT)]
+    content = yaml.safe_load((tmp_path / WORKFLOW).read_text())
+    (job,) = content["jobs"].values()
+    tool = next(tool for tool in TOOLS if tool.name == name)
+    runs = [step["run"] for step in job["steps"] if "run" in step]
+    assert runs[-1].startswith(tool.measure.partition("  #")[0])
+    judging = job["steps"][-1]
+    assert judging["uses"].startswith("OWNER/perfjudge@")
+    assert judging["with"]["target"] == tool.results
+    assert ("{output}" in judging["with"].get("confirm", "")) == bool(tool.repeat)
+
+
+def test_all_tools_of_a_repository_get_jobs(tmp_path, monkeypatch, capsys):
+    for name in FILES:
+        add_file(tmp_path, name)
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["compare", "--init"]) == 0
+    assert set(yaml.safe_load(WORKFLOW.read_text())["jobs"]) == set(FILES)
+    assert f"asv: {WORKFLOW}" in capsys.readouterr().out
+    path, acknowledged = read_acknowledged(None)
+    assert (path, acknowledged.acknowledged, acknowledged.unstable) == (DEFAULT, (), ())
+
+
+def test_dependencies_of_environments_are_not_searched(tmp_path):
+    add_file(tmp_path / ".venv", "pytest-benchmark")
+    with pytest.raises(InputError, match="no benchmarks of a known tool"):
+        write_workflow(tmp_path)
+    assert not (tmp_path / ".github").exists()
+
+
+def test_an_existing_workflow_and_acknowledgements_are_kept(tmp_path):
+    add_file(tmp_path, "go")
+    (tmp_path / DEFAULT).write_text("acknowledged: []\n")
+    assert write_workflow(tmp_path) == [("go", WORKFLOW)]
+    (tmp_path / WORKFLOW).write_text("mine")
+    with pytest.raises(InputError, match="exists already"):
+        write_workflow(tmp_path)
+    assert (tmp_path / WORKFLOW).read_text() == "mine"
+    assert (tmp_path / DEFAULT).read_text() == "acknowledged: []\n"
