@@ -274,10 +274,11 @@ class MeasurementSession:
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite, or resume it, and write its tables to `directory`; return whether it is complete.
+    """Measure a suite, or resume it, and write its tables to `directory`; return False after an early Ctrl-C.
 
     Writes the three tables and ``reference.parquet`` (columns `REFERENCE`), both of complete runs only, and
-    ``settings.json``. InputError if the suite is invalid or `directory` holds another measurement.
+    ``settings.json``, which notes the runs left out: over their time limit, or impossible to measure. They do
+    not make the result False. InputError if the suite is invalid or `directory` holds another measurement.
     """
     suite = suites.load_suite(path)
     session = Session.begin_or_resume(directory, suite, screen, "runs", BuildRun, note=Trial)

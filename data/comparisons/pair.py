@@ -125,6 +125,8 @@ class TwoRuns:
 def pair_results(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] = SIDES) -> TwoRuns:
     """Compare every operation that both runs measured, over the configurations that both measured.
 
+    An operation without a common configuration keeps all its rows, so that its verdict is ``invalid``.
+
     Parameters
     ----------
     baseline, target : DataFrame
@@ -135,7 +137,8 @@ def pair_results(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str,
     Returns
     -------
     TwoRuns
-        Values are in the unit of the baseline. A comparison's id is ``benchmark/operation/machine``.
+        Values are in the unit of the baseline. A comparison's id is ``benchmark/operation/machine``. What
+        only one run has is in ``missing`` and in the notes.
 
     Raises
     ------

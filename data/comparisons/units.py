@@ -69,7 +69,10 @@ def is_known_unit(text: object) -> bool:
 
 
 def conversion_factor(unit: str, wanted: str) -> Fraction | None:
-    """Return the number of `wanted` in one `unit`: 1000 for ("s", "ms"), None for ("ms", "MB/s")."""
+    """Return the number of `wanted` in one `unit`: 1000 for ("s", "ms"), None for ("ms", "MB/s").
+
+    An unknown name can only be converted to itself.
+    """
     source, target = Unit.from_text(unit), Unit.from_text(wanted)
     return source.size / target.size if source.kind == target.kind else None
 

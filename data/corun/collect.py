@@ -128,8 +128,9 @@ def measure_coruns(
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C. InputError if the suite is invalid, a program is missing or fails, perf counts none of
-    the events, or there are too few processors. Notes and progress appear on `screen`.
+    False after Ctrl-C. InputError if the suite is invalid, `directory` holds another measurement, a program
+    is missing or fails, perf counts none of the events, or there are too few processors. Notes and progress
+    appear on `screen`.
     """
     suite = corun_suite.load_suite(path)
     cpus = available_processors(suite.together, path)
@@ -240,16 +241,16 @@ def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int
 def collect_placements(
     path: Path, placements: Sequence[Placement], directory: Path, repetitions: int, screen: Screen
 ) -> None:
-    """Run `placements` of the tasks of a suite; write ``placements.parquet`` and ``settings.json``.
+    """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
     The table has the columns of `PLACEMENT_DTYPES`, one row per task; groups with a task that exceeds its
-    time limit are left out.
+    time limit are left out, with a note on `screen`.
 
     Raises
     ------
     InputError
-        If the suite is invalid or has not all tasks, a program is missing or fails, or the machine has too
-        few processors.
+        If there is no placement, the suite is invalid or has not all tasks, a program is missing or fails, or
+        the machine has too few processors.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}

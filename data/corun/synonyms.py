@@ -101,8 +101,8 @@ def canonical_counts(
     """Return counts by canonical event names, and the privileges of events with only some levels counted.
 
     The counts of all kinds of processor of a machine are summed up, and those of user and kernel mode if the
-    event has no count of both. If two columns have the same event, the first is used. `unchanged_names` are
-    not changed.
+    event has no count of both; a sum is NaN only if all are. If two columns have the same event, kind of
+    processor and mode, the first is used. `unchanged_names` are not changed.
     """
     by_event: dict[str, dict[str, dict[str, int]]] = {}
     for number, name in enumerate(samples.events):

@@ -302,8 +302,9 @@ def build_tables(
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C. InputError if the suite is invalid, stress-ng is missing, or a constraint cannot be
-    applied; stressors that this stress-ng does not have are left out with a note on `screen`.
+    False after Ctrl-C. InputError if the suite is invalid, `directory` holds another measurement, stress-ng
+    is missing, or a constraint cannot be applied; stressors that this stress-ng does not have are left out
+    with a note on `screen`, and failed runs have no value.
     """
     suite, stressors = load_suite(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]

@@ -282,10 +282,11 @@ def calibrate_costs(
     everything: Sequence[PlannedRun],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> dict[str, float]:
-    """Return the seconds per unit by workload and defect, for all planned runs not measured yet.
+    """Return seconds per unit by workload and defect, as far as noted or needed for runs not measured yet.
 
-    The result has all costs noted in the session's journal. `cost` measures the others that `everything`, the
-    planned runs, needs, from the name and the costs known so far; they are noted in the journal.
+    All costs in the session's journal are returned. The others that the missing runs among `everything`, the
+    planned runs, need are measured by `cost`, from the name and the costs known so far, and noted in the
+    journal.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)

@@ -307,7 +307,10 @@ def small_buffer_writes() -> Unit:
 
 
 def flushed_writes() -> Unit:
-    """Return a function that writes 4 KiB and waits until they are on the disk."""
+    """Return a function that writes 4 KiB to a file in TMPDIR and waits until they are on the disk.
+
+    KeyError if this environment variable is not set.
+    """
     handle = os.open(f"{os.environ['TMPDIR']}/flushed", os.O_CREAT | os.O_RDWR)
     block = bytes(PAGE)
 
@@ -327,7 +330,10 @@ def polling_calls() -> Unit:
 
 
 def log_lines() -> Unit:
-    """Return a function that formats and writes a line of a log."""
+    """Return a function that formats a line and appends it to the file ``log`` in the directory TMPDIR.
+
+    KeyError if this environment variable is not set.
+    """
     handle = os.open(f"{os.environ['TMPDIR']}/log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     lines = iter(range(10**9))
 

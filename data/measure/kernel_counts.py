@@ -272,7 +272,10 @@ def _is_level(name: str) -> bool:
 
 
 def processor_counts(cpu: int) -> Numbers:
-    """Return by name counts and levels of processes, and times in ms of all processors and of `cpu`."""
+    """Return by name counts and levels of processes, and times in ms of all processors and of `cpu`.
+
+    Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no such processor.
+    """
     numbers: Numbers = {}
     for name, values in read_rows(PROC / "stat"):
         if name in {"cpu", f"cpu{cpu}"}:
@@ -290,7 +293,10 @@ def memory_numbers() -> Numbers:
 
 
 def interrupt_counts(cpu: int) -> Numbers:
-    """Return the numbers of (soft) interrupts by name, such as ``irq.RES``; ``irq.cpu.`` is of `cpu`."""
+    """Return the numbers of (soft) interrupts by name, such as ``irq.RES``; ``irq.cpu.`` is of `cpu`.
+
+    A file of ``/proc`` that cannot be read gives no numbers.
+    """
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):
         first, *numbers = [*read_rows(PROC / file)] or [("", [])]

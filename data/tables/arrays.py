@@ -42,9 +42,9 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
 
-    Returns the arrays by name, with the shape and kind of their spec. InputError if the file is missing, is
-    not a NumPy archive, would unpack to more than `MAX_BYTES`, or if an array is missing or differs from its
-    spec.
+    Returns the arrays by name, with the shape and kind of their spec; arrays without a spec are ignored.
+    InputError if the file is missing, is not a NumPy archive, would unpack to more than `MAX_BYTES`, or if an
+    array is missing or differs from its spec.
     """
     try:
         with zipfile.ZipFile(path) as packed:

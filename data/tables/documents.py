@@ -203,5 +203,9 @@ EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return a time such as `EXAMPLE_MOMENT` in UTC; None if it is no such time or has no time zone."""
+    """Return a time written like `EXAMPLE_MOMENT` in UTC; None for any other text.
+
+    Valid are the years 2000 to 2099, with seconds, up to six decimals, and ``Z`` or an offset such as
+    ``+01:00``.
+    """
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

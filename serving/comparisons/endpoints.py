@@ -71,7 +71,7 @@ def judged_json(body: bytes, served: Judge) -> Judgement:
 
 
 def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:
-    """Judge the comparisons of several JSON requests at once, and return an answer or an error for each.
+    """Judge the comparisons of several JSON requests at once; return an answer or error for each, in order.
 
     An error is a RefusedError, InputError or ModelError, as `answer_json` would raise it; it does not affect
     the other requests.

@@ -86,9 +86,10 @@ def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
 
 
 def decision_summary(card: Card) -> str:
-    """Return one line on the guarantee or the costs that the verdicts of `card` follow.
+    """Return one line on what the verdicts of `card` follow: costs, or guarantees and the limit on reviews.
 
-    It says that nothing is promised if there are neither, and how many labels are missing for a guarantee.
+    For a requested rate that cannot be guaranteed, it says how many labelled operations that takes. It is
+    "nothing is promised" if the policy has neither costs nor a limit.
     """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:

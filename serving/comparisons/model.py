@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 
 from data.comparisons.params import Comparisons
 from data.errors import InputError
@@ -45,12 +46,13 @@ def load_judge(
     `uri`: a directory with a model, ``models:/name@alias`` or ``models:/name/version``; None: the champion.
     `min_effect_size`: the smallest change of a median that may be called a regression, as a share; None: the
     model's.
-    `max_false_negative_rate`, `max_false_positive_rate`: largest shares of wrong verdicts; 0: no guarantee.
+    `max_false_negative_rate`, `max_false_positive_rate`: largest shares of wrong verdicts. 0, or None beside
+    the other one: no guarantee. Without both and `costs`, the model's own policy decides.
     `costs`: of a missed regression, a false alarm and a review, such as "100:10:1", in place of the two
     shares.
     `retrospective`: load the champion of the models that also use versions after the target; ignored with
-    `uri`. Raises InputError if the model is missing or unreadable, shares and costs are both given, or the
-    model's guarantee does not cover a share; ValueError if `costs` are not three numbers.
+    `uri`. Raises InputError as `with_policy`, or if the model is missing or unreadable; ValueError if `costs`
+    are not three numbers.
     """
     if retrospective and uri is None:
         uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"
@@ -76,15 +78,19 @@ def with_policy(
 ) -> Judge:
     """Return a copy of the model with another decision policy, or the model itself if all are None.
 
-    `max_false_negative_rate`, `max_false_positive_rate`: the largest shares of wrong verdicts; 0: no
+    `max_false_negative_rate`, `max_false_positive_rate`: the largest shares of wrong verdicts; 0 or None: no
     guarantee, the threshold decides.
     `costs`: by the keys ``false_negative, false_positive, review``, in place of the two shares.
-    Raises InputError if shares and costs are both given, or if the model's guarantee does not cover a share.
+    Raises InputError if shares and costs are both given, a cost is not finite and above 0, or the model's
+    guarantee does not cover a share.
     """
     if (max_false_negative_rate, max_false_positive_rate, costs) == (None, None, None):
         return served
     if costs is not None and (max_false_negative_rate, max_false_positive_rate) != (None, None):
-        raise InputError("costs: decide in place of missed and false_alarms; expected one or the other")
+        rates = "max_false_negative_rate and max_false_positive_rate"
+        raise InputError(f"costs: decide in place of {rates}; expected one or the other")
+    if costs is not None and not all(0 < cost < inf for cost in costs.values()):
+        raise InputError(f"costs: {':'.join(map(str, costs.values()))} are not finite numbers above 0")
     policy = DecisionPolicy(
         max_false_negative_rate or None,
         max_false_positive_rate or None,

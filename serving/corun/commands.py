@@ -158,7 +158,11 @@ def corun_measure(
     output: Directory,
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Runs per placement.")] = 1,
 ) -> int:
-    """Run the best, worst and random placements of a plan on this machine, and compare their run times."""
+    """Run the best, worst and random placements of a plan on this machine, and compare their run times.
+
+    The directory gets placements.parquet, settings.json and the plan, after the last run. Ctrl-C keeps
+    nothing (exit code 130).
+    """
     from data.corun.collect import main
     from data.tables.files import write_text
     from serving.answering import write_output

@@ -81,7 +81,10 @@ load_online = SECONDS.load
 
 
 def known_online(uri: Address = None) -> Online | None:
-    """Load the online model; None if `uri` is None and no champion exists, else InputError if missing."""
+    """Load the online model; None if `uri` is None and no champion exists.
+
+    InputError if the model is missing or unreadable, or the registry does not answer.
+    """
     if uri is None and find_version(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
     return load_online(uri)

@@ -121,7 +121,7 @@ def resolve_machine(machine: str | None, static: Static) -> str:
 def source_machines(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
     """Return the machines with usable solo runs of all `tasks`: `machine` if known, else every such machine.
 
-    InputError if a task has no solo run there.
+    InputError if a task has no solo run on them, or no machine has solo runs of all.
     """
     on = static.known_tasks.tasks_by_machine
     everywhere = sorted(frozenset().union(*on.values()))

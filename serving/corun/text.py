@@ -153,7 +153,10 @@ def interval_text(estimate: Estimate) -> str:
 
 
 def driver_name(feature: str) -> str:
-    """Return a feature's name as text: ``own_cycles`` becomes "cycles of the task (1/s)"."""
+    """Return a feature's name as text: ``own_cycles`` becomes "cycles of the task (1/s)".
+
+    A name without ``own_`` or ``others_`` is returned as it is.
+    """
     side, _, quantity = feature.partition("_")
     if f"{side}_" not in (OWN, OTHERS):
         return feature

@@ -131,9 +131,9 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
-    """Return the applications ``PREFIX-NUMBER`` by prefix and ascending number.
+    """Return the applications ``PREFIX-NUMBER`` by prefix, sorted, and ascending number.
 
-    Other names, and prefixes with fewer than four applications, are left out.
+    Other names, and prefixes with fewer than four numbers, are left out.
     """
     families: dict[str, dict[int, str]] = {}
     for application in applications:

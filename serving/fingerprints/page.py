@@ -196,7 +196,8 @@ def stability_sentence(stability: pd.DataFrame) -> str:
 def accuracy_sentence(accuracy: pd.DataFrame) -> str:
     """Return sentences on which method has the smallest error how often, and on median errors.
 
-    `accuracy` has ``application`` and a column of median relative errors per method. Empty without rows.
+    `accuracy` has ``application`` and a column of median relative errors per method; an application with a
+    missing error only counts in the medians. Empty without rows.
     """
     if accuracy.empty:
         return ""

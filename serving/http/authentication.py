@@ -71,8 +71,8 @@ def _read_token_file(path: Path) -> list[Token]:
 def add_token(path: Path, name: str, scopes: str) -> str:
     """Create a random token, append its digest to a token file, and return the token, which is not stored.
 
-    `name` is that of the token's holder; `scopes` are separated by commas. InputError if the name is taken or
-    malformed, or the file cannot be read or written.
+    `name` is that of the token's holder; `scopes` are separated by commas and not checked here. InputError if
+    the name is taken or malformed, or the file cannot be read or written.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")

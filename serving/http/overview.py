@@ -155,10 +155,10 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
 
 
 def promotion_entries() -> Iterator[dict[str, Any]]:
-    """Yield per registered name its champion, and the challenger that lost the test against it.
+    """Yield for each registered name its champion, and the challenger that lost the test against it.
 
-    The keys are ``name``, ``champion`` and ``refused``: each a dict of the texts ``version, model, reason,
-    against``, or None. Names without both, or whose registry does not answer, are left out.
+    The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model, reason,
+    against``, or None. Names with neither of them, or whose registry does not answer, are left out.
     """
     for name in dict.fromkeys(
         endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None
@@ -177,10 +177,10 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
 def recommendations(
     troubled: Sequence[str], drifted_features: Mapping[str, str], verdicts: Sequence[VerdictLine]
 ) -> Iterator[str]:
-    """Yield recommendations as sentences.
+    """Yield recommendations as sentences: on models and recent verdicts, and always a general one.
 
-    `troubled` are names of models that do not answer, `drifted_features` the feature with the largest drift
-    by model, `verdicts` the recent ones.
+    If no model is in trouble or drifts, a sentence says so. `troubled` are names of models that do not
+    answer, `drifted_features` the feature with the largest drift by model, `verdicts` the recent ones.
     """
     if troubled:
         yield f"Mend {join_names(troubled)} first: requests to it get no answer, or one of an older version."

@@ -90,7 +90,7 @@ def record_answer(
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
-    """Return the template of the path of an ASGI scope, without user data; `UNKNOWN` without an endpoint."""
+    """Return the path template of the matched route in an ASGI scope, without user data; else `UNKNOWN`."""
     return getattr(scope.get("route"), "path", None) or UNKNOWN
 
 

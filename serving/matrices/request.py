@@ -119,7 +119,10 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 
 
 def stack_pairs(request: MatricesRequest) -> MatrixTables:
-    """Return the tables of a request with distinct, complete pairs; run ids are pair, side and number."""
+    """Return the tables of a request; run ids are pair, side and number.
+
+    The pairs are not checked: they must be distinct and complete (see `tables_of`).
+    """
     names = _metric_names(request.pairs)
     sides = StackedSides(names)
     for pair in request.pairs:
@@ -321,7 +324,10 @@ def _note_causes(request: MatricesRequest, served: Engine) -> object:
 
 
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
-    """Return pair id, workload, verdict and probability of each pair in a JSON answer, in its order."""
+    """Return pair id, workload, verdict and probability of each pair in a JSON answer, in its order.
+
+    ValueError if `content` is no such answer.
+    """
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]
 

@@ -109,7 +109,11 @@ class RequestLog:
 
 
 def drain_requests(directory: Path) -> Iterator[list[AnsweredRequest]]:
-    """Yield the requests of each file in a directory, oldest file first; each file is removed before."""
+    """Yield the requests of each ``*.jsonl`` file in a directory, in the order of their names.
+
+    Each file is removed before its requests are yielded. msgspec.DecodeError if a file is invalid, which
+    stays.
+    """
     decode = msgspec.json.Decoder(AnsweredRequest).decode_lines
     for path in sorted(directory.glob("*.jsonl")):
         requests = decode(path.read_bytes())

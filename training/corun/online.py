@@ -171,8 +171,8 @@ def fit_online_models(
 ) -> list[OnlineModel]:
     """Return one model for each regression in `second_stages`, in this order; stage one is fitted once.
 
-    `pairs` is a table of `pair_runs`: ``solo, corun`` are row numbers of ``sampled.runs``, ``impact`` is the
-    target.
+    The regressions are fitted in place, and are part of the models. `pairs` is a table of `pair_runs` with at
+    least one row: ``solo, corun`` are row numbers of ``sampled.runs``, ``impact`` is the target.
     """
     used, events = np.union1d(pairs["solo"], pairs["corun"]), range(len(sampled.events))
     coefficients = np.array([_stage_one(sampled.start[used, e], sampled.final[used, e]) for e in events])

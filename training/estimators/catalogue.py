@@ -172,9 +172,10 @@ def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) ->
 
 
 def random_forest(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted random forest; ``samples`` in `params`, if given, is the share of rows per tree.
+    """Return an unfitted RandomForestClassifier; it is monotone in the columns with 1 or -1 in `directions`.
 
-    The other names are those of `forest_params`; arguments as in `Model.build`.
+    ``samples`` in `params`, if given, is the share of rows per tree; the other names are those of
+    `forest_params`. Arguments are as in `Model.build`.
     """
     from sklearn.ensemble import RandomForestClassifier
 

@@ -34,8 +34,9 @@ class Labelled:
 def check_training_rows(
     estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> Labelled:
-    """Return the checked arguments of ``fit``, without rows of weight 0.
+    """Return the checked arguments of ``fit``, without rows of weight 0; ``y`` has indices into ``classes``.
 
+    `sample_weight` has one weight per row, or is one number for all, or None: ``weights`` is then None too.
     Sets the features' names and number on `estimator`. ValueError if a value is not finite, shapes differ, a
     weight is negative, all weights are 0, or the rows have a single class.
     """

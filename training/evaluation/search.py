@@ -167,7 +167,7 @@ class SearchOutcome(Generic[T]):
 
 
 def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
-    """Write tuned.json and trials.parquet to `directory`."""
+    """Write tuned.json and trials.parquet to `directory`; KeyError if no result has a trial."""
     tuned: dict[str, dict[str, object]] = {}
     for result in results:
         tuned.setdefault(result.part, {})[result.model] = asdict(result.tuned)
@@ -197,7 +197,7 @@ def require_parts(directory: Path, tuned: dict[str, Any], parts: Iterable[str]) 
 
 
 def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
-    """Return `models` in the order of `slowest`, then the others, so that no slow search begins last."""
+    """Return `models` in the order of `slowest`, then the others as given: no slow search begins last."""
     return sorted(models, key=lambda name: slowest.index(name) if name in slowest else len(slowest))
 
 

@@ -115,8 +115,8 @@ def guarantee_rates(
 def thresholds_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
     """Return the highest thresholds with at most the `expected` shares of protected cases below them.
 
-    `rising`, shape (n,), are probabilities in ascending order; `mass`, shape (n,), is the expected number of
-    protected cases up to each of them. The result has the shape of `expected`.
+    `rising`, shape (n,), n above 0, are probabilities in ascending order; `mass`, shape (n,), is the expected
+    number of protected cases up to each of them. The result has the shape of `expected`.
     """
     place = np.searchsorted(mass, expected * mass[-1], "right")
     return np.asarray(rising[np.minimum(place, len(rising) - 1)])
@@ -319,7 +319,8 @@ def limit_reviews(threshold: float, usual: OrdinaryCases, share: float, limits: 
 
     At the threshold a missed regression and a false alarm cost the same, which gives the cost of a miss in
     false alarms. By these costs a review saves the expected cost of the better verdict without it. The price
-    of a review is raised until no more cases are worth one (Chow 1970).
+    of a review is raised until no more cases are worth one (Chow 1970). ``limits.high``, unless None, stays
+    the threshold of ``fail``.
     """
     odds, fixed = threshold / (1 - threshold), limits.high is not None
     high = threshold if limits.high is None else limits.high

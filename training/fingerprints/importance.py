@@ -162,9 +162,10 @@ def _weighted_correlations(columns: Floats, weights: Floats) -> Floats:
 
 
 def cluster_columns(measured: Measured) -> list[list[int]]:
-    """Return groups of column indices whose log rates correlate by about 0.9 (average linkage).
+    """Return groups of column indices whose log rates correlate by about 0.9 or -0.9 (average linkage).
 
-    Every column is in one group; groups are in the order of their first columns.
+    Every column is in one group, a constant one alone; groups are in the order of their first columns,
+    indices ascending. At least one column is needed.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform

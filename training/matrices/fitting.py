@@ -257,9 +257,10 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 
 
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
-    """Return up to `number` folds that share neither cause nor test case; empty without known causes.
+    """Return up to `number` folds that share neither cause nor test case.
 
-    Raises InputError if not even two folds of test cases have both labels.
+    Empty if fewer than two causes or test cases are known, or `number` is below 2. Otherwise InputError if
+    not even two folds of test cases have both labels.
     """
     pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
     cause_by_pair = pair_causes(examples.tables)

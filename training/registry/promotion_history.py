@@ -278,7 +278,10 @@ def sync_if_moved(name: str) -> None:
 
 @contextmanager
 def lock_aliases(name: str) -> Iterator[None]:
-    """Hold a lock on the aliases of `name` on this machine; wait while another process holds the lock."""
+    """Hold a lock on the aliases of `name` on this machine; wait while another lock is held, even one's own.
+
+    With a local store, the lock is on the aliases of all names.
+    """
     local = local_store()
     if local is not None:
         path = local.with_name(f"{local.name}-moving")

@@ -187,7 +187,7 @@ def results_of_run(
     path : Path
         A file of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a directory of tables.
     problems : Problems, optional
-        Receives notes on assumptions.
+        Receives notes on assumptions and, with ``keep_going``, the errors of skipped parts.
     measure : Measure, optional
         The metric and its direction, where the file does not define them.
     kind : str, optional
@@ -196,7 +196,7 @@ def results_of_run(
     Raises
     ------
     InputError
-        If the file cannot be read, or holds comparisons or several versions.
+        If the file cannot be read, or holds no result, comparisons or several versions.
     """
     kind = kind or recognise_format(path)
     if kind == "comparison-json":

@@ -131,6 +131,8 @@ def dawid_skene(votes: Votes) -> Reliability:
 
     Method: Dawid and Skene (1979), with weak priors for few votes. ValueError if there are no votes.
     """
+    if not len(votes.comparisons):
+        raise ValueError("no votes to estimate the reliability of annotators from")
     passes, fails = votes.vote_counts
     posterior = fails / (passes + fails)
     for _ in range(_MOST_ROUNDS):

@@ -264,11 +264,12 @@ def read_folder(
     jobs: int = 1,
     advance: Callable[[int, int], None] | None = None,
 ) -> ReadRuns:
-    """Read all results in a folder and its subfolders; symbolic links are ignored, with a note.
+    """Read all results in a folder and its subfolders, hidden ones too, in the order of their names.
 
-    `measure` is the metric and its direction, for files that do not define them; `jobs` the number of reading
-    processes. `advance` is called with the number of places read and that of all places. InputError if `root`
-    is not a directory or has no result, and at the first error, unless `keep_going`.
+    Symbolic links, and files that hold no run, are left out, with a note. `measure` is the metric and its
+    direction, for files that do not define them; `jobs` the number of reading processes. `advance` is called
+    with the number of places read and that of all places. InputError if `root` is not a directory or holds no
+    result, and at the first invalid result; with `keep_going`, these are in ``skipped``.
     """
     result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)

@@ -309,9 +309,9 @@ class _Rows:
 def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     """Return the runs of a timeline as arrays; if a version was measured repeatedly, the newest counts.
 
-    Values are converted to the first unit of their operation. InputError if an operation was measured in
-    opposite directions or incompatible units, unless ``problems.keep_going``: then the measurement is left
-    out; and if no operation is left.
+    Values are converted to the first unit of their operation. InputError if no operation is left, or if an
+    operation was measured in opposite directions or incompatible units; with ``problems.keep_going``, such a
+    measurement is left out instead.
     """
     rows = _Rows(chosen, problems)
     latest: dict[tuple[int, int], tuple[Floats, Floats]] = {}

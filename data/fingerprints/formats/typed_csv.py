@@ -42,8 +42,8 @@ def read_machines(path: Path) -> FingerprintTables:
     """Return the tables of a CSV file with one row per run: machine, rates, values and descriptions.
 
     The machine is the first column. A column named after a stressor has rates, a column in `PLAIN` describes
-    the run or the machine, any other has an application's values. InputError if a column is misspelt or
-    repeated, a cell is wrong, or no column is a stressor.
+    the run or the machine, any other has an application's values; empty cells are missing. InputError if
+    there is no row, a column is misspelt or repeated, a cell is wrong, or no column is a stressor.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
@@ -97,7 +97,7 @@ def parse_stressor(column: str) -> tuple[str, int] | None:
 def parse_measure(column: str) -> ValueColumn:
     """Return name, metric and direction of a column such as ``redis (requests/s, higher)``.
 
-    A column without brackets is a running time: seconds, lower.
+    Any other text is the name of a running time: seconds, lower.
     """
     match = _MEASURED.fullmatch(column)
     return ValueColumn(**match.groupdict()) if match else ValueColumn(column, *RUNNING_TIME)
@@ -160,8 +160,8 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
     Raises
     ------
     InputError
-        If the file is not CSV, has a missing or unknown column, a missing machine, a repeated measurement,
-        several units, or a value that is not a number above 0.
+        If the file is not CSV, has no row, a missing or unknown column, a missing machine, a repeated
+        measurement, several units, or a value that is not a number above 0.
     """
     table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)

@@ -80,9 +80,10 @@ def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
 
 
 def counts(root: Path = Path()) -> dict[str, int]:
-    """Return the number of training labels by status, pass and fail; empty before the pipeline has run.
+    """Return the number of comparisons by the status that their training labels agree on, pass and fail.
 
-    Raises InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
+    A status of no comparison has no key; ties are not counted. Empty before the pipeline has run. Raises
+    InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
     """
     file = FamilyPaths("comparisons", root).interim / "labels.parquet"
     if not file.is_file():

@@ -116,6 +116,11 @@ def test_estimated_reliability_of_annotators_matches_the_simulation():
     assert by_reliability < 0.9 * ((fails > 2) != truth).mean()
 
 
+def test_annotator_reliability_without_any_vote_is_a_value_error():
+    with pytest.raises(ValueError, match="no votes"):
+        dawid_skene(Votes.from_labels(labelled()))
+
+
 def test_one_reliable_annotator_outweighs_two_who_always_pass():
     rows = {"good": "fp" * 40, "also good": "fp" * 39 + "-p", "idle": "pp" * 40, "idler": "pp" * 40}
     labels = voted(rows)

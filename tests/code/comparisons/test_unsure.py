@@ -155,6 +155,21 @@ def test_an_older_model_refuses_requests_for_risk_guarantees(served):
         with_policy(served, 0.05, None, None)
 
 
+@pytest.mark.parametrize(
+    ("share", "costs", "problem"),
+    [
+        (0.05, (100, 10, 1), "costs: decide in place of max_false_negative_rate and max_false_positive_rate"),
+        (None, (0, 10, 1), "costs: 0:10:1 are not finite numbers above 0"),
+        (None, (100, 0, 1), "costs: 100:0:1 are not finite numbers above 0"),
+        (None, (100, 10, float("nan")), "costs: 100:10:nan are not finite numbers above 0"),
+    ],
+)
+def test_impossible_costs_of_verdicts_are_refused_from_python(served, share, costs, problem):
+    names = ("false_negative", "false_positive", "review")
+    with pytest.raises(InputError, match=problem):
+        with_policy(served, share, None, dict(zip(names, costs, strict=True)))
+
+
 def test_calibration_changes_the_probability_but_not_the_reasons(tables, served):
     halved = CalibrationMap("sigmoid", (0.0, 0.999999, 1.0), (0.0, 0.5, 1.0))
     raw, told = verdict(tables, served), verdict(tables, with_card(served, calibration=halved))

@@ -248,7 +248,10 @@ def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def log_width(rows: pd.DataFrame, confidence: float) -> float:
-    """Return the half width of intervals of log impact, from rows with ``measured`` and ``predicted``."""
+    """Return the half width of intervals of log impact, from rows with ``measured`` and ``predicted``.
+
+    At least one row is needed; the values are above 0.
+    """
     return half_width(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64), confidence)
 
 

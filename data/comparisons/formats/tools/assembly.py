@@ -183,13 +183,15 @@ def _find_problem(name: Measurement, values: _Values) -> str:
 def read_tool_tables(
     tool: ToolFormat, paths: Sequence[Path], problems: Problems, measure: Measure, chunk_rows: int | None
 ) -> Iterator[ComparisonTables]:
-    """Read the files of a tool, the older version first, and yield their tables.
+    """Read the files of a tool, `paths` in the order of versions, and yield their tables.
 
-    Every version but the first is compared with the last version before it that measured the operation.
-    InputError at the first invalid source, unless ``problems.keep_going``, which skips it.
+    Every version but the first is compared with the last version before it that measured the operation. The
+    files of a directory are read in the order of their names (10 before 9). Operations that are always 0 are
+    left out, with a note. InputError at the first source that is invalid, or a directory without files of
+    measurements, unless ``problems.keep_going``, which skips it.
     """
     runs = Runs(tool.name)
-    for path, files in iterate_sources(tool, paths):
+    for path, files in iterate_sources(tool, paths, problems):
         source = SourceFiles(path, files, problems, measure)
         with problems.collecting(), garbage_collection_off():
             runs.add_source(source, tool.read(source))
@@ -202,22 +204,24 @@ SUFFIXES = (".xml", ".json", ".jsonl", ".csv", ".txt", ".log")
 NO_MEASUREMENTS = frozenset(("labels.csv", "package.json", "asv.conf.json"))
 
 
-def iterate_sources(tool: ToolFormat, paths: Sequence[Path]) -> Iterator[tuple[Path, list[Path]]]:
+def iterate_sources(
+    tool: ToolFormat, paths: Sequence[Path], problems: Problems
+) -> Iterator[tuple[Path, list[Path]]]:
     """Yield each source with its sorted files: a single file, or a directory that is read as a whole.
 
     A directory of a tool without `versions` and `folder` yields a source per file. InputError if a directory
-    has no file that the tool may have written.
+    has no file that the tool may have written, unless ``problems.keep_going``, which skips it.
     """
     for path in paths:
         if not path.is_dir():
             yield path, [path]
         elif tool.folder:
-            files = sorted(path.glob(tool.folder))
-            if not files:
-                raise InputError(f"holds no {tool.folder}", file=path)
-            yield path, files
+            if files := sorted(path.glob(tool.folder)):
+                yield path, files
+            else:
+                problems.add(InputError(f"holds no {tool.folder}", file=path))
         elif not (files := measurement_files(path)):
-            raise InputError(f"holds no file of measurements ({', '.join(SUFFIXES)})", file=path)
+            problems.add(InputError(f"holds no file of measurements ({', '.join(SUFFIXES)})", file=path))
         elif tool.versions:
             yield path, files
         else:
@@ -225,7 +229,10 @@ def iterate_sources(tool: ToolFormat, paths: Sequence[Path]) -> Iterator[tuple[P
 
 
 def measurement_files(directory: Path) -> list[Path]:
-    """Return the sorted files of a directory that have the first suffix of `SUFFIXES` present, or []."""
+    """Return the files in a directory with the first of `SUFFIXES` that any has, sorted; [] without any.
+
+    Hidden files count; `NO_MEASUREMENTS` and subdirectories' files do not.
+    """
     by_suffix = (sorted(directory.glob(f"*{suffix}")) for suffix in SUFFIXES)
     files = ([path for path in paths if path.name not in NO_MEASUREMENTS] for paths in by_suffix)
     return next(filter(None, files), [])

@@ -191,7 +191,11 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
 
 
 def standard_json(content: bytes) -> bytes:
-    """Return JSON with NaN and infinities, which the standard does not allow, replaced by null."""
+    """Return JSON with NaN and infinities, which the standard does not allow, replaced by null.
+
+    The bytes are not parsed: such a word is also replaced between spaces within a string, and not at the very
+    start or end of `content`. Other invalid JSON is returned unchanged.
+    """
     is_extended = b"NaN" in content or b"Infinity" in content
     return _NO_JSON.sub(b"null", content) if is_extended else content
 

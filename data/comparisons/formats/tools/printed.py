@@ -154,8 +154,9 @@ _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
 
 
 def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS.
+    """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS, else 1.
 
+    ``pkg:`` names the benchmark of the lines after it, ``Unit NAME better=higher`` the direction of a unit.
     Units other than ``ns/op`` are part of the operation's name. Other lines are ignored; InputError if a
     number is invalid.
     """

@@ -1,5 +1,9 @@
 """Text that is written from Go's documentation: Go is not there."""
 
+import pytest
+
+from data.comparisons import formats
+from data.errors import InputError
 from tests.data.comparisons.formats.reading import refusal, run, written
 
 TEXT = """goos: linux
@@ -31,3 +35,24 @@ def test_every_line_is_a_sample_of_each_of_its_units(tmp_path):
 def test_a_non_numeric_value_is_named_with_its_line(tmp_path):
     path = written(tmp_path / "a.txt", "BenchmarkA 10 many ns/op\n")
     assert refusal(path) == 'a.txt:1: ns/op "many" is not a number'
+
+
+@pytest.mark.parametrize("tool", ["go-bench", "asv"])
+def test_keep_going_skips_a_directory_without_files_of_measurements(tmp_path, tool):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(InputError, match="empty: holds no "):
+        formats.read_tables(tool, [empty])
+    path = written(tmp_path / "a.txt", TEXT)
+    reading = formats.read_tables(tool, [empty, path], keep_going=True)
+    assert str(reading.skipped[0]).startswith(f"{empty}: holds no ")
+
+
+def test_keep_going_reads_the_directories_beside_an_empty_one(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("before", "after"):
+        written(tmp_path / name / "a.txt", TEXT)
+    paths = [tmp_path / name for name in ("before", "empty", "after")]
+    reading = formats.read_tables("go-bench", paths, keep_going=True)
+    assert "empty: holds no file of measurements" in str(reading.skipped[0])
+    assert len(reading.tables.comparisons) == 5
