@@ -689,16 +689,20 @@ class RunShifts:
         """Lower and upper limits of the shifts, including the whole run's, at a confidence of 95 %."""
         value = self.own.value + np.nan_to_num(self.together)
         half = stdtrit(self.own.freedom, 0.975) * self.own.error
-        return value - half, value + half
+        low, high = (np.clip(limit, -_FARTHEST, _FARTHEST) for limit in (value - half, value + half))
+        return low, high
 
     @cached_property
     def detectable(self) -> Floats:
         """The smallest slow-down that is found with a probability of 80 %, as a share."""
         number = max(self.n_comparisons, 1) if self.by_machine else 1
         level = min(LEVEL, FALSE_DISCOVERY_RATE * self._tolerance / number)
-        return np.expm1((stdtrit(self.own.freedom, 1 - level) + _POWER) * self.own.error)
+        errors = stdtrit(self.own.freedom, 1 - level) + _POWER
+        return np.expm1(np.minimum(errors * self.own.error, _FARTHEST))
 
 
+#: Largest logarithm of a ratio that is reported: a billion.
+_FARTHEST = float(np.log(1e9))
 #: Largest part of a range of probabilities that does not reach the next one.
 _ALMOST = 0.999
 #: See `RunShifts._tolerance`: calibrated by simulation with 5 to 500 operations.

@@ -16,6 +16,8 @@ from serving.comparisons.explain.sentences import Direction, describe_change
 from training.evaluation.thresholds import DecisionThresholds
 
 Floats = NDArray[np.float64]
+#: Largest logarithm of a ratio that is reported.
+_FARTHEST = 20.0
 #: Smaller changes of a whole run are not mentioned.
 QUIET = 0.005
 
@@ -91,10 +93,10 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
     build, whole = shifts.by_machine.get(str(shifts.machine[at])), float(shifts.together[at])
     is_own = shifts.own.value[at] < -DOUBTED * shifts.own.usual_error[at]
     by_whole_run = build is not None and answer != "pass" and not is_own and whole < 0
-    limit = float(np.expm1(build.whole_limit)) if build is not None and by_whole_run else nan
+    limit = float(np.expm1(min(build.whole_limit, _FARTHEST))) if build is not None and by_whole_run else nan
     return RunReason(answer, float(shifts.run_spread[at]), float(shifts.detectable[at]), whole, limit)
 
 
 def share_of_baseline(shift: float) -> float:
     """Return a shift, the logarithm of a ratio, as a share of the baseline's time; negative is worse."""
-    return float(-np.expm1(-shift))
+    return float(-np.expm1(np.minimum(-shift, _FARTHEST)))

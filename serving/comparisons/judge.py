@@ -37,6 +37,10 @@ REASONS = 3
 DecidedBy = Literal["model", "min_effect_size", "between_run_variation", "validity"]
 
 
+#: The model has computed a probability where these decided, as between-run variation only doubts its fails.
+_WITH_MODEL: frozenset[DecidedBy] = frozenset({"model", "between_run_variation"})
+
+
 class Move(NamedTuple):
     """Change of the median of one configuration, without excluded samples."""
 
@@ -213,7 +217,7 @@ class Judgement:
         for size in sizes:
             rows = slice(start, start + size)
             group = self.verdicts[rows]
-            end_vector = first_vector + sum(verdict.decided_by == "model" for verdict in group)
+            end_vector = first_vector + sum(verdict.decided_by in _WITH_MODEL for verdict in group)
             yield replace(
                 self,
                 answers=self.answers[rows],
