@@ -114,6 +114,8 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
             LIMIT,
             online,
             ONLINE,
+            handle_batch=answer_online_batch,
+            batch_in_thread=True,
             champion_optional=True,
         ),
     ]
@@ -202,6 +204,14 @@ def answer_online(body: bytes, online: Online | None) -> Answered:
             notes=[str(exc)],
         )
     return Answered.from_schema(prediction)
+
+
+def answer_online_batch(bodies: Sequence[bytes], online: Online | None) -> list[Answered | Exception]:
+    """Answer several requests one after the other; return an answer or an error for each.
+
+    Requests in several threads would take turns at the interpreter, which takes longer.
+    """
+    return [result_or_error(partial(answer_online, body, online)) for body in bodies]
 
 
 def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Iterator[dict[str, Any]]:
