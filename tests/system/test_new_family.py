@@ -86,8 +86,7 @@ from data.tables.files import digest_of, replacing, write_json
 from data.tables.documents import written
 from training.evaluation.metrics import summarise_folds
 from training.evaluation.paired_bootstrap import BootstrapSettings
-from training.registry.challenger_test import Candidate, promote_candidate
-from training.registry.challenger_test import OOF, CandidateLog
+from training.registry.challenger_test import OOF, Candidate, CandidateLog, promote_candidate
 from training.registry.stored import StoredCard, StoredModel
 from training.registry.runs import TrackedRun, scores_by_name
 from training.registry.challenger_test import compare_by_errors

@@ -198,8 +198,8 @@ def test_importing_series_in_chunks_gives_the_same_tables(data_set, monkeypatch,
     monkeypatch.setattr("data.comparisons.stages.CHUNK_ROWS", 2)
     for number in range(5, 9):
         path = data_set(rows([10] * 4 + [20 + number] * 6, number), f"0{number}__load__ms.csv")
-    imported = import_tables("sap-hana", [path], tmp_path / "out", label_rules=LabelRules(min_annotators=1))
-    whole = formats.read_tables("sap-hana", [path], label_rules=LabelRules(min_annotators=1)).tables
+    imported = import_tables("sap-hana", [path], tmp_path / "out")
+    whole = formats.read_tables("sap-hana", [path]).tables
     assert imported.results == len(whole.results) == 80
     found = ComparisonTables.read(tmp_path / "out")
     for name in TABLES:
