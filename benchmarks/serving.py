@@ -323,7 +323,7 @@ def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple
     for part in range(1, 6):
         while n_sent < part * MEMORY / 5:
             n_sent += run_load_test(url, bodies, seconds=2).answers
-        yield f"memory after {n_sent:,} questions, MB", resident_memory(process)
+        yield f"memory after {n_sent:,} requests, MB", resident_memory(process)
 
 
 def run_rounds(asks: Mapping[str, Callable[[], LoadTest]]) -> dict[str, LoadTest]:
@@ -399,7 +399,7 @@ def main() -> None:
         "serving",
         [
             Table(
-                "How many questions a server answers",
+                "Answers per second of the server",
                 columns,
                 answered,
                 [
@@ -411,7 +411,7 @@ def main() -> None:
                     load_note(before),
                 ],
             ),
-            Table("What is asked of it", {"what": "", "measured": ",.2f", "wanted": ""}, wanted),
+            Table("Goals", {"what": "", "measured": ",.2f", "wanted": ""}, wanted),
             Table(
                 "One comparison by each model",
                 {
