@@ -321,7 +321,10 @@ def judge_sides(
 
 
 def with_adjusted(verdicts: Iterable[Verdict], adjusted: AdjustedVerdicts) -> Iterator[Verdict]:
-    """Yield the verdicts, in the order of `adjusted`, with those that between-run variation decided."""
+    """Yield the verdicts, replaced where between-run variation decided; nothing is changed in place.
+
+    `verdicts` are in the order of the rows of `adjusted`; rows without a reason in it are yielded unchanged.
+    """
     for row, verdict in enumerate(verdicts):
         if (reason := adjusted.reasons.get(row)) is None:
             yield verdict
