@@ -70,10 +70,11 @@ def tables_of_journal(suite: Suite, journal: Journal[BuildRun]) -> tuple[Compari
     """Return the tables of a measurement, and its reference slowdowns (columns `REFERENCE`).
 
     The order of an unchanged run is the number of its pass. Runs of changed builds have higher orders, so
-    that none is history of a comparison. A changed build is compared with the last passes measured before it;
-    the unchanged build is also compared with itself. Incomplete runs are left out, and comparisons without a
-    clear label have no label. The columns ``truth_*`` of the comparisons hold the truth and must not be used
-    as features.
+    that none is history of a comparison. A changed build is compared with the last passes measured before it,
+    one to five (drawn from `SPANS`); the unchanged build is also compared with itself. A reference slowdown
+    is that of a changed build, by number of threads, in samples of both builds taken in turn; it gives the
+    label. Incomplete runs are left out, and comparisons without a clear label have no label. The columns
+    ``truth_*`` of the comparisons hold the truth and must not be used as features.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):

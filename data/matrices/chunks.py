@@ -228,10 +228,35 @@ def clean_chunk(
 ) -> Cleaned:
     """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
 
-    `table` describes the metrics, `reasons` has by metric why it is dropped (empty: kept); `part` has by test
-    case the part that it belongs to, which becomes a column of the written runs. `missing` is the largest
-    share of the raw metrics of a valid run without a value, `share` the share of pairs to return in ``some``,
-    drawn with `seed`. Returns path, counts and ``some``; InputError if a run's content is wrong.
+    A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`.
+
+    Parameters
+    ----------
+    chunk : tuple of int and Path
+        The chunk's number and its file.
+    table : DataFrame
+        Description of the metrics.
+    reasons : Series of str
+        By metric, why it is dropped; empty text if it is kept.
+    missing : float
+        Largest share of the kept raw metrics that may be without a value in a valid run.
+    part : Series of int
+        By test case, its fold: a pair is scaled with statistics of the other folds. It becomes the column
+        `PART` of the written runs.
+    share : float
+        Probability of each pair (the runs of a baseline and its target) to be returned in ``some``.
+    seed : int
+        Random seed of that draw, together with the chunk's number.
+
+    Returns
+    -------
+    Cleaned
+        ``some`` has all runs of the drawn pairs, also invalid ones.
+
+    Raises
+    ------
+    InputError
+        If a run's content is wrong.
     """
     number, file = chunk
     tables = MatrixTables.from_frames(

@@ -118,7 +118,11 @@ class TextLoader(_UniqueKeys, yaml.BaseLoader):
 
 
 def written(path: Path, stage: str) -> dict[str, Any]:
-    """Return the JSON object that `stage` wrote to `path`; InputError if the file is missing or not JSON."""
+    """Return the JSON object that `stage` wrote to `path`.
+
+    InputError if the file cannot be read (the message says to run `stage`) or is not JSON. Another JSON value
+    than an object is returned unchanged.
+    """
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:

@@ -402,7 +402,10 @@ def row_quantile(rows: Floats, share: float) -> Floats:
 
 
 def row_sum(rows: Floats) -> Floats:
-    """Return the sum of every row, shape (n_rows,), from left to right: zeros don't change its last digit."""
+    """Return the sum of every row, shape (n_rows,); 0 without columns, NaN if a value of the row is NaN.
+
+    Values are added from left to right, so that further columns of zeros do not change the rounding error.
+    """
     return rows.cumsum(axis=1)[:, -1] if rows.shape[1] else np.zeros(len(rows))
 
 

@@ -79,7 +79,10 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a new task from its first seconds, alone and with its co-runners."""
+    """Predict the slow-down of a new task from its first seconds, alone and with its co-runners.
+
+    SOLO.csv may be a whole run of the task or only the beginning of one.
+    """
     from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read_intervals

@@ -155,10 +155,11 @@ def _is_pid(target: Sequence[str]) -> bool:
 
 
 def watch_to_end(watching: WatchedTask, *, as_json: bool) -> OnlineAnswer:
-    """Watch a task to its end; return the last answer.
+    """Watch a task until it ends or Ctrl-C is pressed; return the last answer.
 
-    With `as_json`, each answer is a line on standard output; otherwise it replaces the status line of the
-    terminal, if any. InputError if the task cannot be watched, or its last samples are unusable.
+    With `as_json`, each answer is a line on standard output; otherwise it replaces the status line, if
+    standard error is a terminal. Notes are always written to standard error. InputError if the task cannot be
+    watched, or its last samples are unusable.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None

@@ -87,10 +87,11 @@ def read_machines(
 
 
 def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
-    """Return `tables` with only one application, named `application` in them, or else in that CSV file.
+    """Return `tables` with the values of a single application.
 
-    `measure` describes the values of a CSV file. InputError if `application` is neither, or the file is
-    invalid.
+    `application` is the name of an application in `tables`, or else the path of a CSV file of values, which
+    `measure` describes; the file's name without suffix becomes the application's name. InputError if
+    `application` is neither a name nor a file, or the file is invalid.
     """
     application_names = sorted(tables.applications["application"].unique())
     if application in application_names:

@@ -37,7 +37,10 @@ def text_table(
 
 
 def rich_text(text: str, style: str = "") -> Text:
-    """Return `text` as a rich Text on one line, without markup and with escaped invisible characters."""
+    """Return `text` as a rich Text on one line, without markup and with escaped invisible characters.
+
+    White space, also a line break, becomes one space; at both ends it is removed.
+    """
     from rich.text import Text
 
     return Text(escape_invisible(" ".join(text.split())), style=style)

@@ -317,10 +317,12 @@ def thresholds_for(
 def limit_reviews(threshold: float, usual: OrdinaryCases, share: float, limits: Limits) -> DecisionThresholds:
     """Return the thresholds that send at most `share` of the cases to a person, those most worth a review.
 
-    At the threshold a missed regression and a false alarm cost the same, which gives the cost of a miss in
-    false alarms. By these costs a review saves the expected cost of the better verdict without it. The price
-    of a review is raised until no more cases are worth one (Chow 1970). ``limits.high``, unless None, stays
-    the threshold of ``fail``.
+    At `threshold`, a probability between 0 and 1 exclusive, both verdicts cost the same: a missed regression
+    costs (1 - threshold) / threshold false alarms. A review saves the expected cost of the verdict that the
+    case would get without it. The price of a review, at least ``limits.cheapest`` false alarms, is as high as
+    it must be for at most `share` of the cases `usual` to save as much (Chow 1970); the result has ``unsure``
+    for cases that save the price. ``limits.high``, unless None, is the threshold of ``fail``; cases from it
+    on are not reviewed.
     """
     odds, fixed = threshold / (1 - threshold), limits.high is not None
     high = threshold if limits.high is None else limits.high
@@ -416,13 +418,13 @@ def discount_below(probability: Floats, below: NDArray[np.bool_], factor: float)
 
 
 def verdicts_with_minimum(
-    cuts: DecisionThresholds, probability: Floats, below: NDArray[np.bool_], *, unsure_below: bool
+    thresholds: DecisionThresholds, probability: Floats, below: NDArray[np.bool_], *, unsure_below: bool
 ) -> NDArray[np.str_]:
-    """Return ``pass``, ``unsure`` or ``fail``; nothing fails in rows `below` the minimum effect size.
+    """Return the verdict for each calibrated probability, shape (n_comparisons,); NaN gives ``invalid``.
 
-    `probability` are calibrated probabilities, shape (n_comparisons,), NaN gives ``invalid``. `unsure_below`:
-    whether rows `below` may be ``unsure`` (`DecisionPolicy.allows_unsure_below`), else they pass.
+    In rows `below` the minimum effect size, ``unsure`` and ``fail`` become ``unsure`` if `unsure_below`
+    (`DecisionPolicy.allows_unsure_below`), else ``pass``. `below` must be False where the probability is NaN.
     """
-    by_threshold = cuts.decide_verdicts(probability)
+    by_threshold = thresholds.decide_verdicts(probability)
     doubted = (by_threshold != "pass") & unsure_below
     return np.where(below, np.where(doubted, "unsure", "pass"), by_threshold)

@@ -77,9 +77,10 @@ STILL = 1e-9
 
 
 def log_rates(x: Floats, train_rows: NDArray[np.int64] | None = None) -> Floats:
-    """Return the logarithms of rates `x`, (n_rows, n_columns), above 0; NaN becomes the column's median.
+    """Return the natural logarithms of rates `x`, shape (n_rows, n_columns), without missing values.
 
-    The median is over `train_rows` (None: all rows), and 0 where a column has no value in these.
+    Rates are above 0 or NaN. NaN becomes the median of the column's logarithms in the rows `train_rows`
+    (indices; None: all rows), or 0 if the column has no value in these rows.
     """
     logs = np.log(x)
     gaps = np.isnan(logs)

@@ -61,7 +61,8 @@ def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
 def out_of_fold_source() -> PredictionReaders:
     """Return the name of the file with out-of-fold predictions, and functions that read it.
 
-    Reading a registered version raises InputError, because forecasts have none.
+    The function that reads the predictions of a registered version always raises InputError, because forecast
+    models are not registered.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_unseen, _no_registered)
 

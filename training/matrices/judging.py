@@ -38,9 +38,10 @@ def match_metrics(
 ) -> Matched:
     """Return `tables` with exactly the metrics of a model, in its order, and notes on all differences.
 
-    A metric that is missing, in another unit, or without any value is taken as not measured; one that the
-    model does not know is dropped. `metrics` (``metric, unit, ...``) and `groups` are those of the training
-    data, `missing` the largest share of the raw metrics that may be unusable; raises InputError if more are.
+    A metric that is missing, in another unit, or without any value is taken as not measured (NaN); one that
+    the model does not know is dropped. `metrics` (``metric, unit, ...``) are those of the training data;
+    `groups` are its workload groups, and a run of another group adds a note only. `missing` is the largest
+    share of the raw metrics that may be unusable; InputError if more are.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))

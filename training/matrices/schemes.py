@@ -217,9 +217,10 @@ def leave_out_remedies(
 
 
 def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
-    """Yield the steps of both ablations for vectors of single runs, with the matrix paper's remedies.
+    """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
-    Remedies are left out for `LOGISTIC` only, because these rows take longest.
+    In the first, the remedies are added one at a time, for each of `models`. In the second, each remedy is
+    left out in turn; this is done for `LOGISTIC` only, because these steps take longest.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:

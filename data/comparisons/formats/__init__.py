@@ -196,7 +196,8 @@ def results_of_run(
     Raises
     ------
     InputError
-        If the file cannot be read, or holds no result, comparisons or several versions.
+        If the file cannot be read, its format is unknown, or it has no results; and if it has comparisons, or
+        the results of several versions.
     """
     kind = kind or recognise_format(path)
     if kind == "comparison-json":

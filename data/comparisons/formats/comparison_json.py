@@ -61,11 +61,12 @@ def tables_of(
 ) -> ComparisonTables:
     """Return the tables of a request that was loaded from JSON; `problems` receives skipped comparisons.
 
-    The order of the baseline is the length of the longest history; the orders of its other versions, of the
-    target's and of later versions follow. Versions are unnamed. Comparisons share no samples: from the second
-    comparison of an operation on, the machine is called ``<machine> #2`` and so on. The names of the request
-    are added to `used_names`, those of earlier requests. InputError if the request has no comparison, or,
-    unless ``problems.keep_going``, at the first error.
+    Versions are unnamed; their orders ascend from history to baseline, target and later versions. The first
+    version of the baseline has, in all configurations, the length of the longest history as its order.
+    `used_names` has the comparison ids and machine names of earlier requests, and receives those of this one.
+    Comparisons share no samples: from the second comparison of an operation on, the machine is called
+    ``<machine> #2`` and so on. InputError if the request has no comparison, or, unless
+    ``problems.keep_going``, at the first invalid comparison or repeated id.
     """
     used_names, builder = used_names or UsedNames(), Builder()
     request = _validate_part(JudgeRequest, content, name, "")

@@ -228,10 +228,12 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
 
 
 def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
-    """Return comparisons with votes for both labels: those without consensus first, then the most divided.
+    """Return comparisons with votes for both labels: those without consensus first, then the others.
 
-    `status` is the consensus by comparison_id. The columns are ``comparison_id, said_fail, said_pass`` (names
-    of annotators, joined by commas) and ``status`` (missing without consensus).
+    Either part is ordered by the number of votes for the rarer label, the largest first. `status` is the
+    consensus by comparison_id. The columns are ``comparison_id``; ``said_fail`` and ``said_pass``, the names
+    of the annotators who voted so, joined by commas; and ``status``, missing without consensus. The table is
+    empty if no comparison is disputed.
     """
     votes = Votes.from_labels(labels)
     fewer = votes.vote_counts.min(axis=0)

@@ -421,8 +421,9 @@ def _from_row(row: dict[str, object]) -> NewLabel:
 def export_label_table(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the current labels of a store, as a table with columns ``LABEL_DTYPES``.
 
-    `labels` of the data are included, unless their annotator has labelled the same comparison in the store,
-    even if that label was withdrawn. UnreachableError if the store is unreachable.
+    Current is the last label of each annotator on each comparison, unless it was withdrawn. The rows of
+    `labels`, the table of the data, come first. A row of them is left out if the store has a label, even a
+    withdrawn one, of the same annotator on the same comparison. UnreachableError if the store is unreachable.
     """
     last = store.last_labels()
     last["labelled_at"] = last["labelled_at"].where(last["labelled_at"] > LONG_AGO)

@@ -27,7 +27,11 @@ read = SOURCES.read
 
 
 def sniff_format(path: Path) -> str | None:
-    """Return the format of the matrices at `path`, judged by its content; None if it has no matrices."""
+    """Return the name of the format of matrices at `path`; None if it has no matrices.
+
+    A directory is recognised by the files in it, a file by its suffix: any ``.parquet`` file is ``tables``
+    or, by its columns, ``dbsherlock``. Reading it raises the errors, also for a missing file.
+    """
     if path.is_dir() and not (path / "matrices.parquet").exists():
         inside = sorted(path.glob("*.parquet"))
         if inside and _is_dbsherlock(inside[0]):

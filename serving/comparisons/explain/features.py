@@ -28,7 +28,8 @@ class Meaning(NamedTuple):
 def percent(share: float) -> str:
     """Return a share in percent, such as ``-12.3 %``: one decimal from 1 % on, none from 100 % on.
 
-    Below 1 % two significant digits: ``0.03 %``. NaN gives ``nan %``.
+    Below 1 % it has up to two significant digits: ``0.034 %``, ``0.3 %``. The limits apply to the absolute
+    value. NaN gives ``nan %``.
     """
     size = abs(100 * share)
     if size >= 1:

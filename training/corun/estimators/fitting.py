@@ -214,8 +214,9 @@ def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
     """Return the scores of rows of oof.parquet, at least one, by name.
 
     ``within_tolerance``: the share predicted correctly (column ``right``); ``mape, median_error, p90_error``:
-    of |predicted / measured - 1|; ``r2`` (0 where all measured impacts are equal); ``coverage``: the share of
-    measured impacts inside the interval; ``interval_width``: its mean width over the predicted impact.
+    mean, median and 90 % quantile of |predicted / measured - 1|; ``r2`` (0 where all measured impacts are
+    equal); ``coverage``: the share of measured impacts inside the interval; ``interval_width``: the mean of
+    the interval's width divided by the predicted impact.
     """
     measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
     error = np.abs(predicted / measured - 1)

@@ -212,8 +212,9 @@ def read_json(path: Path, kind: type[T]) -> T:
 def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str = "") -> T:
     """Decode JSON, a whole document or a raw part of one, as the type `kind`, ignoring unknown keys.
 
-    `place` names the part in messages. InputError, with file and place, if the content has another type; with
-    the file, if it is not JSON (MalformedError) or a whole document has repeated keys.
+    `place` is the part's position in the document, for messages. Errors name the file `path`: MalformedError
+    if `content` is not JSON; InputError if a value does not have the type that `kind` expects (with its
+    position), or if a whole document repeats a key. Keys that are repeated in a raw part are not detected.
     """
     try:
         decoded = msgspec.json.decode(content, type=kind, strict=True)
