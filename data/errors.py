@@ -45,7 +45,10 @@ def _escape_char(char: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `text` as one line for a log; invisible characters and starts of CI commands are escaped."""
+    """Return `text` as one line for a log; invisible characters and starts of CI commands are escaped.
+
+    White space, also a line break, becomes one space; at both ends it is removed.
+    """
     line = _COMMAND.sub(r"#\\x23", escape_invisible(" ".join(text.split())))
     return rf"\x3a{line[1:]}" if line.startswith("::") else line
 

@@ -161,9 +161,10 @@ def side_by_side(
 ) -> list[Result]:
     """Return ``[function(task) for task in tasks]``, computed in parallel as `compute` configures.
 
-    Every task runs with one thread, so that sums are added in the same order on every machine. A progress bar
-    with the label `title` is shown on standard error if that is a terminal. An exception of `function` is
-    raised here; ClusterError if the Dask cluster of `compute` cannot be used.
+    Every task runs with one thread, so that sums are added in the same order on every machine. Function,
+    tasks and results must be picklable. A progress bar with the label `title` is shown on standard error if
+    that is a terminal. An exception of `function` is raised here; ClusterError if the Dask cluster of
+    `compute` cannot be used.
     """
     alone, numbered = partial(_run_single_threaded, function), list(enumerate(tasks))
     if compute.scheduler is None:

@@ -120,7 +120,7 @@ def report_error(error: Exception, prefix: str = "") -> int:
 
 
 def error_summary(error: Exception) -> str:
-    """Return the type and the message of an error in one line, cut after 300 characters."""
+    """Return the type and the message of an error in one line; after 300 characters, "..." follows."""
     line = " ".join("".join(traceback.format_exception_only(error)).split())
     return line if len(line) <= _MOST else f"{line[:_MOST]}..."
 

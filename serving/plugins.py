@@ -56,7 +56,10 @@ class Loader:
     others: Callable[[], Sequence[str]] = tuple
 
     def load_and_test(self, address: Any, params: Options | None = None) -> Any:
-        """Return a model (None: the champion); InputError if loading or its trial request fails."""
+        """Return the model at `address` (None: the champion), loaded with the options `params`.
+
+        InputError if loading or its trial request fails.
+        """
         from training.registry.champions import FOREIGN
 
         model = self.load(address, **(params or {}))
@@ -241,7 +244,10 @@ def import_attribute(name: str) -> Any:
 
 
 def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
-    """Return a function that imports and calls the named function, with `first_arguments` first."""
+    """Return a function that imports and calls the named function, with `first_arguments` first.
+
+    A wrong name raises the errors of `import_attribute` when the returned function is called.
+    """
 
     def import_and_call(*arguments: Any, **keywords: Any) -> Any:
         return import_attribute(name)(*first_arguments, *arguments, **keywords)

@@ -88,12 +88,12 @@ def describe_missing(parts: Sequence[Missing], names: tuple[str, str]) -> Iterat
 
 
 def number_with_noun(number: int, noun: str) -> str:
-    """Return a number and its noun, such as "1 operation" or "2 operations"."""
+    """Return a number and its noun, such as "1 operation" or "0 operations"; the plural has an added s."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Return the first `MAX_NAMES` names, joined by commas, and "and N more" for the others."""
+    """Return the first `MAX_NAMES` names, joined by commas, and "and N more" for others; "" without names."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}"
 

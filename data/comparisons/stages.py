@@ -54,10 +54,10 @@ def import_tables(
 ) -> Imported:
     """Read `paths`, write the three tables to `directory` (all of them or none) and return their counts.
 
-    `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories. With
-    `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not judged are
-    imported, and also counted as skipped. InputError at the first error, unless `keep_going`; and if nothing
-    can be judged or learned from.
+    `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories; `measure` is the
+    metric and its direction, where the format does not define them. With `keep_going`, parts that cannot be
+    read are skipped; comparisons that can be read but not judged are imported, and also counted as skipped.
+    InputError at the first error, unless `keep_going`; and if nothing can be judged or learned from.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk

@@ -75,7 +75,7 @@ class IntervalCounts:
 
     @classmethod
     def from_table(cls, table: pd.DataFrame) -> IntervalCounts:
-        """Return the counts of a table with ``t_seconds`` and a column per event."""
+        """Return the counts of a table with ``t_seconds``, else KeyError, and a column per event."""
         events = table.drop(columns=TIME)
         return cls(
             tuple(map(str, events.columns)), table[TIME].to_numpy(np.float64), events.to_numpy(np.float64)
@@ -87,7 +87,7 @@ class IntervalCounts:
         return np.asarray(np.isnan(self.counts).all(axis=0))
 
     def counts_of(self, event: str) -> Floats:
-        """Return the counts of one of `events`, shape (n_intervals,)."""
+        """Return the counts of one of `events`, shape (n_intervals,); ValueError if `event` is unknown."""
         return np.asarray(self.counts[:, self.events.index(event)])
 
     def select_events(self, mask: NDArray[np.bool_]) -> IntervalCounts:

@@ -89,7 +89,10 @@ class MatrixTables(Tables):
         return PairSides.from_runs(self.runs)
 
     def metric_values(self, metrics: Sequence[str]) -> NDArray[np.float64]:
-        """Return the values of `metrics`, shape (n_runs, n_metrics); read-only, NaN where not measured."""
+        """Return the values of `metrics`, shape (n_runs, n_metrics), NaN where not measured.
+
+        The result must not be changed. KeyError if the tables do not have a metric.
+        """
         values = self._all_values
         if self.all_metrics == list(metrics):
             return values
@@ -113,7 +116,11 @@ class MatrixTables(Tables):
 
     @classmethod
     def from_frames(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
-        """Return the tables with raw metrics before summary metrics, and a row of `metrics` for each."""
+        """Return the tables with raw metrics before summary metrics, and a row of `metrics` for each.
+
+        A metric that `metrics` does not describe has an empty unit and note; descriptions of metrics that the
+        runs do not have are dropped.
+        """
         runs = frames["runs"]
         names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
         described = frames["metrics"].drop_duplicates("metric").set_index("metric")

@@ -61,7 +61,11 @@ class CountedSuite(Suite):
 
 
 def read_suite(kind: type[Kind], path: Path) -> Kind:
-    """Return the suite in a YAML file as an instance of `kind`; InputError with file, key and value."""
+    """Return the suite in a YAML file as an instance of `kind`.
+
+    InputError if the file cannot be read or is not YAML; with key and value, if a value is missing or
+    invalid.
+    """
     try:
         return kind.model_validate(yaml_content(path))
     except ValidationError as exc:
@@ -305,7 +309,11 @@ class Session(Generic[Entry]):
         return cls(journal, screen, unit, suite.foreign, suite.attempts, limits=limits)
 
     def write_results(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
-        """Write the tables, and ``settings.json`` with `settings`; return whether all runs are measured."""
+        """Write the tables, and ``settings.json`` with `settings`; return False after an early Ctrl-C.
+
+        True does not mean that all runs are valid: runs over their time limit are listed in
+        ``settings.json``.
+        """
         directory = self.journal.path.parent
         tables.write(directory)
         # invalid runs that have not been measured since
@@ -334,8 +342,9 @@ class Session(Generic[Entry]):
     ) -> None:
         """Measure the runs that have no entry, and write each batch to the journal at once.
 
-        `make` measures a batch; it returns the entries and the share of the machine that others used. Batches
-        are repeated as a whole.
+        `make` measures a batch of `batch` runs; it returns the entries and the share of the machine that
+        others used. Disturbed batches are repeated as a whole. If `make` raises TimedOutError, all runs of
+        the batch are recorded as invalid, and the next batch follows; other errors are raised.
         """
         missing_runs, total = self.runs_to_measure(everything), len(everything)
         for start in range(0, len(missing_runs), batch):

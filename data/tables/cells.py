@@ -17,8 +17,9 @@ from data.errors import InputError
 def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
     """Return a CSV file as a frame of text, with stripped column names; an empty cell is empty text.
 
-    `options` are those of `pandas.read_csv` and take precedence. InputError if the file is missing or empty,
-    is not CSV, or one of the required `columns` is missing.
+    Cells missing at the end of a row are empty text, too. `columns` are required; further columns are
+    returned as well. `options` are those of `pandas.read_csv` and take precedence. InputError if the file is
+    missing or empty, is not CSV, or one of `columns` is missing.
     """
     try:
         table = pd.read_csv(path, **{"dtype": "str", "keep_default_na": False, **options})

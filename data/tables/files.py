@@ -106,14 +106,20 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` atomically as indented JSON with sorted keys; ValueError for NaN or infinity."""
+    """Write `content` as indented JSON with sorted keys, as `write_text` does.
+
+    ValueError for NaN or infinity, TypeError for a value that JSON cannot represent; then nothing is written.
+    """
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def write_tables(
     directory: Path, tables: Mapping[str, DataFrame], compression: Literal["snappy", "zstd"] = "snappy"
 ) -> None:
-    """Write each table to ``<name>.parquet`` in `directory` (created if missing), each file atomically."""
+    """Write each table, without its index, to ``<name>.parquet`` in `directory` (created if missing).
+
+    Each file is replaced atomically, one after the other. OSError if a file cannot be written.
+    """
     for name, table in tables.items():
         with replacing(directory / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression=compression)
@@ -122,7 +128,7 @@ def write_tables(
 def read_json(path: Path, model: type[T]) -> T:
     """Return the content of a JSON file of perfjudge as `model`, a type that pydantic can validate.
 
-    InputError if the file is missing, is not JSON, or is not a valid `model`; it names the first wrong key.
+    InputError as for `content_of`, or if the content is not a valid `model`; it names the first wrong key.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -135,9 +141,10 @@ def read_json(path: Path, model: type[T]) -> T:
 
 
 def content_of(path: Path) -> object:
-    """Return the content of a JSON file of at most `MAX_BYTES`; NaN is an error.
+    """Return the content of a JSON file of at most `MAX_BYTES`.
 
-    InputError if the file is missing, empty, too large or not JSON.
+    InputError if the file is missing, empty or too large, is not JSON (NaN is an error), is nested too
+    deeply, or an object has a key twice.
     """
     source = read_bytes(path, MAX_BYTES, "JSON")
     try:
@@ -177,7 +184,7 @@ def json_content(text: str) -> Any:
 
 
 def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
-    """Return the content of a YAML file of at most `MAX_YAML` MiB.
+    """Return the content of a YAML file of at most `MAX_YAML` MiB; None if it has no content.
 
     `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`. InputError if the file
     cannot be read, is too large, is not YAML, or a mapping has a key twice.

@@ -122,7 +122,10 @@ class Spec(parquet.WantedColumns):
         return with_dtypes(parquet.read_columns(path, self), self.dtypes)
 
     def describe_row(self, row: Mapping[str, Any]) -> str:
-        """Return a text that identifies a row in messages: names and values of the columns `unique`."""
+        """Return a text that identifies a row in messages: names and values of the columns `unique`.
+
+        Missing values and empty texts are left out.
+        """
         return " ".join(
             f"{self.words.get(name, name)} {format_value(row[name])}"
             for name in self.unique
@@ -185,7 +188,10 @@ class Tables:
         return cls.from_frames({name: cls.SPECS[name].read(path) for name, path in paths.items()})
 
     def write(self, directory: Path) -> None:
-        """Write the tables to `directory` as Parquet, each file atomically."""
+        """Write the tables to `directory` (created if missing) as Parquet, each file atomically.
+
+        OSError if a file cannot be written.
+        """
         for name, spec in self.SPECS.items():
             with replacing(directory / f"{spec.file or name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)
@@ -218,7 +224,10 @@ class Tables:
 
     @classmethod
     def join_tables(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of all `parts` as one object; absent columns are filled with missing values."""
+        """Return the rows of all `parts` as one object; absent columns are filled with missing values.
+
+        Without parts, all tables are empty.
+        """
         if len(parts) <= 1:
             return parts[0] if parts else cls.from_rows()
         joined = {}
@@ -230,7 +239,11 @@ class Tables:
 
 
 def with_dtypes(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
-    """Return `rows` as a frame: the columns of `dtypes` first, with their types, then all others."""
+    """Return `rows` as a frame: the columns of `dtypes` first, with their types, then all others.
+
+    Columns that `rows` does not have are filled with missing values; None gives a frame without rows.
+    ValueError or TypeError if a value cannot be converted, also a missing one to a type such as int64.
+    """
     frame = pd.DataFrame([] if rows is None else rows)
     others = frame.loc[:, ~frame.columns.isin([*dtypes])]
     converted = frame.reindex(columns=[*dtypes]).astype(dict(dtypes))

@@ -44,7 +44,7 @@ class Document:
 
     @classmethod
     def from_path(cls, path: Path) -> Document:
-        """Return the document in a file."""
+        """Return the document in a file, which is not opened yet."""
         return cls(str(path), path.stem, lambda: path.open("rb"))
 
     @classmethod
@@ -154,7 +154,10 @@ class WholeDocument(Attributes):
     def number_attributes(
         self, elements: Sequence[Element], name: str, place: str | None = None
     ) -> list[float]:
-        """Return the attribute `name` of each element as a number; InputError if missing or not finite."""
+        """Return the attribute `name` of each element as a number; InputError if missing or not finite.
+
+        `place` is the position that an error names in addition to the line.
+        """
         texts = [element.get(name, "nan") for element in elements]
         joined = "".join(texts)
         with suppress(ValueError):

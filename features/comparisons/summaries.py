@@ -388,7 +388,11 @@ def pack_rows(rows: Floats, *, right: bool) -> Floats:
 
 
 def row_quantile(rows: Floats, share: float) -> Floats:
-    """Return a quantile (`share`: 0 to 1) of the known values of every row, interpolated; NaN without any."""
+    """Return a quantile of every row, linearly interpolated, shape (n_rows,).
+
+    `share` is from 0 to 1. Values of `rows`, shape (n_rows, n_columns), are finite or NaN; NaN is ignored,
+    and a row without a value gives NaN.
+    """
     if rows.shape[1] == 0:
         return np.full(len(rows), np.nan)
     ordered = np.sort(rows, axis=1)

@@ -61,7 +61,10 @@ class Measured:
         return replace(self, columns=names, x=self.x[:, columns])
 
     def by_machine(self) -> Measured:
-        """Return one row per machine, sorted by name: geometric means of `x` and `y`; NaN is ignored."""
+        """Return one row per machine, sorted by name: geometric means of `x` and `y`.
+
+        NaN is ignored; a mean without values is NaN.
+        """
         names, first, rows = np.unique(self.machines, return_index=True, return_inverse=True)
         logs = pd.DataFrame(np.log(np.column_stack([self.x, self.y]))).groupby(rows).mean().to_numpy()
         x, y = np.exp(logs[:, :-1]), np.exp(logs[:, -1])
@@ -191,7 +194,7 @@ def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> 
 
 
 def stressor_of(column: str) -> str:
-    """Return the stressor's name of a column of rates: the column's name without the suffix ``@all``."""
+    """Return the stressor's name of a column of rates: the column's name, without any suffix ``@all``."""
     return column.removesuffix(EVERY_THREAD)
 
 

@@ -180,7 +180,7 @@ class MetricStatistics:
         return cls(tuple(metrics), scales[:, 0], scales[:, 1], tuple(groups), zeros, zeros)
 
     def scale_values(self, values: Floats) -> Floats:
-        """Return ``arcsinh(value / unit)``, shape as `values`."""
+        """Return ``arcsinh(value / unit)``, shape (..., n_metrics) as `values`; NaN stays NaN."""
         return np.arcsinh(values / self.units)
 
     def unscale_values(self, values: Floats) -> Floats:

@@ -42,6 +42,7 @@ def judge_source(
     `keep_going`: skip parts that cannot be read, and report them on stderr.
     `better`: the direction of comparisons without one; None: "higher", with a note.
     `from_`: the format; None: detected from the content.
+    `retrospective`: as for `load_judge`.
     `explain`: add evidence, nearest examples and counterfactuals; Markdown always has them, folded.
     `deciding`: further options of `load_judge`, such as `min_effect_size` as a share.
     Raises InputError if the source cannot be read or has no comparison, or the model does not exist.

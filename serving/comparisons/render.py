@@ -23,6 +23,7 @@ def as_json(
 ) -> str:
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
+    Unknown numbers, such as the probability of ``invalid``, are null.
     `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals.
     `flipped`: whether to compute counterfactuals; if not, they are null and a note explains it.
     `model`: the result of `model_json`, if it is already computed.

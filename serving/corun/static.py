@@ -108,7 +108,7 @@ def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
 
 
 def resolve_machine(machine: str | None, static: Static) -> str:
-    """Return `machine`, or if None the only known one; InputError if then several or none are known."""
+    """Return `machine`, unchecked, or if None the only known one; InputError if several or none are known."""
     known_machines = sorted(static.known_tasks.tasks_by_machine)
     if machine is None and len(known_machines) != 1:
         raise InputError(

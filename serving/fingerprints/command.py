@@ -48,7 +48,10 @@ class Learning:
 
 
 def learning_settings(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
-    """Return the settings from the options of a command; InputError if `metric` is empty."""
+    """Return the settings from the options of a command; InputError if `metric` is empty.
+
+    `keep_going`: skip wrong rows. `seed` None is `SEED`.
+    """
     if not metric.strip():
         raise InputError('--metric="" must name the values, such as "seconds"')
     return Learning(ValueColumn("", metric.strip(), better), keep_going, SEED if seed is None else seed)
@@ -60,7 +63,8 @@ def profile_machines(
     """Write the profile of an application as text, json or html, and return the exit code 0.
 
     `application` is a CSV file or a name in `machines`; `predicting` adds the machines without a value.
-    InputError if data is invalid or missing, or fewer machines remain than a profile needs.
+    `output` None is standard output. InputError if data is invalid or missing, or fewer machines remain than
+    a profile needs.
     """
     tables = _read_tables(machines, learning)
     data = requested_application(with_application(tables, application, learning.measure), learning.section)

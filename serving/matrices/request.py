@@ -198,7 +198,10 @@ _REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
 
 
 def recognised(source: Path) -> bool:
-    """Return whether `source` holds matrices in a known format, or a JSON request; False if unreadable."""
+    """Return whether `source` is in a format that `sniff_format` names, or begins like a JSON request.
+
+    The content of a ``.parquet`` file is not checked; False for another file that cannot be read.
+    """
     if matrix_formats.sniff_format(source) is not None:
         return True
     try:

@@ -213,7 +213,10 @@ def _with_spread(values: Floats, spread: ArrayLike | None) -> list[list[tuple[st
 
 
 def box_percentiles(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
-    """Return the percentiles `low`, 25, 50, 75 and `high` of `values`, shape (5,); NaN if a value is NaN."""
+    """Return the percentiles `low`, 25, 50, 75 and `high` of `values`, shape (5,); NaN if a value is NaN.
+
+    `values` must not be empty (IndexError).
+    """
     five: Floats = np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
     return five
 

@@ -90,7 +90,10 @@ def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] =
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Return a share in percent: ``0.936`` as ``93.6 %`` with a no-break space; a dash for None and NaN."""
+    """Return a share in percent with `digits` decimals: ``0.936`` as ``93.6 %``; a dash for None and NaN.
+
+    The space is a no-break space, and the minus sign U+2212.
+    """
     if share is None or math.isnan(share):
         return "\N{EN DASH}"
     return f"{share:.{digits}%}".replace("%", "\N{NO-BREAK SPACE}%").replace("-", "\u2212")
@@ -114,7 +117,8 @@ def whole_number(number: float) -> str:
 def plain_number(number: float, digits: int = 4) -> str:
     """Return a number with `digits` significant digits, commas and no exponent; a dash for NaN.
 
-    Integer digits are never rounded: ``1,063,080`` and ``0.0613``.
+    Integer digits are never rounded, and zeros at the end of decimals are dropped: ``1,063,080``, ``0.0613``.
+    The minus sign is U+2212. ValueError for infinity.
     """
     if math.isnan(number):
         return "\N{EN DASH}"

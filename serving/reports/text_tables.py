@@ -25,7 +25,11 @@ def text_table(
     numbers: Collection[str] = (),
     caption: str | None = None,
 ) -> str:
-    """Return a table as text, `WIDTH` wide, without colours; the columns `numbers` are right-aligned."""
+    """Return a table as text, `WIDTH` wide, without colours; the columns `numbers` are right-aligned.
+
+    Long cells are wrapped; white space in a cell becomes one space. `rows` have one cell per column.
+    `caption` is written below the table.
+    """
     from rich.table import Table
 
     table = Table(caption=None if caption is None else rich_text(caption))

@@ -408,8 +408,8 @@ def build_pipeline(
 ) -> Any:
     """Return the unfitted pipeline (impute, scale, resample, classify) for labels `y`; never infeasible.
 
-    It is that of `strict_pipeline`, or if that is infeasible, one without sampler and with at most len(y)
-    neighbours. `y`, shape (n_rows,), are labels, 1 is fail.
+    It is that of `strict_pipeline` with the same arguments, or if that is infeasible, one without sampler and
+    with at most len(y) neighbours. `y`, shape (n_rows,), are labels, 1 is fail.
     """
     try:
         return strict_pipeline(model, params, y, seed, constraints)
@@ -426,7 +426,10 @@ def without_sampler(fitted: Any) -> Any:
 
 
 def fail_probability(fitted: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probability of ``fail`` for every row of `x`, shape (n_rows,)."""
+    """Return the probability of ``fail`` for every row of `x`, (n_rows, n_features); shape (n_rows,).
+
+    `fitted` is a classifier that was fitted with the labels 0 and 1.
+    """
     return np.asarray(fitted.predict_proba(x)[:, 1], np.float64)
 
 

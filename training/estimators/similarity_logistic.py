@@ -419,9 +419,9 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
         """Fit the weights to rows of shape (n_pairs, 2 * n_own + n_shared).
 
-        The greater of the two values of `y` is dissimilar. ValueError if a value is not finite, there are not
-        two classes, the columns don't pair, or a parameter is out of its range; ConvergenceWarning if
-        `max_iter` was reached.
+        The greater of the two values of `y` is dissimilar; `sample_weight` is as in `check_training_rows`.
+        ValueError if a value is not finite, there are not two classes, the columns don't pair, or a parameter
+        is out of its range; ConvergenceWarning if `max_iter` was reached.
         """
         if self.solver not in {"em", "direct"}:
             raise ValueError(f'SimilarityLogistic: solver={self.solver!r} is neither "em" nor "direct"')

@@ -147,7 +147,7 @@ def dvc_prediction_figures(
 def leading_entries(
     metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str, Any]], float]
 ) -> list[str]:
-    """Return the champion of metrics.json and up to `BESIDE` others of its kind, the lowest `rank` first."""
+    """Return the champion of metrics.json, then at most `BESIDE` others of its kind, lowest `rank` first."""
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
     alike = {name for name, entry in entries.items() if entry["kind"] == entries[champion]["kind"]}
     others = sorted(alike - {champion}, key=lambda name: (rank(entries[name]), name))

@@ -78,6 +78,7 @@ def average_precision(failed: NDArray[Any], probability: Floats, weights: Floats
 
     Equal to scikit-learn's, whose checks take twenty times as long on the few rows that searches rank. All
     arrays have shape (n_rows,), no value may be NaN, and one fail at least must have a weight above 0.
+    `weights` None: all 1.
     """
     weights = np.ones(len(failed)) if weights is None else weights
     order = np.argsort(-probability, kind="stable")

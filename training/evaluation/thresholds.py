@@ -284,9 +284,10 @@ def thresholds_for(
 ) -> DecisionThresholds:
     """Return the thresholds for the policy `policy`; from `threshold` on, ``fail`` is the better guess.
 
-    If a rate cannot be guaranteed, ``pass``, or ``fail``, is never given. Where both guarantees allow a
-    single threshold, nothing is ``unsure``. `usual` is needed for a limit on reviews (`max_review_rate`).
-    InputError if the guarantee is None or does not have a requested rate, or `usual` is missing.
+    Costs decide alone; a limit on reviews (`max_review_rate`) replaces the limit on missed regressions, and
+    needs `usual`. If a rate cannot be guaranteed, ``pass``, or ``fail``, is never given. Where both
+    guarantees allow a single threshold, nothing is ``unsure``. InputError if the guarantee is None or does
+    not have a requested rate, or `usual` is missing.
     """
     if policy.costs is not None:
         return policy.costs.cheapest_thresholds()
@@ -394,10 +395,10 @@ SAME = 1e-9
 
 
 def below_min_effect(worst_change: Floats, min_effect_size: float) -> NDArray[np.bool_]:
-    """Return where no median worsened by at least the minimum effect size `min_effect_size` (0: no minimum).
+    """Return where no median worsened by at least the minimum effect size, shape (n_comparisons,).
 
     `worst_change`, shape (n_comparisons,), and `min_effect_size` are shares of the baseline's median; a
-    negative change is worse.
+    negative change is worse. The result is False for NaN, and everywhere if `min_effect_size` is 0.
     """
     if min_effect_size == 0:
         return np.zeros(len(worst_change), bool)

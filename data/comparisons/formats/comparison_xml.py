@@ -95,7 +95,8 @@ def read_documents(
     no machine is named, the report's name is used. From the second comparison of an operation on, the
     machine's name ends in ``#2`` and so on. `better` ("higher" or "lower") is used where an element has no
     attribute ``better``; without it, higher is assumed and noted. Comparisons have the additional columns
-    `UUIDS`; at least one chunk is yielded. InputError at the first error, unless ``problems.keep_going``.
+    `UUIDS`; a chunk ends after `chunk_rows` results (None: one chunk), and at least one is yielded.
+    InputError at the first error, unless ``problems.keep_going``.
     """
     reader = _Reader(Builder(chunk_rows, extra_comparison_columns=UUIDS), problems, better)
     for document in documents:

@@ -225,7 +225,9 @@ def read_results(
 
     Results have the additional columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries).
     The order of a version is the index of its file. Every version but the first is compared with the one
-    before. InputError at the first error, unless ``problems.keep_going``.
+    before. `measure` is the metric to read and its direction; a chunk ends with the file that reaches
+    `chunk_rows` results (None: one chunk). InputError if no file has results; and at the first error, unless
+    ``problems.keep_going``.
     """
     results = [path for path in paths if not is_settings(path)]
     if not results:

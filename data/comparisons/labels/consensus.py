@@ -184,7 +184,8 @@ def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
 
     It is missing where votes are tied. A settled label (`settled_labels`: the only one without annotator)
     precedes all votes. Other comparisons get the status of the majority, or with the rule "dawid-skene" the
-    more probable status given the reliability of the voters.
+    more probable status given the reliability of the voters. Comparisons without a vote (all labels are
+    `CANNOT_TELL`, or were replaced by it) are left out; the result may be empty.
     """
     votes = Votes.from_labels(labels)
     if rule == "majority":

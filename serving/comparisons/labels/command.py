@@ -161,6 +161,8 @@ def import_labels(
     `source`: a CSV file of labels, or comparisons in any format. `address`: of the store; None: the
     project's.
     `by`: the annotator of labels without one; None: these are left out.
+    `keep_going`: skip parts that cannot be read, and report them on stderr. `as_json`: print the counts as an
+    object.
     Raises InputError if the source cannot be read, or the store does not answer.
     """
     problems = Problems(keep_going)
@@ -247,6 +249,8 @@ def give_next(
     """Print up to `number` comparisons to label next, or write a CSV file to fill in; return exit code 0.
 
     `uri`: the model's address; None: the champion if it exists, else a rank statistic orders the comparisons.
+    `keep_going`: skip parts of `source` that cannot be read. `output`: the CSV file; None: print a table, or
+    with `as_json` a list of objects.
     Raises InputError if the source cannot be read, or the named model does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
@@ -285,7 +289,10 @@ def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
 def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     """Print the reliability and the disagreements of annotators; return the exit code, 0.
 
-    Raises InputError if `source`, comparisons of any format, cannot be read.
+    `keep_going`: skip parts of `source` that cannot be read.
+    `as_json`: one object with ``people`` and ``disagreements``; else two tables, with the first disagreements
+    only, or a sentence if no comparison has labels of two annotators. Raises InputError if `source`,
+    comparisons of any format, cannot be read.
     """
     labels = _read_tables(source, keep_going=keep_going).labels
     status = consensus_status(labels, consensus_rule())

@@ -60,9 +60,9 @@ class _Page(NamedTuple):
 def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     """Write a page per machine and set of rules, and an index; print their paths; return the exit code, 0.
 
-    `as_json`: print ``directory, index, reports, skipped, notes`` instead.
-    Raises InputError if rules, results or the model cannot be read or don't fit together, or if a server does
-    not answer.
+    `as_json`: print an object with ``directory, index, reports, skipped, notes`` instead. Raises InputError
+    if rules, results or the model cannot be read or don't fit together, if a server does not answer, or if
+    both a model and a server are given.
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")

@@ -227,7 +227,10 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
-    """Return the rank of each finding, from 0: the most urgent states first, then those with marks."""
+    """Return the rank of each finding, from 0: operations with a state in `URGENT` first.
+
+    In both parts, operations with marks are first, and then `OperationState.rank` decides.
+    """
     order = sorted(
         range(len(all_findings)),
         key=lambda at: (

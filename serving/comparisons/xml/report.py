@@ -248,7 +248,7 @@ def _sample_moments(samples: Samples) -> Floats:
 
 
 def xml_schema(*, answered: bool = False) -> dict[str, Any]:
-    """Return the JSON Schema of an XML request (scheduler thesis, figure 6.1), or of its answer.
+    """Return the JSON Schema of an XML request (scheduler thesis, figure 6.1), or if `answered` its answer's.
 
     A request may be an earlier answer, whose verdicts are ignored except for ``result_status``.
     """

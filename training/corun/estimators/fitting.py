@@ -234,7 +234,10 @@ def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
-    """Return the share of `errors` below the tolerance, ``within_tolerance``, and their mean, ``mape``."""
+    """Return the share of `errors` below the tolerance, ``within_tolerance``, and their mean, ``mape``.
+
+    `errors` are sizes of relative errors, shape (n_rows,), at least one.
+    """
     return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 

@@ -301,8 +301,9 @@ class FittedEngine:
         """Return a verdict on every vector, the unit that the matrix paper counts.
 
         A vector is a row of the form; with the contrasted form, where a pair is one row, it is a target run,
-        and has its pair's verdict. Returns ``run_id, pair_id, workload, group, side, probability, threshold,
-        abnormal``.
+        and has its pair's verdict. Returns
+        ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``. Requirements and errors
+        are those of `judge_pairs`.
         """
         return self._vector_table(tables, *self._cases_and_odds(tables))
 

@@ -72,13 +72,16 @@ Read = Callable[[SourceFiles], Iterator[Measurement]]
 
 
 def name_with_parameters(operation: str, parameters: Mapping[str, object]) -> str:
-    """Return an operation's name with its parameters, such as ``sort[size=10,kind=heap]``."""
+    """Return an operation's name with its parameters, such as ``sort[size=10,kind=heap]``.
+
+    Without parameters, the name is returned unchanged.
+    """
     texts = ",".join(f"{name}={value}" for name, value in parameters.items())
     return f"{operation}[{texts}]" if texts else operation
 
 
 def better_of_unit(unit: str) -> str:
-    """Return "higher" for units of rates (such as ``items/s``), else "lower"."""
+    """Return "higher" for units ending in ``/s, /sec, /ms, /us, /ns`` or ``/min``, else "lower"."""
     return "higher" if unit.endswith(("/s", "/sec", "/ms", "/us", "/ns", "/min")) else "lower"
 
 
@@ -111,7 +114,8 @@ _MILLISECONDS = 1e11
 def parse_time(text: str | float | None) -> str:
     """Return a time as ISO 8601 in UTC, which sorts as text; empty if `text` is not a time.
 
-    Accepts ISO 8601 with ``-``, ``.`` or ``/`` in the date, and seconds or milliseconds since 1970.
+    Accepts ISO 8601 with ``-``, ``.`` or ``/`` in the date (UTC without a zone), and seconds or milliseconds
+    since 1970.
     """
     try:
         if isinstance(text, str) and not text.replace(".", "", 1).isdigit():
@@ -203,8 +207,8 @@ def standard_json(content: bytes) -> bytes:
 def read_json(path: Path, kind: type[T]) -> T:
     """Decode a JSON file as the type `kind`, ignoring unknown keys; NaN and infinities are read as null.
 
-    InputError if the file cannot be read or is not JSON, or, with the place in the document, for a wrong
-    type.
+    InputError if the file cannot be read, is empty or is larger than `MAX_BYTES`; other errors are those of
+    `decode_json`.
     """
     return decode_json(standard_json(read_content(path)), kind, path)
 
