@@ -75,14 +75,11 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     ],
     machine: Machine = None,
     model: Model = None,
-    whole: Whole = None,
+    solo_is_whole: Whole = None,
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a new task from its first seconds, alone and with its co-runners.
-
-    SOLO.csv may be a whole run of the task or only the beginning of one.
-    """
+    """Predict the slow-down of a new task from its first seconds, alone and with its co-runners."""
     from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read_intervals
@@ -94,7 +91,9 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
         IntervalCounts.from_table(read_intervals(path, SAMPLE_DTYPES)) for path in (solo, together)
     )
     names = (str(solo), str(together))
-    prediction = predict_online(alone, corun_samples, machine, known_online(model), names, whole=whole)
+    prediction = predict_online(
+        alone, corun_samples, machine, known_online(model), names, whole=solo_is_whole
+    )
     return _write_answer(prediction, online_text, output, as_json=as_json)
 
 
