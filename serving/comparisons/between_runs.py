@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from features.comparisons.between_run_variation import DOUBTED, RunShifts
+from features.comparisons.run_shifts import DOUBTED, RunShifts
 from serving.comparisons.explain.features import percent
 from serving.comparisons.explain.sentences import Direction, describe_change
 from training.evaluation.thresholds import DecisionThresholds
@@ -60,14 +60,19 @@ class AdjustedVerdicts:
 
 
 def adjust_to_runs(
-    answers: NDArray[np.str_], probability: Floats, shifts: RunShifts, cuts: DecisionThresholds
+    answers: NDArray[np.str_],
+    probability: Floats,
+    shifts: RunShifts,
+    cuts: DecisionThresholds,
+    min_effect_size: float,
 ) -> AdjustedVerdicts:
     """Return the model's verdicts, adjusted for between-run variation.
 
-    With five operations of a machine or more, a comparison that the model does not pass fails if its shift
-    exceeds between-run variation, passes if it is within, and is ``unsure`` in between; so is one that the
-    model passes only because the whole run got faster. With fewer operations and few runs, a fail that is
-    within the assumed variation becomes ``unsure``.
+    With five operations of a machine or more, a comparison whose shift exceeds between-run variation fails;
+    one that the model does not pass, passes if its shift is within, and is ``unsure`` in between. One that
+    the model passes, and that got slower only relative to the run, is ``unsure`` if the whole run got faster
+    by more than usual, or if its own change is below `min_effect_size`, a share. With fewer operations and
+    few runs, a fail that is within the assumed variation becomes ``unsure``.
     """
     decides, doubts = shifts.deciding_rows()
     worse, doubted = shifts.is_beyond(-1.0), shifts.is_doubted()
@@ -76,7 +81,10 @@ def adjust_to_runs(
     adjusted = answers.copy()
     rows = not_passed & decides
     adjusted[rows] = np.where(worse, "fail", np.where(doubted, "unsure", "pass"))[rows]
-    adjusted[(answers == "pass") & decides & worse & faster_run] = "unsure"
+    missed, small = (answers == "pass") & decides & worse, ~shifts.is_worse_by(min_effect_size)
+    faster_build = shifts.is_faster_build()
+    adjusted[missed & ~small & ~faster_build] = "fail"
+    adjusted[missed & ((small & faster_run) | faster_build)] = "unsure"
     adjusted[(answers == "fail") & doubts & ~worse] = "unsure"
     touched = rows | (adjusted != answers)
     of_shifts = shifts.regression_probability(cuts.low, cuts.high)

@@ -16,7 +16,8 @@ from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import invalid_reasons as problems_of
-from features.comparisons.between_run_variation import ASSUMED, RunShifts
+from features.comparisons.between_run_variation import ASSUMED
+from features.comparisons.run_shifts import RunShifts
 from features.comparisons.vectors import PreparedComparisons, feature_vectors
 from serving.comparisons.between_runs import AdjustedVerdicts, RunReason, adjust_to_runs
 from serving.comparisons.explain.explanations import DistributionWarning, Explanations, NearestExample, Reason
@@ -288,7 +289,9 @@ def judge_sides(
     adjusted = AdjustedVerdicts(answers, probability, {})
     if assumed and (answers == "fail").any():
         shifts = RunShifts.of_singles(prepared.sides, assumed)
-        adjusted = adjust_to_runs(answers, probability, shifts, card.decision_thresholds)
+        adjusted = adjust_to_runs(
+            answers, probability, shifts, card.decision_thresholds, card.min_effect_size
+        )
     explanations = Explanations(
         prepared=prepared,
         units=named.units,

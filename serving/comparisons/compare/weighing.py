@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from data.comparisons.pair import list_names, number_with_noun
 from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.between_run_variation import ASSUMED, RunShifts
+from features.comparisons.between_run_variation import ASSUMED
 from features.comparisons.lasting_changes import SMALLEST, WANTED
+from features.comparisons.run_shifts import RunShifts
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.between_runs import (
     QUIET,
@@ -130,8 +131,9 @@ def judge_runs(
     changes = Changes.of_worst(shifts, prepared.sides.sign)
     adjusted = AdjustedVerdicts(judgement.answers, judgement.probability, {})
     if assumed:
+        card = judgement.card
         adjusted = adjust_to_runs(
-            judgement.answers, judgement.probability, shifts, judgement.card.decision_thresholds
+            judgement.answers, judgement.probability, shifts, card.decision_thresholds, card.min_effect_size
         )
     return AdjustedJudgement(
         judgement=replace(

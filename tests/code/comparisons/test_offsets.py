@@ -10,14 +10,10 @@ from hypothesis import strategies as st
 from benchmarks.drift import Circumstances, Project
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
-from features.comparisons.between_run_variation import (
-    DOUBTED,
-    RunLevels,
-    RunShifts,
-    build_shifts,
-    moderate_variances,
-    robust_scale,
-)
+from features.comparisons.between_run_variation import build_shifts, robust_scale
+from features.comparisons.earlier_runs import moderate_variances, tail_freedom
+from features.comparisons.run_levels import RunLevels
+from features.comparisons.run_shifts import DOUBTED, RunShifts
 from features.comparisons.summaries import hodges_lehmann
 
 USUAL = Circumstances(operations=20)
@@ -168,3 +164,62 @@ def test_equal_variances_are_pooled_and_different_ones_kept():
     different, own = moderate_variances(spread * rng.chisquare(9, 200) / 9, freedom)
     assert own[0] < 15
     assert np.corrcoef(np.log(different), np.log(spread))[0, 1] > 0.9
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_far_values_show_the_tail_of_their_distribution(seed):
+    rng = np.random.default_rng(seed)
+    assert tail_freedom(rng.standard_t(2, 400)) <= 4
+    assert tail_freedom(rng.normal(size=400)) >= 10
+    assert tail_freedom(np.full(3, np.nan)) == np.inf
+
+
+def test_far_improvements_raise_the_limit_of_slower_operations():
+    rng = np.random.default_rng(5)
+    before = rng.normal(0, 0.01, (1, 20))
+    target = before + rng.normal(0, 0.01, 20)
+    target[0, 0] -= 0.08
+    alike = RunLevels(np.empty((0, 20)), before, target, np.arange(20), np.zeros(20))
+    faster = target.copy()
+    faster[0, 1:3] += 0.15
+    wild = replace(alike, target=faster)
+    limits = [build_shifts(levels).own for levels in (alike, wild)]
+    assert [own.freedom[0] > 10 for own in limits] == [True, False]
+
+
+def test_a_shift_of_an_earlier_run_is_doubted_but_no_fail():
+    rng = np.random.default_rng(3)
+    levels = RunLevels(
+        rng.normal(0, 0.005, (10, 20)),
+        rng.normal(0, 0.005, (1, 20)),
+        rng.normal(0, 0.005, (1, 20)) - first_slower(0.06),
+        np.arange(20),
+        np.zeros(20),
+    )
+    history = levels.history.copy()
+    history[4, 0] -= 0.065
+    n, machine = 20, np.full(20, "m")
+    verdicts = []
+    for one in (levels, replace(levels, history=history)):
+        build = build_shifts(one)
+        shifts = RunShifts(
+            build.own,
+            np.zeros(n),
+            build.run_spread,
+            np.zeros(n, bool),
+            machine,
+            {"m": build},
+            np.arange(n),
+            n,
+        )
+        verdicts.append((bool(shifts.is_beyond(-1)[0]), bool(shifts.is_doubted()[0])))
+    assert verdicts == [(True, True), (False, True)]
+
+
+def test_a_trend_of_earlier_runs_is_followed():
+    circumstances = Circumstances(history=10, runs=3, drift=0.005, spread=0.005)
+    failing = [compared(circumstances, seed).is_beyond(-1.0).any() for seed in range(40)]
+    assert sum(failing) <= 5
+    found = [compared(circumstances, seed, first_slower(0.05)).is_beyond(-1.0)[0] for seed in range(100, 120)]
+    assert sum(found) >= 18

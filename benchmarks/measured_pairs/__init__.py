@@ -1,0 +1,1 @@
+"""Really measured pairs of runs, and verdicts on them: ``python -m benchmarks.measured_pairs``."""

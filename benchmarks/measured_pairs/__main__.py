@@ -1,0 +1,157 @@
+"""Verdicts of `compare` on measured pairs of runs.
+
+Run it with ``python -m benchmarks.measured_pairs`` after ``dvc repro``.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from benchmarks.drift import BUILD_LEVEL, COMPARISON_LEVEL
+from benchmarks.measured_pairs.measure import HERE, HISTORY, TOOLS
+from benchmarks.table import Table, publish
+from data.comparisons.formats import results_of_run
+from data.comparisons.pair import paired_runs
+from features.comparisons.between_run_variation import ASSUMED
+from serving.comparisons.compare.weighing import judge_runs
+from serving.comparisons.model import Judge, load_judge
+
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MeasuredRuns:
+    """The runs of one tool: unchanged ones in their order, and after the history a slower one beside each."""
+
+    unchanged: Sequence[pd.DataFrame]
+    slower: Sequence[pd.DataFrame]
+    slower_operations: Sequence[str]
+
+    @classmethod
+    def from_archive(cls, path: Path) -> MeasuredRuns:
+        """Return the runs in a ZIP archive of `benchmarks.measured_pairs.measure.pack_results`."""
+        with TemporaryDirectory() as folder, ZipFile(path) as archive:
+            archive.extractall(folder)
+            runs = {file.stem: results_of_run(file) for file in sorted(Path(folder).iterdir())}
+        slower = {name: run for name, run in runs.items() if name.startswith("slower")}
+        unchanged = [run for name, run in runs.items() if name.startswith("unchanged")]
+        return cls(unchanged, [*slower.values()], [name.split("-", 2)[2] for name in slower])
+
+    @cached_property
+    def operations(self) -> list[str]:
+        """Names of the operations, in the order of `is_slower` and of verdicts."""
+        return [short_name(name) for name in _levels(self.unchanged[0]).index]
+
+    @property
+    def is_slower(self) -> Booleans:
+        """Which operation is slower in each slower run, shape (n_pairs, n_operations)."""
+        return np.array([[name == slower for name in self.operations] for slower in self.slower_operations])
+
+    def pairs(self, *, with_slower: bool) -> Iterator[tuple[list[pd.DataFrame], pd.DataFrame, pd.DataFrame]]:
+        """Yield ten earlier runs, the baseline and the target of each pair."""
+        for place in range(HISTORY + 1, len(self.unchanged)):
+            target = self.slower[place - HISTORY - 1] if with_slower else self.unchanged[place]
+            yield [*self.unchanged[place - HISTORY - 1 : place - 1]], self.unchanged[place - 1], target
+
+
+def short_name(operation: str) -> str:
+    """Return the operation's name without that of the test."""
+    return operation.rpartition("[")[2].removesuffix("]")
+
+
+def _levels(run: pd.DataFrame) -> pd.Series:
+    return np.log(run.groupby("operation", sort=False)["value"].median())
+
+
+def verdicts_of(runs: MeasuredRuns, served: Judge, *, history: bool, with_slower: bool) -> NDArray[np.str_]:
+    """Return the verdicts of `compare`, shape (n_pairs, n_operations)."""
+    rows = []
+    for earlier, baseline, target in runs.pairs(with_slower=with_slower):
+        tables = paired_runs([baseline], [target], earlier if history else []).tables
+        answers = judge_runs(tables, served, ASSUMED).judgement.answers
+        order = [short_name(name) for name in tables.comparisons["operation"]]
+        rows.append(pd.Series(answers, order)[runs.operations].to_numpy(str))
+    return np.array(rows)
+
+
+def best_test(runs: MeasuredRuns, *, history: bool) -> tuple[float, float]:
+    """Return the shares of slow-downs and of unchanged operations that the best test calls slower.
+
+    The test knows the true spread of each operation's shifts between unchanged runs. It is the better one of
+    shifts with and without that of the whole run, from the baseline alone or with earlier runs.
+    """
+    level = min(COMPARISON_LEVEL, 1 - (1 - BUILD_LEVEL) ** (1 / len(runs.operations)))
+    results = []
+    for number in (1, HISTORY + 1)[: 1 + history]:
+        for is_centred in (False, True):
+            same, slow = (_shifts(runs, number, is_centred, with_slower=change) for change in (False, True))
+            limit = norm.isf(level) * np.sqrt((same**2).mean(axis=0))
+            results.append((float((slow > limit)[runs.is_slower].mean()), float((same > limit).mean())))
+    return max(results)
+
+
+def _shifts(runs: MeasuredRuns, number: int, is_centred: bool, *, with_slower: bool) -> Floats:
+    """Return the shifts against the mean of `number` runs, shape (n_pairs, n_operations)."""
+    rows = []
+    for earlier, baseline, target in runs.pairs(with_slower=with_slower):
+        before = [_levels(run) for run in [*earlier, baseline][-number:]]
+        shift = _levels(target) - np.mean(before, axis=0)
+        rows.append(shift - shift.median() if is_centred else shift)
+    return np.array(rows)
+
+
+def rates(tool: str, runs: MeasuredRuns, served: Judge, *, history: bool) -> list[object]:
+    """Return a row of the table."""
+    same, slow = (verdicts_of(runs, served, history=history, with_slower=change) for change in (False, True))
+    found, false = best_test(runs, history=history)
+    slower = slow[runs.is_slower]
+    unchanged = np.concatenate([same.ravel(), slow[~runs.is_slower]])
+    failing = float((same == "fail").any(axis=1).mean())
+    return [
+        tool, HISTORY if history else 0, len(same), unchanged.size, failing, (unchanged == "fail").mean(),
+        (unchanged == "unsure").mean(), (slower == "fail").mean(), (slower == "unsure").mean(), found, false,
+    ]  # fmt: skip
+
+
+COLUMNS = {
+    "tool": "", "earlier runs": "d", "pairs": "d", "unchanged operations": "d", "builds failing": ".1%",
+    "unchanged: fail": ".2%", "unchanged: unsure": ".1%", "slower: found": ".0%", "slower: unsure": ".0%",
+    "best test finds": ".0%", "best test: false": ".2%",
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = ArgumentParser()
+    parser.add_argument("--dry", action="store_true", help="print the table only")
+    options = parser.parse_args()
+    served, rows = load_judge(None), []
+    for tool in TOOLS:
+        runs = MeasuredRuns.from_archive(HERE / f"{tool}.zip")
+        rows += [rates(tool, runs, served, history=history) for history in (False, True)]
+    notes = (
+        "18 operations of Python's standard library, on an idle virtual machine; one run a side.",
+        "In half of the pairs one operation does 8 % more work; the others of that run count as unchanged.",
+        "The best test knows the true spread of each operation; 5 % of the unchanged builds fail it.",
+        f"The champion is {served.ref.name} {served.ref.version}.",
+    )
+    table = Table("Verdicts on measured pairs of runs", COLUMNS, rows, notes)
+    if options.dry:
+        print(table.markdown())
+    else:
+        publish("measured-pairs", [table])
+
+
+if __name__ == "__main__":
+    main()

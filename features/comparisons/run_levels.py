@@ -1,0 +1,113 @@
+"""Levels of runs as logarithms, and statistics over runs with missing values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Floats, Ints, Samples, Sides
+from features.comparisons.summaries import flatten_samples, hodges_lehmann, robust_spread
+
+#: Least number of operations to estimate the shift of a whole run and the variation between operations.
+FEWEST = 5
+
+#: Least number of earlier runs to look for drift.
+FEW_RUNS = 3
+
+#: Least variance, as a share of the squared level; smaller ones are rounding errors.
+TINY = 1e-18
+
+#: Cut of the robust scale: larger values, in units of the scale, may be changes.
+CUT = 3.0
+
+#: Variance of the Hodges-Lehmann estimate of normal samples, relative to that of their mean.
+_LEVEL_VARIANCE = np.pi / 3
+
+
+@dataclass(frozen=True)
+class RunLevels:
+    """Levels of runs as logarithms, as if higher were better: differences are shares, negative is worse."""
+
+    #: Shape (n_runs, n_configurations), in the order of the runs; NaN where not measured.
+    history: Floats
+    baseline: Floats
+    target: Floats
+    operation: Ints  # shape (n_configurations,): row of the comparison, ascending
+    noise: Floats  # shape (n_configurations,): variance of the difference of the sides due to their samples
+
+    @classmethod
+    def from_sides(cls, sides: Sides) -> RunLevels:
+        """Return the runs' log levels (Hodges-Lehmann; of summaries: the median); NaN unless above 0."""
+        levels, noise = [], []
+        for _, side, five in sides.both_sides:
+            runs, summary = _run_levels(side, sides.sign), side.lengths == 0
+            runs[:1, summary] = signed_logarithm(five[summary, 2], sides.sign[summary])
+            levels.append(runs)
+            noise.append(sample_variance(side, five))
+        history = _run_levels(sides.history, sides.sign)
+        history = history[np.isfinite(history).any(axis=1)]
+        return cls(history, levels[0], levels[1], sides.comparison, noise[0] + noise[1])
+
+    @cached_property
+    def _first_rows(self) -> Ints:
+        return np.flatnonzero(np.diff(self.operation, prepend=-1))
+
+    @property
+    def n_operations(self) -> int:
+        """Number of operations, each with one or more configurations."""
+        return len(self._first_rows)
+
+    def per_operation(self, values: Floats) -> Floats:
+        """Return the medians of `values`, shape (..., n_configurations), as (..., n_operations)."""
+        starts = self._first_rows
+        if len(starts) == values.shape[-1]:
+            return values
+        stops = np.append(starts[1:], values.shape[-1])
+        columns = [
+            nan_median(np.atleast_2d(values[..., start:stop]).T)
+            for start, stop in zip(starts, stops, strict=True)
+        ]
+        return np.stack(columns, axis=-1).reshape(*values.shape[:-1], len(starts))
+
+
+def sample_variance(side: Samples, five: Floats) -> Floats:
+    """Return the variance of each side's level due to its samples, as a share; 0 for summaries."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        variance = _LEVEL_VARIANCE * (robust_spread(five) / five[:, 2]) ** 2 / side.lengths
+    return np.where(np.isfinite(variance), variance, 0.0)
+
+
+def _run_levels(side: Samples, sign: Floats) -> Floats:
+    """Return the levels of the runs of a side, shape (n_runs or 1, n_configurations)."""
+    levels = side.reduce_versions(hodges_lehmann)
+    owner, place = flatten_samples(levels)
+    orders, row = np.unique(levels.orders[place], return_inverse=True)
+    runs = np.full((max(len(orders), 1), len(sign)), np.nan)
+    runs[row, owner] = signed_logarithm(levels.values[place], sign[owner])
+    return runs
+
+
+def signed_logarithm(values: Floats, sign: Floats) -> Floats:
+    """Return the logarithms of `values`, times `sign`; NaN unless positive and finite. Shape of `values`."""
+    is_positive: NDArray[np.bool_] = np.isfinite(values) & (values > 0)
+    return sign * np.log(values, out=np.full(len(values), np.nan), where=is_positive)
+
+
+def nan_median(runs: Floats) -> Floats:
+    """Return the median of the finite values of each column; NaN without any."""
+    filled = np.where(np.isfinite(runs).any(axis=0), runs, 0.0)
+    return np.where(np.isfinite(runs).any(axis=0), np.nanmedian(filled, axis=0), np.nan)
+
+
+def nan_mean(runs: Floats) -> Floats:
+    """Return the mean of the finite values of each column; NaN without any."""
+    number = count_runs(runs)
+    return np.asarray(np.nansum(runs, axis=0) / np.where(number > 0, number, np.nan))
+
+
+def count_runs(runs: Floats) -> Floats:
+    """Return the number of finite values of each column, shape (n_configurations,)."""
+    return np.isfinite(runs).sum(axis=0).astype(np.float64)
