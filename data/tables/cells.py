@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
@@ -19,14 +20,20 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
 
     Cells missing at the end of a row are empty text, too. `columns` are required; further columns are
     returned as well. `options` are those of `pandas.read_csv` and take precedence. InputError if the file is
-    missing or empty, is not CSV, or one of `columns` is missing.
+    missing or empty, is not CSV, has rows that are longer than its header, or lacks one of `columns`.
     """
+    options = {"dtype": "str", "keep_default_na": False, "index_col": False, **options}
     try:
-        table = pd.read_csv(path, **{"dtype": "str", "keep_default_na": False, **options})
+        with catch_warnings():
+            # otherwise pandas drops what is beyond the header
+            simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(path, **options)
     except FileNotFoundError as exc:
         raise InputError("no such file", file=path) from exc
     except pd.errors.EmptyDataError as exc:
         raise InputError("is empty; expected CSV", file=path) from exc
+    except pd.errors.ParserWarning as exc:
+        raise InputError("has rows that are longer than its header", file=path) from exc
     except (OSError, ValueError) as exc:
         raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
     if options.get("header", 0) is not None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from contextlib import suppress
 from html.parser import HTMLParser
 from unicodedata import category
 
@@ -14,7 +15,7 @@ from lxml import etree
 from markdown_it import MarkdownIt
 
 from data.errors import InputError, escape_invisible, escape_invisible_xml, one_line
-from data.tables.cells import without_quotes, written_csv
+from data.tables.cells import read_cells, without_quotes, written_csv
 from serving.comparisons.compare.rows import _annotation_line
 from serving.reports.rendering import template_environment
 from serving.reports.text_tables import markdown_cell, markdown_line, text_table
@@ -191,3 +192,23 @@ def test_escaped_xml_preserves_names_without_invisible_characters(name):
     document = escape_invisible_xml(etree.tostring(root, xml_declaration=True, encoding="UTF-8"))
     assert is_neutral(document.decode().replace("\t", "").replace("\r", ""))
     assert etree.fromstring(document).get("name") == name
+
+
+@given(
+    columns=st.integers(1, 4),
+    rows=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    longer=st.integers(0, 4),
+    extra=st.sampled_from(["1", "", "x"]),
+)
+def test_a_row_longer_than_the_header_is_an_error(tmp_path_factory, columns, rows, longer, extra):
+    path = tmp_path_factory.mktemp("cells") / "table.csv"
+    cells = [["7"] * min(number, columns) for number in rows]
+    cells[longer % len(cells)] = ["7"] * columns + [extra]
+    header = [f"c{number}" for number in range(columns)]
+    path.write_text("\n".join(",".join(row) for row in [header, *cells]) + "\n")
+    if extra:
+        with pytest.raises(InputError):
+            read_cells(path, header)
+    else:
+        with suppress(InputError):
+            assert set(read_cells(path, header)[header[0]]) == {"7"}

@@ -14,11 +14,10 @@ from data.comparisons.formats.tools.measurement import (
     decode_json,
     read_content,
     read_json,
-    read_table,
     standard_json,
 )
 from data.errors import InputError
-from data.tables.cells import parse_numbers
+from data.tables.cells import parse_numbers, read_cells
 
 #: The newest run of every benchmark in the directory; the run before is in ``base``.
 NEW = "**/new/*"
@@ -62,7 +61,7 @@ def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
 
 
 def _read_csv(path: Path) -> Iterator[Measurement]:
-    table = read_table(path, [*_KEY, "sample_measured_value", "iteration_count"])
+    table = read_cells(path, [*_KEY, "sample_measured_value", "iteration_count"])
     totals, counts = (
         parse_numbers(table[name], path, "a number above 0", wrong=lambda values: ~(values > 0))
         for name in ("sample_measured_value", "iteration_count")

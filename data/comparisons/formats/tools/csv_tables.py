@@ -15,11 +15,10 @@ from data.comparisons.formats.tools.measurement import (
     SourceFiles,
     delimiter_of,
     parse_time,
-    read_table,
 )
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
-from data.tables.cells import parse_numbers, refuse_wrong_rows
+from data.tables.cells import parse_numbers, read_cells, refuse_wrong_rows
 from data.tables.files import yaml_content
 from data.tables.problems import nearest_name
 
@@ -44,7 +43,7 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     required column is missing, a column seems misspelt, or a cell is invalid.
     """
     for path in source.files:
-        table = read_table(path, [OPERATION, VALUE], sep=delimiter_of(path))
+        table = read_cells(path, [OPERATION, VALUE], sep=delimiter_of(path))
         for name in table:
             meant = nearest_name(str(name), [*COLUMNS, VALUE], 0.75)
             if meant is not None and meant not in table:
@@ -117,7 +116,7 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
         options = {"sep": str(test.options.get("delimiter") or delimiter_of(path))}
         if test.options.get("quote_char"):
             options["quotechar"] = str(test.options["quote_char"])
-        table = read_table(path, [test.time] if test.time else [], **options)
+        table = read_cells(path, [test.time] if test.time else [], **options)
         time = test.time or next((name for name in table if name in TIMES), "")
         if not time:
             raise InputError(f"has no column of times ({', '.join(TIMES)})", file=path, line=1)

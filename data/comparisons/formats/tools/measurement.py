@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-from warnings import catch_warnings, simplefilter
+from typing import NamedTuple, TypeVar
 
 import msgspec
-import pandas as pd
 
 from data.comparisons.params import Measure
 from data.comparisons.tables import STATS
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, MalformedError
-from data.tables.cells import read_cells
 from data.tables.documents import require_unique_keys
 from data.tables.files import read_bytes
 from data.tables.problems import Problems
@@ -178,20 +175,6 @@ def delimiter_of(path: Path) -> str:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline(10_000)
     return max(",;\t", key=header.count)
-
-
-def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
-    """Read a table as text cells; `options` are those of `pandas.read_csv`.
-
-    InputError if the file is missing, empty or not CSV, one of `columns` is missing, or a row is longer than
-    the header.
-    """
-    with catch_warnings():
-        simplefilter("error", pd.errors.ParserWarning)
-        try:
-            return read_cells(path, columns, index_col=False, **options)
-        except pd.errors.ParserWarning as exc:
-            raise InputError("has rows that are longer than its header", file=path) from exc
 
 
 def standard_json(content: bytes) -> bytes:
