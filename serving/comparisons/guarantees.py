@@ -95,7 +95,7 @@ def decision_summary(card: Card) -> str:
     if costs is not None:
         return (
             f"cheapest where a miss costs {costs.false_negative:g}, a false alarm {costs.false_positive:g} "
-            f"and a look {costs.review:g}"
+            f"and a review {costs.review:g}"
         )
     parts = []
     if risk_guarantee is not None and policy.max_false_negative_rate is not None:

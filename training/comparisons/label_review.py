@@ -201,8 +201,8 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
     """
     champion_rows = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
     doubt = pd.Series(label_doubts(champion_rows), champion_rows.index)
-    gainsaid = verdicts["verdict"] != verdicts["status"]
-    against = gainsaid.groupby(verdicts["comparison_id"]).agg(["sum", "size"])
+    contradicts = verdicts["verdict"] != verdicts["status"]
+    against = contradicts.groupby(verdicts["comparison_id"]).agg(["sum", "size"])
     divided = disputed_comparisons(labels, champion_rows["status"]).set_index("comparison_id")
     divided = divided[divided.index.isin(champion_rows.index)]
     # the person who settled a comparison, or else all who voted
@@ -220,7 +220,7 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
                 f"{against.loc[key, 'sum']} of {against.loc[key, 'size']} models contradict the label"
             )
         if key in divided.index:
-            reasons += [f"{divided.loc[key, f'said_{word}']} said {word}" for word in ("fail", "pass")]
+            reasons += [f"{divided.loc[key, f'voted_{word}']} voted {word}" for word in ("fail", "pass")]
         probability, excess = float(row["probability"]), max(0.0, float(doubt[key]))
         by = annotators.get(key, "unknown")
         result.append(Suspect(key, str(row["status"]), by, probability, excess, tuple(reasons)))

@@ -232,7 +232,7 @@ def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFram
     """Return comparisons with votes for both labels: those without consensus first, then the others.
 
     Either part is ordered by the number of votes for the rarer label, the largest first. `status` is the
-    consensus by comparison_id. The columns are ``comparison_id``; ``said_fail`` and ``said_pass``, the names
+    consensus by comparison_id. The columns are ``comparison_id``; ``voted_fail`` and ``voted_pass``, the names
     of the annotators who voted so, joined by commas; and ``status``, missing without consensus. The table is
     empty if no comparison is disputed.
     """
@@ -240,7 +240,7 @@ def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFram
     fewer = votes.vote_counts.min(axis=0)
     divided = votes.comparisons[fewer > 0]
     names = {
-        f"said_{word}": _voter_names(votes, chosen).reindex(divided)
+        f"voted_{word}": _voter_names(votes, chosen).reindex(divided)
         for word, chosen in (("fail", votes.fail), ("pass", ~votes.fail))
     }
     table = pd.DataFrame({**names, "status": status.reindex(divided)}, index=divided)

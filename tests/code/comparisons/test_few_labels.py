@@ -243,7 +243,7 @@ def test_disputed_comparisons_follow_with_the_label_per_annotator(verdicts):
     people = [("c00", "fail", "anna", "anna"), ("c00", "fail", "ben", "ben"), ("c00", "pass", "cleo", "cleo")]
     last = suspected_labels(verdicts, "champion", labels_of(people))[-1]
     assert (last.comparison_id, last.doubt, last.labelled_by) == ("c00", 0, "anna, ben, cleo")
-    assert last.reason == ("anna, ben said fail", "cleo said pass")
+    assert last.reason == ("anna, ben voted fail", "cleo voted pass")
 
 
 def test_folds_with_a_single_label_yield_no_doubts(verdicts):

@@ -152,7 +152,7 @@ def test_disagreement_of_annotators_is_kept_and_named():
     assert pd.isna(status["0001"])
     told = disputed_comparisons(labels, status)
     assert told.fillna("").to_dict("records") == [
-        {"comparison_id": "0001", "said_fail": "anna, dora", "said_pass": "ben, cleo", "status": ""}
+        {"comparison_id": "0001", "voted_fail": "anna, dora", "voted_pass": "ben, cleo", "status": ""}
     ]
     table = annotator_reliability(labels, status).set_index("annotator")
     assert table["cases"].to_dict() == {"anna": 3, "ben": 3, "cleo": 2, "dora": 1}

@@ -142,7 +142,7 @@ def test_decision_options_apply_to_their_own_request_only(promising):
         assert found.content == answer_json(body, promising).content
     decided = [json.loads(found.content)["model"]["decided"] for found in (first, second, third)]
     assert [told["max_false_negative_rate"] for told in decided] == [None, 0.05, None]
-    assert decided[2]["summary"] == "cheapest where a miss costs 100, a false alarm 10 and a look 1"
+    assert decided[2]["summary"] == "cheapest where a miss costs 100, a false alarm 10 and a review 1"
     assert json.loads(third.content)["verdicts"][0]["unsure_from"] == 0.01
     assert "expected a rate that the model guarantees: 2, 5 %" in str(refused[0])
     assert "expected one or the other" in str(refused[1])
