@@ -129,8 +129,8 @@ def rates(runs: MeasuredRuns, served: Judge, *, history: bool) -> list[object]:
 
 
 COLUMNS = {
-    "tool": "", "runs": "", "earlier runs": "d", "pairs": "d", "unchanged operations": "d", "builds failing": ".1%",
-    "unchanged: fail": ".2%", "unchanged: unsure": ".1%", "slower: found": ".0%", "slower: unsure": ".0%",
+    "tool": "", "runs": "", "earlier runs": "d", "pairs": "d", "unchanged operations": "d",
+    "builds failing": ".1%", "unchanged: fail": ".2%", "unchanged: unsure": ".1%", "slower: found": ".0%", "slower: unsure": ".0%",
     "best test finds": ".0%", "best test: false": ".2%",
 }  # fmt: skip
 
@@ -149,7 +149,7 @@ def main() -> None:
     notes = (
         "18 operations of Python's standard library, on an idle virtual machine; one run a side.",
         "In half of the pairs one operation does 8 % more work; the others of that run count as unchanged.",
-        "The limits of compare were chosen with the runs of development; the others were measured afterwards.",
+        "The limits of compare were chosen with the runs of development; the others were measured later.",
         "The best test knows the true spread of each operation; 5 % of the unchanged builds fail it.",
         f"The champion is {served.ref.name} {served.ref.version}.",
     )
