@@ -130,8 +130,8 @@ def rates(runs: MeasuredRuns, served: Judge, *, history: bool) -> list[object]:
 
 COLUMNS = {
     "tool": "", "runs": "", "earlier runs": "d", "pairs": "d", "unchanged operations": "d",
-    "builds failing": ".1%", "unchanged: fail": ".2%", "unchanged: unsure": ".1%", "slower: found": ".0%", "slower: unsure": ".0%",
-    "best test finds": ".0%", "best test: false": ".2%",
+    "builds failing": ".1%", "unchanged: fail": ".2%", "unchanged: unsure": ".1%", "slower: found": ".0%",
+    "slower: unsure": ".0%", "best test finds": ".0%", "best test: false": ".2%",
 }  # fmt: skip
 
 
