@@ -3,8 +3,9 @@
     uv run perfjudge serve &
     uv run python docs/examples/report_generator.py docs/samples/run.csv http://127.0.0.1:8000 report.html
 
-The run is a CSV file with a row per repetition: operation, better, unit, threads, version ("before" or
-"after"), value. A token, where the server wants one, is taken from the variable PERFJUDGE_TOKEN.
+It needs the package perfjudge-client and nothing else. The run is a CSV file with a row per repetition:
+operation, better, unit, threads, version ("before" or "after"), value. If the server requires a token, it is
+read from the variable PERFJUDGE_TOKEN.
 """
 
 import csv
@@ -12,13 +13,14 @@ import sys
 from html import escape
 from pathlib import Path
 
-from serving.client import Judge, JudgeError
+from perfjudge_client import Client, ClientError
+from perfjudge_client.schemas import Comparison, Configuration
 
 ROW = "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>"
 PAGE = """<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><title>{title}</title>
 <h1>{title}</h1>
-<table><tr><th>verdict</th><th>operation</th><th>probability</th><th>what moved most</th></tr>
+<table><tr><th>verdict</th><th>operation</th><th>probability</th><th>reason</th></tr>
 {rows}
 </table>
 <p>Judged by {models}.</p>
@@ -26,43 +28,49 @@ PAGE = """<!DOCTYPE html>
 """
 
 
-def comparisons(path):
-    """Return what the file holds as perfjudge takes it: per operation and number of threads both sides."""
-    found = {}
+def read_comparisons(path):
+    """Return a comparison per operation of the file, with a configuration per number of threads."""
+    facts, samples = {}, {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             name = row["operation"]
-            one = found.setdefault(name, {"comparison_id": name, "operation": name, "configurations": {}})
-            one |= {"benchmark": path.stem, "better": row["better"], "unit": row["unit"]}
-            threads = int(row["threads"])
-            empty = {"threads": threads, "baseline": [], "target": []}
-            sides = one["configurations"].setdefault(threads, empty)
-            sides["baseline" if row["version"] == "before" else "target"].append(float(row["value"]))
-    return [one | {"configurations": list(one["configurations"].values())} for one in found.values()]
+            facts[name] = {"better": row["better"], "unit": row["unit"]}
+            sides = samples.setdefault(name, {}).setdefault(int(row["threads"]), {"before": [], "after": []})
+            sides[row["version"]].append(float(row["value"]))
+    return [
+        Comparison(
+            comparison_id=name,
+            benchmark=path.stem,
+            operation=name,
+            configurations=[
+                Configuration(threads=threads, baseline=sides["before"], target=sides["after"])
+                for threads, sides in samples[name].items()
+            ],
+            **facts[name],
+        )
+        for name in samples
+    ]
 
 
-def line(verdict):
+def table_row(verdict):
     """Return a row of the table."""
-    chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
-    moved, why = verdict.moved, verdict.invalid_reason or ""
-    if moved is not None:
-        why = f"{moved.threads} threads: {moved.change:+.1%}"
-    return ROW.format(*map(escape, (verdict.verdict, verdict.operation, chance, why)))
+    probability = "" if verdict.probability is None else f"{verdict.probability:.2f}"
+    return ROW.format(*map(escape, (verdict.verdict, verdict.operation, probability, verdict.reason)))
 
 
 def main(run, url, report):
     """Judge the run at the server, and write the report."""
-    with Judge(url) as judge:
-        verdicts = judge.comparisons(comparisons(run))
-    fails = sum(verdict.verdict == "fail" for verdict in verdicts)
-    rows = "\n".join(map(line, sorted(verdicts, key=lambda verdict: -(verdict.probability or 0))))
+    with Client(url) as client:
+        verdicts = client.judge_comparisons(read_comparisons(run))
+    n_failed = sum(verdict.verdict == "fail" for verdict in verdicts)
+    rows = "\n".join(map(table_row, sorted(verdicts, key=lambda verdict: -(verdict.probability or 0))))
     models = ", ".join(f"{model.name} {model.version}" for model in verdicts.models)
-    title = f"{run.stem}: {fails} of {len(verdicts)} operations got worse"
+    title = f"{run.stem}: {n_failed} of {len(verdicts)} operations got worse"
     report.write_text(PAGE.format(title=escape(title), rows=rows, models=escape(models)), encoding="utf-8")
 
 
 if __name__ == "__main__":
     try:
         main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
-    except JudgeError as error:
+    except ClientError as error:
         sys.exit(f"no report: {error}")

@@ -1,6 +1,8 @@
 """What the client does with servers that are busy, gone, small, or not perfjudge at all."""
 
+import gzip
 import json
+import pickle
 import socket
 import subprocess
 import sys
@@ -11,11 +13,11 @@ from threading import Thread, Timer
 
 import numpy as np
 import pytest
-import zstandard
 
-from data.comparisons.request import Comparison, Configuration
-from serving.client import Judge, JudgeError
+from perfjudge_client import Client, ClientError, RefusedError, UnreachableError, schemas
+from perfjudge_client.schemas import Comparison, Configuration
 from serving.plugins import all_endpoints
+from tests.imports import ROOT
 
 DOORS = {door.path: door for door in all_endpoints()}
 MODEL = {"name": "n", "version": "1", "uri": "u", "contribution_unit": "log-odds"}
@@ -53,8 +55,8 @@ class Scripted(BaseHTTPRequestHandler):
         server.heard.append(
             (self.path, {name.lower(): value for name, value in self.headers.items()}, len(body))
         )
-        if self.headers.get("content-encoding") == "zstd":
-            body = zstandard.decompress(body)
+        if self.headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
         told = next(server.script)
         if told is None:
             self.close_connection = True
@@ -92,7 +94,7 @@ def server():
 
     def says(*script, **given):
         listening.script = cycle(script)
-        clients.append(Judge(f"http://127.0.0.1:{listening.server_address[1]}/", **given))
+        clients.append(Client(f"http://127.0.0.1:{listening.server_address[1]}/", **given))
         return clients[-1]
 
     listening.says = says
@@ -112,37 +114,40 @@ def server():
     ids=["cut off", "unavailable", "too many requests", "bad gateway"],
 )
 def test_requests_to_a_busy_server_are_retried(server, first):
-    assert [one.comparison_id for one in server.says(first, judged).comparisons([question("a")])] == ["a"]
+    assert [one.comparison_id for one in server.says(first, judged).judge_comparisons([question("a")])] == [
+        "a"
+    ]
     assert len(server.heard) == 2
 
 
 def test_a_permanent_refusal_raises_the_servers_message(server):
-    judge = server.says(problem(503, "no champion", X_Request_ID="r-1"), retries=1)
-    with pytest.raises(JudgeError, match=r"no champion \(503, request r-1\)") as told:
-        judge.comparisons([question("a")])
+    client = server.says(problem(503, "no champion", X_Request_ID="r-1"), retries=1)
+    with pytest.raises(RefusedError, match=r"no champion \(503, request r-1\)") as told:
+        client.judge_comparisons([question("a")])
     assert (told.value.status, told.value.detail, told.value.request_id) == (503, "no champion", "r-1")
     assert len(server.heard) == 2
 
 
 def test_requests_with_client_errors_are_not_retried(server):
-    with pytest.raises(JudgeError, match="is not a whole number"):
-        server.says(problem(422, "threads is not a whole number")).comparisons([question("a")])
+    with pytest.raises(RefusedError, match="is not a whole number"):
+        server.says(problem(422, "threads is not a whole number")).judge_comparisons([question("a")])
     assert len(server.heard) == 1
 
 
 def test_answers_of_other_servers_are_recognised_as_foreign(server):
-    with pytest.raises(JudgeError, match="is not perfjudge"):
-        server.says(lambda _: (200, b"<html>", {})).comparisons([question("a")])
-    with pytest.raises(JudgeError, match="Bad Request"):
-        server.says(lambda _: (400, b"<html>", {})).comparisons([question("a")])
+    with pytest.raises(ClientError, match=r"^http.* is not perfjudge"):
+        server.says(lambda _: (200, b"<html>", {})).judge_comparisons([question("a")])
+    with pytest.raises(ClientError, match="Bad Request"):
+        server.says(lambda _: (400, b"<html>", {})).judge_comparisons([question("a")])
 
 
 def test_an_unreachable_server_is_named_in_the_error():
-    with pytest.raises(JudgeError, match=r"^http://127.0.0.1:1 does not answer \(.*refused") as told:
-        Judge("http://127.0.0.1:1", retries=0, startup_timeout=0).comparisons([question("a")])
-    assert told.value.status is None
-    with pytest.raises(JudgeError, match="expected http://HOST:PORT"):
-        Judge("localhost:8000")
+    with pytest.raises(UnreachableError, match=r"^http://127.0.0.1:1 does not answer \(.*refused") as told:
+        Client("http://127.0.0.1:1", retries=0, startup_timeout=0).judge_comparisons([question("a")])
+    assert told.value.url == "http://127.0.0.1:1"
+    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
+    with pytest.raises(ClientError, match="expected http://HOST:PORT"):
+        Client("localhost:8000")
 
 
 def free_port():
@@ -152,9 +157,9 @@ def free_port():
 
 
 def test_the_first_request_waits_for_a_starting_server(server, caplog):
-    judge = server.says(judged)
+    client = server.says(judged)
     port = free_port()
-    judge.url = f"http://127.0.0.1:{port}"
+    client.url = f"http://127.0.0.1:{port}"
     late = ThreadingHTTPServer(("127.0.0.1", port), Scripted, bind_and_activate=False)
     late.__dict__ |= {name: vars(server)[name] for name in ("script", "heard", "asked", "ports")}
     late.daemon_threads, late.readiness, late.starts = True, [], 2
@@ -166,12 +171,12 @@ def test_the_first_request_waits_for_a_starting_server(server, caplog):
 
     starting = Timer(1.5, listen)
     starting.start()
-    assert [one.comparison_id for one in judge.comparisons([question("a")])] == ["a"]
-    judge.comparisons([question("b")])
+    assert [one.comparison_id for one in client.judge_comparisons([question("a")])] == ["a"]
+    client.judge_comparisons([question("b")])
     # twice not ready, then once ready, and never looked at again
     assert (len(server.heard), late.readiness) == (2, ["/readyz"] * 3)
     assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
-        f"{judge.url} is not ready"
+        f"{client.url} is not ready"
     ]
     late.shutdown()
     late.server_close()
@@ -180,23 +185,23 @@ def test_the_first_request_waits_for_a_starting_server(server, caplog):
 
 def test_waiting_for_a_server_ends_after_the_timeout(server):
     server.starts = 10**6
-    for judge, why in (
-        (Judge(f"http://127.0.0.1:{free_port()}", startup_timeout=0.5), "Connection refused"),
+    for client, why in (
+        (Client(f"http://127.0.0.1:{free_port()}", startup_timeout=0.5), "Connection refused"),
         (server.says(judged, startup_timeout=0.5), "503 Service Unavailable"),
     ):
         began = time.monotonic()
-        with pytest.raises(JudgeError, match=rf"is not ready after 0\.5 s \(.*{why}"):
-            judge.comparisons([question("a")])
+        with pytest.raises(UnreachableError, match=rf"is not ready after 0\.5 s \(.*{why}"):
+            client.judge_comparisons([question("a")])
         assert 0.5 <= time.monotonic() - began < 3
     assert server.heard == []
 
 
 def test_a_wrong_address_is_an_error_at_once(server):
     began = time.monotonic()
-    with pytest.raises(JudgeError, match=r"nowhere\.invalid:80 does not answer \(.*[Nn]ame"):
-        Judge("http://nowhere.invalid:80").comparisons([question("a")])
-    with pytest.raises(JudgeError, match=r"what answers at this address is not perfjudge \(404\)"):
-        server.says(lambda _: (404, b"<html>", {})).comparisons([question("a")])
+    with pytest.raises(UnreachableError, match=r"nowhere\.invalid:80 does not answer \(.*[Nn]ame"):
+        Client("http://nowhere.invalid:80").judge_comparisons([question("a")])
+    with pytest.raises(RefusedError, match=r"the server at this address is not perfjudge \(404\)"):
+        server.says(lambda _: (404, b"<html>", {})).judge_comparisons([question("a")])
     with socket.create_server(("127.0.0.1", 0)) as other:
 
         def answer():
@@ -205,15 +210,15 @@ def test_a_wrong_address_is_an_error_at_once(server):
 
         answering = Thread(target=answer)
         answering.start()
-        with pytest.raises(JudgeError, match=r"does not answer \(.*SSH"):
-            Judge(f"http://127.0.0.1:{other.getsockname()[1]}").comparisons([question("a")])
+        with pytest.raises(UnreachableError, match=r"does not answer \(.*SSH"):
+            Client(f"http://127.0.0.1:{other.getsockname()[1]}").judge_comparisons([question("a")])
         answering.join()
     assert time.monotonic() - began < 10
 
 
 def test_requests_are_split_into_10000_comparisons_in_order(server):
     names = [str(number) for number in range(20_001)]
-    answers = server.says(judged).comparisons(map(question, names))
+    answers = server.says(judged).judge_comparisons(map(question, names))
     assert [one.comparison_id for one in answers] == names
     assert [len(one["comparisons"]) for one in server.asked] == [10_000, 10_000, 1]
     assert len(server.ports) == 1
@@ -222,14 +227,14 @@ def test_requests_are_split_into_10000_comparisons_in_order(server):
 
 
 def test_no_request_is_sent_for_no_comparisons(server):
-    assert len(server.says(judged).comparisons([])) == 0
+    assert len(server.says(judged).judge_comparisons([])) == 0
     assert server.heard == []
 
 
 def test_large_comparisons_go_in_requests_below_the_limit_of_bytes(server):
     names = ["a", "b", "c", "d"]
     large = {"operation": "x" * 12_000_000}
-    answers = server.says(judged).comparisons(question(name) | large for name in names)
+    answers = server.says(judged).judge_comparisons(question(name) | large for name in names)
     assert [one.comparison_id for one in answers] == names
     assert [len(one["comparisons"]) for one in server.asked] == [2, 2]
 
@@ -242,10 +247,10 @@ def test_too_large_requests_are_halved_with_correct_error_positions(server):
         wrong = asked["comparisons"][0]["comparison_id"] == "c"
         return problem(422, "comparisons[0].better is wrong")(asked) if wrong else judged(asked)
 
-    judge = server.says(small)
-    assert [one.comparison_id for one in judge.comparisons(map(question, "abd"))] == ["a", "b", "d"]
-    with pytest.raises(JudgeError, match=r"comparisons\[2\]\.better"):
-        judge.comparisons(map(question, "abcd"))
+    client = server.says(small)
+    assert [one.comparison_id for one in client.judge_comparisons(map(question, "abd"))] == ["a", "b", "d"]
+    with pytest.raises(RefusedError, match=r"comparisons\[2\]\.better"):
+        client.judge_comparisons(map(question, "abcd"))
 
 
 def test_large_bodies_are_compressed_if_the_server_accepts_it(server):
@@ -255,44 +260,57 @@ def test_large_bodies_are_compressed_if_the_server_accepts_it(server):
         packed = "content-encoding" in server.heard[-1][1]
         return problem(415, "no zstd")(asked) if packed else judged(asked)
 
-    assert len(server.says(judged).comparisons(large)) == 200
+    assert len(server.says(judged).judge_comparisons(large)) == 200
     assert server.heard[0][2] < len(json.dumps(large)) / 4
-    judge = server.says(plain)
-    assert len(judge.comparisons(large)) == len(judge.comparisons(large)) == 200
+    client = server.says(plain)
+    assert len(client.judge_comparisons(large)) == len(client.judge_comparisons(large)) == 200
     assert ["content-encoding" in headers for _, headers, _ in server.heard] == [True, True, False, False]
 
 
 def test_the_token_is_sent_and_never_shown(server, monkeypatch):
     monkeypatch.setenv("PERFJUDGE_TOKEN", "secret-of-the-environment")
-    judge = server.says(problem(401, "no"), token="secret-given")
-    with pytest.raises(JudgeError) as told:
-        judge.comparisons([question("a")])
-    with pytest.raises(JudgeError):
-        server.says(problem(401, "no")).comparisons([question("a")])
+    client = server.says(problem(401, "no"), token="secret-given")
+    with pytest.raises(ClientError) as told:
+        client.judge_comparisons([question("a")])
+    with pytest.raises(ClientError):
+        server.says(problem(401, "no")).judge_comparisons([question("a")])
     tokens = [headers["authorization"] for _, headers, _ in server.heard]
     assert tokens == ["Bearer secret-given", "Bearer secret-of-the-environment"]
-    assert "secret" not in f"{judge} {told.value} {told.value!r}"
+    assert "secret" not in f"{client} {told.value} {told.value!r}"
 
 
 def test_values_invalid_in_json_are_refused_before_sending(server):
-    judge = server.says(judged)
-    with pytest.raises(JudgeError, match=r"comparisons\[1\] cannot be written as JSON"):
-        judge.comparisons([question("a"), question("b", [float("nan")])])
-    with pytest.raises(JudgeError, match=r"comparisons\[0\] .* a set is neither"):
-        judge.comparisons([{"configurations": {1}}])
+    client = server.says(judged)
+    with pytest.raises(ClientError, match=r"comparisons\[1\] cannot be written as JSON"):
+        client.judge_comparisons([question("a"), question("b", [float("nan")])])
+    with pytest.raises(ClientError, match=r"comparisons\[0\] .* a set is neither"):
+        client.judge_comparisons([{"configurations": {1}}])
     assert server.heard == []
 
 
 def test_typed_requests_and_numpy_numbers_are_serialised(server):
-    samples = [1.0, 2.0]
     typed = Comparison(
         comparison_id="a",
         operation="a",
         better="lower",
-        configurations=[Configuration(threads=1, baseline=samples, target=samples)],
+        configurations=[Configuration(threads=1, baseline=[1.0, 2.0], target=[1.0, 2.0])],
     )
-    server.says(judged).comparisons([typed, question("a", np.array(samples))])
-    assert server.asked[0]["comparisons"] == [question("a"), question("a")]
+    server.says(judged).judge_comparisons([typed, question("a", np.array([1.0, 2.0]))])
+    sent, mapping = server.asked[0]["comparisons"]
+    assert mapping == question("a")
+    # the default number of threads is left out
+    assert sent["configurations"][0] | {"threads": 1} == mapping["configurations"][0]
+    assert sent | {"configurations": mapping["configurations"]} == mapping
+
+
+def test_a_timeout_names_the_address_of_the_server(server):
+    def slow(asked):
+        time.sleep(0.5)
+        return judged(asked)
+
+    client = server.says(slow, timeout=0.1, retries=0)
+    with pytest.raises(UnreachableError, match=r"^http://127.*:\d+ does not answer \(Read timed out"):
+        client.judge_comparisons([question("a")])
 
 
 def test_the_client_matches_the_endpoint_of_every_family(server):
@@ -301,21 +319,42 @@ def test_the_client_matches_the_endpoint_of_every_family(server):
         door.request.model_validate(asked)
         assert asked == example(door.request)
         shown = door.answer.model_json_schema().get("examples")
-        return 200, shown[0] if shown else made(door.answer), {}
+        content = door.answer.model_validate(shown[0] if shown else made(door.answer))
+        return 200, content.model_dump(mode="json"), {}
 
-    judge = server.says(answered)
+    client = server.says(answered)
     ask = {
-        "/v1/comparisons/judge": lambda asked: judge.comparisons(asked["comparisons"]),
-        "/v1/matrices/judge": lambda asked: judge.matrices(asked["pairs"], asked["units"]),
-        "/v1/corun/static": lambda asked: judge.corun_static(asked["coruns"], asked["tasks"]),
-        "/v1/corun/online": lambda asked: judge.corun_online(asked["solo"], asked["corun"]),
-        "/v1/irup": lambda asked: judge.irup(asked["machines"], asked["application"]),
+        "/v1/comparisons/judge": lambda asked: client.judge_comparisons(asked["comparisons"]),
+        "/v1/matrices/judge": lambda asked: client.judge_matrices(asked["pairs"], asked["units"]),
+        "/v1/corun/static": lambda asked: client.predict_coruns(asked["coruns"], asked["tasks"]),
+        "/v1/corun/online": lambda asked: client.predict_corun_online(asked["solo"], asked["corun"]),
+        "/v1/irup": lambda asked: client.profile_application(asked["machines"], asked["application"]),
     }
     assert set(ask) == set(DOORS)
     for path, asking in ask.items():
         told = asking(example(DOORS[path].request))
-        assert isinstance(told, DOORS[path].answer) or len(told) == 1
+        assert isinstance(told, getattr(schemas, DOORS[path].answer.__name__)) or len(told) == 1
     assert [path for path, _, _ in server.heard] == list(ask)
+
+
+def test_options_of_a_decision_are_sent_with_each_batch(server):
+    client = server.says(judged)
+    costs = schemas.RequestCosts(false_negative=10, false_positive=2, review=1)
+    client.judge_comparisons([question("a")], explain=True, costs=costs)
+    client.judge_comparisons([question("a")], max_false_positive_rate=0.1)
+    options = [{key: asked[key] for key in asked.keys() - {"comparisons"}} for asked in server.asked]
+    assert options == [
+        {"explain": True, "costs": {"false_negative": 10, "false_positive": 2, "review": 1}},
+        {"max_false_positive_rate": 0.1},
+    ]
+
+
+@pytest.mark.slow
+def test_the_generated_types_match_those_of_the_server(tmp_path):
+    command = [sys.executable, ROOT / "clients/python/generate.py", tmp_path / "schemas.py"]
+    subprocess.run(command, check=True, cwd=ROOT)
+    committed = ROOT / "clients/python/src/perfjudge_client/schemas.py"
+    assert (tmp_path / "schemas.py").read_text() == committed.read_text()
 
 
 def made(kind):
@@ -336,15 +375,3 @@ def made(kind):
         }  # fmt: skip
 
     return one(schema)
-
-
-def test_importing_the_client_loads_no_heavy_libraries():
-    code = (
-        "import sys; import serving.client; first = set(sys.modules)\n"
-        "import serving.comparisons.schemas, serving.matrices.schemas, serving.corun.schemas\n"
-        "import serving.fingerprints.schemas, data.comparisons.request\n"
-        "heavy = {'pandas', 'numpy', 'scipy', 'sklearn', 'mlflow', 'fastapi', 'lxml', 'rich'}\n"
-        "print(sorted(heavy & set(sys.modules)), 'pydantic' in first)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[] False\n"

@@ -44,7 +44,7 @@ def test_names_of_a_module_are_found():
     assert {name for name, _ in names_in(tree)} >= {"Reign", "crown", "desk", "lazy", "door"}
 
 
-@pytest.mark.parametrize("room", [*ROOMS, "benchmarks"])
+@pytest.mark.parametrize("room", [*ROOMS, "benchmarks", "clients/python"])
 def test_no_module_defines_a_retired_name(room):
     used = [
         f"{path.relative_to(ROOT)}:{line}: {name}"

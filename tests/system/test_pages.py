@@ -6,7 +6,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from serving.client import Judge
+from perfjudge_client import Client
 from tests.imports import ROOT
 from tests.system.browsing import faults
 from tests.system.conftest import comparison
@@ -15,7 +15,7 @@ from tests.system.conftest import comparison
 @pytest.mark.browser
 def test_the_overview_fits_every_width_and_escapes_names(listening, browser):
     evil = "<script>document.title='taken'</script>" * 3
-    Judge(listening.url).comparisons([comparison(evil, 80.0, benchmark=evil), comparison("plain")])
+    Client(listening.url).judge_comparisons([comparison(evil, 80.0, benchmark=evil), comparison("plain")])
     assert faults(browser, listening.url + "/") == []
     shown = browser.find_element(By.CSS_SELECTOR, "#recent ~ .box").text
     assert evil in shown
@@ -73,9 +73,8 @@ def test_the_interface_page_requests_only_its_own_server(listening, browser):
 
 def test_the_five_lines_of_the_documentation_print_verdicts(listening, capsys):
     text = (ROOT / "docs/client.md").read_text()
-    lines = (
-        re.search(r"    from serving.client.*?\n\n(?=\S)", text, re.DOTALL)[0].replace("\n    ", "\n").strip()
-    )
+    block = re.search(r"    from perfjudge_client.*?\n\n(?=\S)", text, re.DOTALL)[0]
+    lines = block.replace("\n    ", "\n").strip()
     lines = lines.replace("http://127.0.0.1:8000", listening.url)
     assert len([line for line in lines.splitlines() if line]) <= 5
     exec(lines, {"comparisons": [comparison("same"), comparison("slow", 80.0)]})

@@ -23,7 +23,6 @@ from data.parallel import garbage_collection_off
 from data.tables.files import write_text
 from data.tables.problems import Problems
 from serving.answering import print_notes, print_skipped, write_output
-from serving.client import JudgeError
 from serving.comparisons.timelines.assembled import TimelineJudge, assemble_report
 from serving.comparisons.timelines.judged import model_judge, server_judge
 from serving.comparisons.timelines.listing import ListedReport, index_page, list_report
@@ -66,11 +65,8 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
-    try:
-        with Screen() as screen:
-            pages, skipped = _write_pages(options, screen.show_progress)
-    except JudgeError as error:
-        raise InputError(f"--server {options.server}: {error}") from error
+    with Screen() as screen:
+        pages, skipped = _write_pages(options, screen.show_progress)
     skipped += [error for written in pages for error in written.skipped]
     print_skipped(skipped)
     notes = list(dict.fromkeys(note for written in pages for note in written.notes))
@@ -162,12 +158,7 @@ def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
     Raises InputError if the named model or server does not exist.
     """
     if server is not None:
-        from serving.client import Judge
-
-        try:
-            return TimelineJudge(server_judge(Judge(server)), f"the server {server}")
-        except JudgeError as error:
-            raise InputError(f"--server: {error}") from error
+        return TimelineJudge(server_judge(server), f"the server {server}")
     from serving.comparisons.model import load_judge
 
     try:

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from data.comparisons import validity
 from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
+from data.errors import InputError
 from features.comparisons.lasting_changes import Shift
 from features.comparisons.summaries import row_quantile
 from features.comparisons.vectors import PreparedComparisons
 from training.evaluation.thresholds import below_min_effect
 
 if TYPE_CHECKING:
-    from serving.client import Judge as ServerClient
+    from perfjudge_client.schemas import VerdictAnswer
     from serving.comparisons.judge import Verdict
     from serving.comparisons.model import Judge
-    from serving.comparisons.schemas import VerdictAnswer
 
 #: Sizes of windows of versions with few samples, before a version and from it on; as in
 #: `data.comparisons.params.LabelRules`.
@@ -339,14 +339,27 @@ def model_judge(served: Judge) -> Answering:
     return judge_with_model
 
 
-def server_judge(server: ServerClient) -> Answering:
-    """Return a function of sides and comparisons that judges with a server; it may raise JudgeError."""
+def server_judge(url: str) -> Answering:
+    """Return a function of sides and comparisons that judges with the server at `url`.
+
+    It raises an InputError if a request fails. InputError if `url` is not an address, or if the package
+    perfjudge-client is not installed.
+    """
+    try:
+        from perfjudge_client import Client, ClientError
+    except ModuleNotFoundError as error:
+        raise InputError("--server: expected the package perfjudge-client, which is not installed") from error
+    try:
+        client = Client(url)
+    except ClientError as error:
+        raise InputError(f"--server: {error}") from error
 
     def judge_with_server(sides: VersionSides, asks: Sequence[VersionComparison]) -> list[VersionVerdict]:
-        return [
-            VersionVerdict.from_verdict(verdict)
-            for verdict in server.comparisons(_posted_comparisons(sides, asks))
-        ]
+        try:
+            verdicts = client.judge_comparisons(_posted_comparisons(sides, asks))
+        except ClientError as error:
+            raise InputError(f"--server {url}: {error}") from error
+        return list(map(VersionVerdict.from_verdict, verdicts))
 
     return judge_with_server
 

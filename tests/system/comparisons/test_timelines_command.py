@@ -1,6 +1,7 @@
 import json
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -111,6 +112,22 @@ def test_bad_input_gives_one_line_and_no_output(root, tmp_path, capsys):
         status, told = made(capsys, *given, "-o", out)
         assert (status, told.count("\n")) == (2, 1)
     assert not out.exists()
+
+
+def test_a_server_that_cannot_judge_gives_one_line(root, tmp_path, capsys, monkeypatch):
+    def failed(url):
+        given = (root / "rules.xml", root / "results", "-o", tmp_path / "out", "--server", url)
+        status, told = made(capsys, *given)
+        assert (status, told.count("\n")) == (2, 1)
+        return told
+
+    assert "--server: 'here' is not an address; expected http://HOST:PORT" in failed("here")
+    assert "--server http://nowhere.invalid: http://nowhere.invalid does not" in failed(
+        "http://nowhere.invalid"
+    )
+    monkeypatch.setitem(sys.modules, "perfjudge_client", None)
+    assert "--server: expected the package perfjudge-client" in failed("http://127.0.0.1:1")
+    assert not (tmp_path / "out").exists()
 
 
 def test_mpstat_samples_of_a_result_give_a_heat_map(root, tmp_path, model_directory):
