@@ -133,7 +133,8 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     else:
         evidence, freedom = "operations", np.full(len(value), _SCALE_FREEDOM * (levels.n_operations - 1))
         relative = _relative_variances(noise)
-        common = max(robust_scale(levels.per_operation(value / np.sqrt(relative))) ** 2, TINY)
+        common = robust_scale(levels.per_operation(value / np.sqrt(relative))) ** 2
+        common = max(common, float(np.median(noise)), TINY)
         if levels.n_operations < _MANY and common > (most := 2 * (_AT_MOST * assumed) ** 2):
             # so many of so few operations may have changed
             common, freedom = most, np.full(len(value), _KNOWN)

@@ -191,14 +191,14 @@ def _best_forecast(past: Floats, n_target: int) -> tuple[_Forecast, Floats, Floa
     best: tuple[float, _Forecast, Floats, float] | None = None
     ahead = min(n_target, len(past) - FEW_RUNS)
     for window in (None, *_WINDOWS):
-        places = range(window or max(_WINDOWS), len(past) - ahead + 1)
-        if len(places) < FEW_RUNS:
+        ends = range(window or max(_WINDOWS), len(past) - ahead + 1)
+        if len(ends) < FEW_RUNS:
             continue
-        earlier = [_extrapolate(past[:at], ahead, window) for at in places]
+        earlier = [_extrapolate(past[:at], ahead, window) for at in ends]
         errors = np.array(
             [
                 (nan_mean(past[at : at + ahead]) - level) / np.sqrt(1 / ahead + variance)
-                for at, (level, variance) in zip(places, earlier, strict=True)
+                for at, (level, variance) in zip(ends, earlier, strict=True)
             ]
         )
         limit = CUT * float(np.nanmedian(np.abs(errors))) / MAD

@@ -81,10 +81,10 @@ def adjust_to_runs(
     adjusted = answers.copy()
     rows = not_passed & decides
     adjusted[rows] = np.where(worse, "fail", np.where(doubted, "unsure", "pass"))[rows]
-    missed, small = (answers == "pass") & decides & worse, ~shifts.is_worse_by(min_effect_size)
+    passed_worse, small = (answers == "pass") & decides & worse, ~shifts.is_worse_by(min_effect_size)
     faster_build = shifts.is_faster_build()
-    adjusted[missed & ~small & ~faster_build] = "fail"
-    adjusted[missed & ((small & faster_run) | faster_build)] = "unsure"
+    adjusted[passed_worse & ~small & ~faster_build] = "fail"
+    adjusted[passed_worse & ((small & faster_run) | faster_build)] = "unsure"
     adjusted[(answers == "fail") & doubts & ~worse] = "unsure"
     touched = rows | (adjusted != answers)
     of_shifts = shifts.regression_probability(cuts.low, cuts.high)

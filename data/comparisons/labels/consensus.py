@@ -232,9 +232,9 @@ def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFram
     """Return comparisons with votes for both labels: those without consensus first, then the others.
 
     Either part is ordered by the number of votes for the rarer label, the largest first. `status` is the
-    consensus by comparison_id. The columns are ``comparison_id``; ``voted_fail`` and ``voted_pass``, the names
-    of the annotators who voted so, joined by commas; and ``status``, missing without consensus. The table is
-    empty if no comparison is disputed.
+    consensus by comparison_id. The columns are ``comparison_id``; ``voted_fail`` and ``voted_pass``, the
+    names of the annotators who voted so, joined by commas; and ``status``, missing without consensus. The
+    table is empty if no comparison is disputed.
     """
     votes = Votes.from_labels(labels)
     fewer = votes.vote_counts.min(axis=0)

@@ -51,15 +51,17 @@ class Changes(NamedTuple):
     detectable: Floats  # the smallest slow-down that is found with a probability of 80 %
 
     @classmethod
-    def of_worst(cls, shifts: RunShifts, sign: Floats) -> Changes:
+    def of_worst(cls, shifts: RunShifts, sign: Floats, change: Floats) -> Changes:
         """Return the changes of the configurations with the smallest shift, in standard errors.
 
-        `sign`, shape (n_configurations,): -1 where lower is better.
+        `sign`, shape (n_configurations,): -1 where lower is better. `change`, of the same shape: that of the
+        medians, which an interval always includes.
         """
         columns = np.full((3, shifts.n_comparisons), np.nan)
         order = np.argsort(-shifts.own.value / shifts.own.error, kind="stable")
         order = order[np.isfinite(shifts.own.value[order])]
         low, high = (np.where(sign < 0, -np.expm1(-limit), np.expm1(limit)) for limit in shifts.interval)
+        low, high = np.fmin(low, change), np.fmax(high, change)
         for column, values in zip(columns, (low, high, shifts.detectable), strict=True):
             column[shifts.comparison[order]] = values[order]
         return cls(*columns)
@@ -128,7 +130,7 @@ def judge_runs(
     judgement = judge_tables(tables, served, notes=notes, assumed=0)
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
     shifts = RunShifts.from_sides(prepared.sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
-    changes = Changes.of_worst(shifts, prepared.sides.sign)
+    changes = Changes.of_worst(shifts, prepared.sides.sign, prepared.change)
     adjusted = AdjustedVerdicts(judgement.answers, judgement.probability, {})
     if assumed:
         card = judgement.card
