@@ -35,7 +35,6 @@ from serving.promotion.commands import add_commands as add_promotion
 
 app = typer.Typer(
     name="perfjudge",
-    help="Judge performance measurements with models that are trained on engineers' verdicts.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -56,6 +55,29 @@ for _model in served_models():
     _serving[_model.key] = Annotated[str | None, _option]
 for _part in (*(model.params for model in served_models()), *(part.options for part in all_pages())):
     _serving |= _part
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from serving.installation import describe_version
+
+        typer.echo(describe_version())
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print version, commit and champions, and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Judge performance measurements with models that are trained on engineers' verdicts."""
 
 
 @app.command()
@@ -158,6 +180,16 @@ def collect(
     from data.collect import main as measure
 
     return measure(suite, output)
+
+
+@app.command()
+def train(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
+) -> int:
+    """Create a project that trains comparison models on labels of your own with `dvc repro`."""
+    from serving.installation import create_project
+
+    return create_project(directory)
 
 
 add_experiments(app)

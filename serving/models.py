@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
+from data.stage import missing_package
 from serving.http.schemas import ModelAnswer
 from training.registry.champions import FOREIGN, Address, Located, Version, locate_model
 from training.registry.stored import StoredCard
@@ -74,6 +75,8 @@ def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Locat
         with locate_model(name, uri) as model:
             return read(model)
     except FOREIGN as exc:
+        if remedy := missing_package(exc):
+            raise InputError(f"{name()}: {remedy}") from exc
         place = uri.uri if isinstance(uri, Version) else uri
         raise InputError(f"holds no {name()} model that training wrote", file=place) from exc
 

@@ -6,7 +6,7 @@ Metadata that pandas or other programs have added is ignored, except the names o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from data.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
+    from data.tables.specs import WantedColumns
 
 #: Maximum number of columns in a message, and of characters of a value or a type.
 SHOWN, LETTERS = 8, 40
@@ -37,32 +39,13 @@ class Kind:
     gaps: bool = True
 
 
-@dataclass(frozen=True)
-class WantedColumns:
-    """The columns to read from a file.
-
-    ``dtypes`` are the types by column; columns in ``optional`` may be absent, those in ``unwanted`` are
-    treated as absent. ``other_dtype`` returns the type of any other column by name; without it, other columns
-    are read without conversion, and lists, structs, maps and text that is not UTF-8 are left out. ``blank``
-    is text that represents a missing value.
-    """
-
-    dtypes: Mapping[str, str]
-    optional: Collection[str] = ()
-    unwanted: Collection[str] = ()
-    other_dtype: Callable[[str], str] | None = None
-    blank: Collection[str] = ()
-
-
 def read_columns(path: Path, wanted: WantedColumns) -> pd.DataFrame:
     """Return the `wanted` columns of a Parquet file, in the order of the file, converted to their types.
 
-    The index columns that pandas writes are left out unless they are wanted. InputError if the file or a
-    column is missing, a column is repeated, a value cannot be converted to its type, or is missing in a
-    column of the type int64 or bool.
+    The index columns that pandas writes are left out unless they are wanted. InputError if the file is
+    not Parquet, a column is missing or is repeated, a value cannot be converted to its type, or is missing in
+    a column of the type int64 or bool.
     """
-    if not path.is_file():
-        raise InputError("no such file; expected a Parquet table", file=path)
     with open_parquet(path) as file:
         kinds = _column_kinds(file.schema_arrow, wanted, path)
         table = file.read(columns=list(kinds))

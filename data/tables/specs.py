@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.tables import parquet
 from data.tables.files import replacing
 from data.tables.problems import Problems
 
@@ -96,7 +95,24 @@ def as_number(_: str) -> str:
 
 
 @dataclass(frozen=True)
-class Spec(parquet.WantedColumns):
+class WantedColumns:
+    """The columns to read from a file.
+
+    ``dtypes`` are the types by column; columns in ``optional`` may be absent, those in ``unwanted`` are
+    treated as absent. ``other_dtype`` returns the type of any other column by name; without it, other columns
+    are read without conversion, and lists, structs, maps and text that is not UTF-8 are left out. ``blank``
+    is text that represents a missing value.
+    """
+
+    dtypes: Mapping[str, str]
+    optional: Collection[str] = ()
+    unwanted: Collection[str] = ()
+    other_dtype: Callable[[str], str] | None = None
+    blank: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Spec(WantedColumns):
     """The definition of one table: its columns in the file (see the base class), and rules for its rows.
 
     The columns ``unique`` identify a row; ``words`` are other names of them in messages. ``file`` is the name
@@ -119,6 +135,11 @@ class Spec(parquet.WantedColumns):
         """
         if self.may_lack and not path.exists():
             return with_dtypes(None, self.dtypes)
+        if not path.is_file():
+            raise InputError("no such file; expected a Parquet table", file=path)
+        # pyarrow, which only Parquet needs, is in an extra
+        from data.tables import parquet
+
         return with_dtypes(parquet.read_columns(path, self), self.dtypes)
 
     def describe_row(self, row: Mapping[str, Any]) -> str:

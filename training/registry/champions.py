@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
@@ -32,6 +33,15 @@ def project_root() -> Path:
     """Return the checkout that contains this file if it has a params.yaml, else the working directory."""
     checkout = Path(__file__).resolve().parents[2]
     return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
+
+
+#: The champions and the files of new projects inside an installed wheel; a checkout has no such folder.
+SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
+
+
+def template_root() -> Path:
+    """Return the folder with the files of a new project: in the wheel, or the checkout itself."""
+    return SHIPPED / "project" if SHIPPED.is_dir() else project_root()
 
 
 def local_store() -> Path | None:
@@ -121,7 +131,7 @@ WHERE name = :name AND current_stage != 'Deleted_Internal' AND version = coalesc
     :number, (SELECT version FROM registered_model_aliases WHERE name = :name AND alias = :alias))
 """
 _TAGS = "SELECT key, value FROM model_version_tags WHERE name = :name AND version = :version"
-_MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+))")
+_MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+(?:\.[\w.+]+)?))")
 
 
 @dataclass(frozen=True)
@@ -225,14 +235,18 @@ def files_digest(directory: Path) -> str:
 
 
 def project_params(section: type[FamilyType]) -> Params[FamilyType]:
-    """Return one family's section of the project's params.yaml (cached); InputError if it is invalid."""
+    """Return one family's section of the project's params.yaml (cached); InputError if it is invalid.
+
+    Without that file, the parameters are those of new projects.
+    """
     params: Params[FamilyType] = _cached_params(section)
     return params
 
 
 @cache
 def _cached_params(section: type[Any]) -> Any:
-    return load(section, project_root() / "params.yaml")
+    path = project_root() / "params.yaml"
+    return load(section, path if path.is_file() else template_root() / path.name)
 
 
 def version_of(name: str, alias: str) -> Version | None:
@@ -255,14 +269,44 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
-    version = find_version(uri or f"models:/{name()}@{CHAMPION}")
+    version = served_version(uri or f"models:/{name()}@{CHAMPION}")
     if version is None:
         store = local_store()
         place = f"{_shown_address()}{', which does not exist' if store and not store.is_file() else ''}"
-        if uri is None:
-            raise InputError(f'no champion of "{name()}" in {place}; make one with: dvc repro')
-        raise InputError(f"no model {uri} in {place}")
+        if uri is not None:
+            raise InputError(f"no model {uri} in {place}")
+        project = (project_root() / "dvc.yaml").is_file()
+        command = "dvc repro" if project else "perfjudge train DIR, then dvc repro in DIR"
+        raise InputError(f'no champion of "{name()}" in {place}; make one with: {command}')
     return version
+
+
+def served_version(uri: str) -> Version | None:
+    """Return the version that answers for ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
+
+    It is the registered version, else the champion inside the installed wheel, whose version is that of
+    perfjudge; None if neither exists. InputError as in `find_version`.
+    """
+    addresses = {
+        address: version
+        for version in shipped_champions()
+        for address in (f"models:/{version.name}@{CHAMPION}", version.uri)
+    }
+    return find_version(uri) or addresses.get(uri)
+
+
+@cache
+def shipped_champions() -> tuple[Version, ...]:
+    """Return the champions inside the installed wheel; none in a checkout."""
+    if not SHIPPED.is_dir():
+        return ()
+    from importlib.metadata import version
+
+    models = json.loads((SHIPPED / "champions.json").read_bytes())
+    return tuple(
+        Version(name, version("perfjudge"), tags, str(SHIPPED / "models" / name))
+        for name, tags in models.items()
+    )
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from tests.imports import ROOT
 
 PROGRAMS = {
-    "cat", "cp", "createdb", "curl", "dask", "docker", "export", "git", "gzip", "mkdir", "perf", "pip",
-    "printf", "psql", "python", "sed", "sqlite3", "sudo", "uv",
+    "cat", "cp", "createdb", "curl", "dask", "docker", "export", "git", "gzip", "mkdir", "perf",
+    "perfjudge", "pip", "printf", "psql", "python", "sed", "sqlite3", "sudo", "uv",
 }  # fmt: skip
 _BEGIN = re.compile(r"(?:[A-Z_]+=(?:\$\(|\S*\s+))*([\w./-]+)")
 _MARK = re.compile(r"<!-- (not run|exit|file):? ?(.*?) -->")
