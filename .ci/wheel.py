@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NEEDED = "regression-comparison"
 #: Maximum size of the files of a champion in bytes; larger ones are left out.
 LIMIT = 8 << 20
+#: Files of MLflow, which reading a model does not open.
+UNUSED = shutil.ignore_patterns("MLmodel", "*.yaml", "requirements.txt", "registered_model_meta")
 
 
 def tracked_files(*paths: str) -> list[str]:
@@ -54,7 +56,7 @@ def add_champions(shipped: Path) -> None:
             continue
         with locate_model(lambda: "", champion) as located:
             if sum(path.stat().st_size for path in located.directory.rglob("*")) <= LIMIT:
-                shutil.copytree(located.directory, shipped / "models" / name)
+                shutil.copytree(located.directory, shipped / "models" / name, ignore=UNUSED)
                 tags = {key: champion.tags.get(key, "") for key in ("model", "data_digest", "seed", DIGEST)}
                 index[name] = tags | {"reason": "it came with perfjudge"}
     if NEEDED not in index:

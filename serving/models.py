@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
 from data.stage import missing_package
-from serving.http.schemas import ModelAnswer
 from training.registry.champions import FOREIGN, Address, Located, Version, locate_model
 from training.registry.stored import StoredCard
+
+if TYPE_CHECKING:
+    from serving.http.schemas import ModelAnswer
 
 T = TypeVar("T")
 
@@ -39,6 +41,8 @@ class ModelRef:
     @property
     def model_answer(self) -> ModelAnswer:
         """The reference in JSON answers."""
+        from serving.http.schemas import ModelAnswer
+
         return ModelAnswer(**asdict(self))
 
 
