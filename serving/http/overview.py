@@ -41,7 +41,6 @@ from training.registry.champions import (
     project_root,
     served_version,
     tracking_uri,
-    version_of,
 )
 from training.registry.promotion_history import challenger_reason, champion_reason
 
@@ -174,7 +173,7 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
         # the list of models reports a registry that does not answer
         with suppress(InputError):
             champion = _contender_entry(served_version(f"models:/{name}@{CHAMPION}"), champion_reason)
-            refused = _contender_entry(version_of(name, CHALLENGER), challenger_reason)
+            refused = _contender_entry(served_version(f"models:/{name}@{CHALLENGER}"), challenger_reason)
             # shown only if it was compared with the current champion, or with none
             if refused and refused["against"] != ("" if champion is None else champion["version"]):
                 refused = None
