@@ -15,20 +15,33 @@ import yaml
 from data.errors import InputError
 from data.families import FAMILIES
 from data.tables.files import replacing, write_text, yaml_content
-from training.registry.champions import CHAMPION, DIGEST, SHIPPED, served_version, template_root
+from training.registry.champions import (
+    CHAMPION,
+    DIGEST,
+    SHIPPED,
+    served_version,
+    shipped_champions,
+    template_root,
+)
 
 
 def describe_version() -> str:
-    """Return version and commit of perfjudge, and a line for each champion: version, model and digest."""
-    from serving.plugins import all_endpoints
+    """Return version and commit of perfjudge, and a line for each champion: version, model and digest.
 
+    The champions are those that answer under the names of the champions in the wheel; in a checkout, all.
+    """
     commit_file = SHIPPED / "commit.txt"
     if commit_file.is_file():
         commit = commit_file.read_text("utf-8").strip()
     else:
         commit = _git_output(Path(__file__).parents[1], "rev-parse", "HEAD") or "unknown"
     lines = [f"perfjudge {version('perfjudge')} (commit {commit[:12]})"]
-    for name in dict.fromkeys(endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader):
+    names = [champion.name for champion in shipped_champions()]
+    if not names:
+        from serving.plugins import all_endpoints
+
+        names = [endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader]
+    for name in dict.fromkeys(names):
         if (champion := served_version(f"models:/{name}@{CHAMPION}")) is not None:
             digest = champion.tags.get(DIGEST, "unknown")
             lines.append(
