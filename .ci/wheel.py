@@ -18,7 +18,8 @@ from data.stage import exit_on_error
 from data.tables.files import write_json
 from serving.installation import PIPELINES, PROJECT_FILES
 from serving.plugins import all_endpoints
-from training.registry.champions import CHAMPION, DIGEST, locate_model, version_of
+from training.registry.champions import CHAMPION, DIGEST, PACKAGE, locate_model, version_of
+from training.registry.stored import MODEL
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Without this champion, judge and compare would not work.
@@ -58,7 +59,10 @@ def add_champions(shipped: Path) -> None:
             if sum(path.stat().st_size for path in located.directory.rglob("*")) <= LIMIT:
                 shutil.copytree(located.directory, shipped / "models" / name, ignore=UNUSED)
                 tags = {key: champion.tags.get(key, "") for key in ("model", "data_digest", "seed", DIGEST)}
-                index[name] = tags | {"reason": "it came with perfjudge"}
+                # skops stores the names of types as text
+                stored = (located.directory / MODEL).read_bytes()
+                package = "xgboost" if b"xgboost" in stored else "numpy"
+                index[name] = tags | {"reason": "it came with perfjudge", PACKAGE: package}
     if NEEDED not in index:
         raise InputError(f"the registry has no small champion of {NEEDED}; make one with: uv run dvc repro")
     write_json(shipped / "champions.json", index)

@@ -214,6 +214,8 @@ class Tables:
 
         OSError if a file cannot be written.
         """
+        import pyarrow as pa  # noqa: F401 - without it, pandas raises an error that does not name the package
+
         for name, spec in self.SPECS.items():
             with replacing(directory / f"{spec.file or name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)

@@ -95,8 +95,14 @@ def test_a_missing_model_or_extra_is_named_with_the_remedy(run):
     done = run("corun", "static", "--task", "a", "--with", "b")
     assert done.returncode == 2
     assert 'no champion of "corun-static"' in done.stderr
-    assert "make one with: perfjudge train DIR" in done.stderr
-    for command in (["train", "mine"], ["judge", SAMPLES / "labelled"]):
+    assert "make one with: dvc repro in a clone of perfjudge" in done.stderr
+    commands = (
+        ["train", "mine"],
+        ["judge", SAMPLES / "labelled"],
+        ["import", "comparison-xml", SAMPLES / "labelled.xml", "-o", "tables"],
+        ["collect", SAMPLES / "suite.yaml", "-o", "measured"],
+    )
+    for command in commands:
         done = run(*command)
         assert done.returncode == 2
         assert done.stderr.endswith("is not installed; install it with: pip install 'perfjudge[train]'\n")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,7 @@ from zipfile import BadZipFile
 
 from data.errors import InputError
 from data.params import FamilyType, Params, load
+from data.stage import missing_package
 from data.tables.files import PART
 
 
@@ -50,6 +52,8 @@ def local_store() -> Path | None:
     return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
 
 
+#: The tag of a champion inside the wheel with the package that reading it needs.
+PACKAGE = "package"
 #: The tag of a model's run, and of its version, with its role in the registry.
 ROLE_TAG = "role"
 #: The role of a model before any decision.
@@ -275,8 +279,12 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
         place = f"{_shown_address()}{', which does not exist' if store and not store.is_file() else ''}"
         if uri is not None:
             raise InputError(f"no model {uri} in {place}")
-        project = (project_root() / "dvc.yaml").is_file()
-        command = "dvc repro" if project else "perfjudge train DIR, then dvc repro in DIR"
+        if name() in _shipped_tags():
+            package = _shipped_tags()[name()][PACKAGE]
+            remedy = missing_package(ModuleNotFoundError(name=package))
+            raise InputError(f'the champion of "{name()}" cannot be read: {remedy}')
+        is_project = (project_root() / "dvc.yaml").is_file()
+        command = "dvc repro" if is_project else "dvc repro in a clone of perfjudge"
         raise InputError(f'no champion of "{name()}" in {place}; make one with: {command}')
     return version
 
@@ -297,16 +305,23 @@ def served_version(uri: str) -> Version | None:
 
 @cache
 def shipped_champions() -> tuple[Version, ...]:
-    """Return the champions inside the installed wheel; none in a checkout."""
+    """Return the champions inside the installed wheel whose packages are installed; none in a checkout."""
     if not SHIPPED.is_dir():
         return ()
     from importlib.metadata import version
 
-    models = json.loads((SHIPPED / "champions.json").read_bytes())
     return tuple(
         Version(name, version("perfjudge"), tags, str(SHIPPED / "models" / name))
-        for name, tags in models.items()
+        for name, tags in _shipped_tags().items()
+        if find_spec(tags[PACKAGE]) is not None
     )
+
+
+@cache
+def _shipped_tags() -> dict[str, dict[str, str]]:
+    """Return the tags of the champions inside the installed wheel, by registered name."""
+    index = SHIPPED / "champions.json"
+    return json.loads(index.read_bytes()) if index.is_file() else {}
 
 
 @contextmanager
