@@ -85,8 +85,7 @@ def size_rows(wheel: Path, packages: Path) -> Iterator[tuple[object, ...]]:
     """Yield sizes in MiB; `packages` is the folder of the installed packages."""
     yield "wheel", wheel.stat().st_size / 2**20
     yield "champions in it, unpacked", disk_megabytes(packages / "training" / "shipped" / "models")
-    number = len([*packages.glob("*.dist-info")])
-    yield f"environment, {number} packages", disk_megabytes(packages)
+    yield "environment", disk_megabytes(packages)
 
 
 def drop_cached_files(folder: Path) -> None:

@@ -223,4 +223,6 @@ def run_command(arguments: list[str] | None = None) -> int:
 
 def main() -> None:
     """Run ``perfjudge``."""
+    # pydantic would read the metadata of every installed package to find plugins
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(run_command())
