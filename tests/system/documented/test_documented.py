@@ -20,7 +20,7 @@ REASONS = {
     "a public data set": 12,
     "a server of your own": 4,
     "counts a program of your own": 2,
-    "needs docker": 1,
+    "needs docker": 2,
     "needs several terminals, and machines": 1,
     "needs that scheduler": 1,
     "needs a PostgreSQL server": 1,
