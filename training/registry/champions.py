@@ -21,9 +21,10 @@ from urllib.parse import unquote, urlparse
 from zipfile import BadZipFile
 
 from data.errors import InputError
-from data.params import FamilyType, Params, load
+from data.families import FAMILIES
+from data.params import FamilyType, Params, load, validate_params
 from data.stage import missing_package
-from data.tables.files import PART
+from data.tables.files import PART, yaml_content
 
 
 def tracking_uri() -> str:
@@ -241,7 +242,7 @@ def files_digest(directory: Path) -> str:
 def project_params(section: type[FamilyType]) -> Params[FamilyType]:
     """Return one family's section of the project's params.yaml (cached); InputError if it is invalid.
 
-    Without that file, the parameters are those of new projects.
+    Without that file, or if it has no section of a family, the parameters are those of new projects.
     """
     params: Params[FamilyType] = _cached_params(section)
     return params
@@ -250,7 +251,11 @@ def project_params(section: type[FamilyType]) -> Params[FamilyType]:
 @cache
 def _cached_params(section: type[Any]) -> Any:
     path = project_root() / "params.yaml"
-    return load(section, path if path.is_file() else template_root() / path.name)
+    content = yaml_content(path) if path.is_file() else None
+    # the file of another program has none of the sections
+    if set(FAMILIES).isdisjoint(content or ()):
+        return load(section, template_root() / path.name)
+    return validate_params(section, content, path)
 
 
 def version_of(name: str, alias: str) -> Version | None:

@@ -177,6 +177,8 @@ def version_of(wheel):
 def test_the_action_installs_its_release_and_judges_in_30_seconds(steps, tmp_path, wheel, releases):
     runner = Runner(tmp_path)
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG.format(version_of(wheel)))
+    # of a pipeline that is no concern of perfjudge
+    (tmp_path / "params.yaml").write_text("train:\n  rate: 0.1\n")
     run_file(tmp_path / "base.json")
     run_file(tmp_path / "results.json", {"a": 1.5})
     begun = seconds_of_processes()
