@@ -44,6 +44,9 @@ def main(suite: Path, directory: Path) -> int:
 
     It is 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP. InputError as for `collect_suite`.
     """
+    # an error before measuring, not after it
+    import pyarrow as pa  # noqa: F401 - results are Parquet
+
     end_in_good_order()
     return 0 if collect_suite(suite, directory) else 130
 

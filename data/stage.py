@@ -37,7 +37,13 @@ BAD_INPUT, UNEXPECTED = 2, 70
 #: Python's reason for an error in encoding a file name that is not UTF-8.
 _NOT_UTF8 = "surrogates not allowed"
 #: Optional packages, and the extra of perfjudge that installs each.
-EXTRAS = {"dask": "cluster", "distributed": "cluster", "psycopg": "postgres", "boto3": "s3"}
+EXTRAS = {"dask": "cluster", "distributed": "cluster", "psycopg": "postgres", "boto3": "s3"} | dict.fromkeys(
+    (
+        "dvc", "imblearn", "mapie", "matplotlib", "mlflow", "optuna", "pyarrow", "rustworkx", "vl_convert",
+        "xgboost",
+    ),
+    "train",
+)  # fmt: skip
 #: Maximum number of characters of an error message.
 _MOST = 300
 #: Shells that may run between DVC and its stage.
@@ -99,10 +105,8 @@ def report_error(error: Exception, prefix: str = "") -> int:
     elif isinstance(error, OSError):
         file = "" if error.filename is None else f"{error.filename}: "
         message, code = f"{file}{error.strerror or error}", BAD_INPUT
-    elif isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        extra = EXTRAS[error.name]
-        install = f"install perfjudge[{extra}] (uv sync --extra {extra})"
-        message, code = f"the package {error.name} is not installed; {install}", BAD_INPUT
+    elif remedy := missing_package(error):
+        message, code = remedy, BAD_INPUT
     elif isinstance(error, UnicodeEncodeError) and error.reason == _NOT_UTF8:
         # a name of a file: all other text is decoded strictly
         message, code = f"{error.object}: is not UTF-8; a file of this name must be renamed", BAD_INPUT
@@ -117,6 +121,17 @@ def report_error(error: Exception, prefix: str = "") -> int:
         message, code = f"unexpected {error_summary(error)}; {trace_place}", UNEXPECTED
     sys.stderr.write(f"{one_line(f'{prefix}{message}')}\n")
     return code
+
+
+def missing_package(error: Exception) -> str:
+    """Return which package of an extra is not installed, and the command to install it.
+
+    Empty if `error` is not the failed import of such a package.
+    """
+    name = error.name.split(".")[0] if isinstance(error, ModuleNotFoundError) and error.name else ""
+    if name not in EXTRAS:
+        return ""
+    return f"the package {name} is not installed; install it with: pip install 'perfjudge[{EXTRAS[name]}]'"
 
 
 def error_summary(error: Exception) -> str:
@@ -256,5 +271,5 @@ def processor_flags() -> frozenset[str]:
 
 
 def collect_rarely() -> None:
-    """Collect garbage every 100,000 objects: the default interval would take 5 % of a stage's time."""
+    """Collect garbage every 100,000 objects: the default takes 5 % of a stage, 10 % of a short command."""
     gc.set_threshold(100_000, 50, 50)

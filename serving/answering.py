@@ -211,6 +211,9 @@ def import_sources(
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])
+    # an error at once, not after reading
+    import pyarrow as pa  # noqa: F401 - tables are Parquet
+
     counts = importing.read(kind, sources, directory, keep_going=keep_going, **options)
     print_skipped(counts.skipped)
     print_notes(counts.notes)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from data.errors import InputError
-from data.stage import report_error
+from data.stage import collect_rarely, report_error
 from serving.experiments.commands import add_commands as add_experiments
 from serving.options import (
     AsJson,
@@ -35,7 +35,6 @@ from serving.promotion.commands import add_commands as add_promotion
 
 app = typer.Typer(
     name="perfjudge",
-    help="Judge performance measurements with models that are trained on engineers' verdicts.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -58,6 +57,29 @@ for _part in (*(model.params for model in served_models()), *(part.options for p
     _serving |= _part
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from serving.installation import describe_version
+
+        typer.echo(describe_version())
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print version, commit and champions, and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Judge performance measurements with models that are trained on engineers' verdicts."""
+
+
 @app.command()
 @add_options(_judging)
 def judge(  # noqa: PLR0917 - typer passes options by name
@@ -74,6 +96,7 @@ def judge(  # noqa: PLR0917 - typer passes options by name
     **options: Any,
 ) -> int:
     """Judge the measurements in a file or directory."""
+    collect_rarely()
     from serving.answering import OutputOptions, form_of, judge_source
 
     form = form_of("json" if as_json else shown, output, get_args(Format))
@@ -160,6 +183,16 @@ def collect(
     return measure(suite, output)
 
 
+@app.command()
+def train(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
+) -> int:
+    """Create a project that trains comparison models on labels of your own with `dvc repro`."""
+    from serving.installation import create_project
+
+    return create_project(directory)
+
+
 add_experiments(app)
 add_promotion(app, _judging)
 for _plugin in all_plugins():
@@ -190,4 +223,6 @@ def run_command(arguments: list[str] | None = None) -> int:
 
 def main() -> None:
     """Run ``perfjudge``."""
+    # pydantic would read the metadata of every installed package to find plugins
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(run_command())

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
-from serving.http.schemas import ModelAnswer
+from data.stage import missing_package
 from training.registry.champions import FOREIGN, Address, Located, Version, locate_model
 from training.registry.stored import StoredCard
+
+if TYPE_CHECKING:
+    from serving.http.schemas import ModelAnswer
 
 T = TypeVar("T")
 
@@ -38,6 +41,8 @@ class ModelRef:
     @property
     def model_answer(self) -> ModelAnswer:
         """The reference in JSON answers."""
+        from serving.http.schemas import ModelAnswer
+
         return ModelAnswer(**asdict(self))
 
 
@@ -74,6 +79,8 @@ def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Locat
         with locate_model(name, uri) as model:
             return read(model)
     except FOREIGN as exc:
+        if remedy := missing_package(exc):
+            raise InputError(f"{name()}: {remedy}") from exc
         place = uri.uri if isinstance(uri, Version) else uri
         raise InputError(f"holds no {name()} model that training wrote", file=place) from exc
 

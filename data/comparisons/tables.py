@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
@@ -314,7 +313,9 @@ def text_array(levels: Iterable[str], codes: Any) -> Any:
     array, codes = pd.array(list(levels), dtype="str"), np.asarray(codes)
     if not len(array):
         array = pd.array([None], dtype="str")
-    if len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
+    if array.dtype.storage == "pyarrow" and len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
+        import pyarrow as pa
+
         # repeating a single text, such as a unit, is faster than looking it up
         return pd.array(pa.repeat(pa.scalar(array[codes[0]], pa.large_string()), len(codes)), dtype="str")
     return array.take(codes, allow_fill=True)

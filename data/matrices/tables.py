@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
-from data.tables.parquet import open_parquet
 from data.tables.problems import Problems
 from data.tables.specs import Spec, Tables, as_number, name_rules, one_of, text_dtypes, with_dtypes
 
@@ -146,6 +145,8 @@ class MatrixTables(Tables):
         """
         path = directory / "matrices.parquet" if directory.is_dir() else directory
         if path.is_file():
+            from data.tables.parquet import open_parquet
+
             with open_parquet(path) as file:
                 count = file.metadata.num_columns - len(RUN_DTYPES.keys() & set(file.schema.names))
             if count > MOST_METRICS:

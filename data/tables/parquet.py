@@ -1,4 +1,4 @@
-"""Read Parquet from outside: the wanted columns, converted to the wanted types.
+"""Read Parquet from outside: the columns of a spec, converted to its types.
 
 Metadata that pandas or other programs have added is ignored, except the names of index columns.
 """
@@ -37,36 +37,28 @@ class Kind:
     gaps: bool = True
 
 
-@dataclass(frozen=True)
-class WantedColumns:
-    """The columns to read from a file.
+def read_columns(
+    path: Path,
+    dtypes: Mapping[str, str],
+    *,
+    optional: Collection[str],
+    unwanted: Collection[str],
+    other_dtype: Callable[[str], str] | None,
+    blank: Collection[str],
+) -> pd.DataFrame:
+    """Return columns of a Parquet file, in the order of the file, converted to the types of a spec.
 
-    ``dtypes`` are the types by column; columns in ``optional`` may be absent, those in ``unwanted`` are
-    treated as absent. ``other_dtype`` returns the type of any other column by name; without it, other columns
-    are read without conversion, and lists, structs, maps and text that is not UTF-8 are left out. ``blank``
-    is text that represents a missing value.
+    The parameters after `path` are the fields of `data.tables.specs.Spec`. The index columns that pandas
+    writes are left out unless they are in `dtypes`. InputError if the file is not Parquet, a
+    column is missing or is repeated, a value cannot be converted to its type, or is missing in a column of
+    the type int64 or bool.
     """
-
-    dtypes: Mapping[str, str]
-    optional: Collection[str] = ()
-    unwanted: Collection[str] = ()
-    other_dtype: Callable[[str], str] | None = None
-    blank: Collection[str] = ()
-
-
-def read_columns(path: Path, wanted: WantedColumns) -> pd.DataFrame:
-    """Return the `wanted` columns of a Parquet file, in the order of the file, converted to their types.
-
-    The index columns that pandas writes are left out unless they are wanted. InputError if the file or a
-    column is missing, a column is repeated, a value cannot be converted to its type, or is missing in a
-    column of the type int64 or bool.
-    """
-    if not path.is_file():
-        raise InputError("no such file; expected a Parquet table", file=path)
     with open_parquet(path) as file:
-        kinds = _column_kinds(file.schema_arrow, wanted, path)
+        kinds = _column_kinds(
+            file.schema_arrow, path, dtypes, optional=optional, unwanted=unwanted, other_dtype=other_dtype
+        )
         table = file.read(columns=list(kinds))
-    converted = {name: _convert_column(table, name, kind, wanted.blank, path) for name, kind in kinds.items()}
+    converted = {name: _convert_column(table, name, kind, blank, path) for name, kind in kinds.items()}
     columns = {name: column for name, column in converted.items() if column is not None}
     if not columns:
         return pd.DataFrame(index=pd.RangeIndex(table.num_rows))
@@ -85,24 +77,30 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
 
 
-def _column_kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[str, Kind | None]:
+def _column_kinds(
+    schema: pa.Schema,
+    path: Path,
+    dtypes: Mapping[str, str],
+    *,
+    optional: Collection[str],
+    unwanted: Collection[str],
+    other_dtype: Callable[[str], str] | None,
+) -> dict[str, Kind | None]:
     """Return the kinds of the columns to read; None means without conversion."""
     names = list(schema.names)
-    missing = [name for name in wanted.dtypes if name not in names and name not in wanted.optional]
+    missing = [name for name in dtypes if name not in names and name not in optional]
     if missing:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         present = ", ".join(names[:SHOWN]) or "none"
         raise InputError(f"has no column {missing[0]!r}; found {present}{more}", file=path)
     kinds, index = dict[str, Kind | None](), _index_columns(schema)
     for field in schema:
-        has_dtype = field.name in wanted.dtypes
-        if field.name in wanted.unwanted or (field.name in index and not has_dtype):
+        has_dtype = field.name in dtypes
+        if field.name in unwanted or (field.name in index and not has_dtype):
             continue
         if field.name in kinds:
             raise InputError(f'has the column "{field.name}" twice', file=path)
-        dtype = (
-            wanted.dtypes[field.name] if has_dtype else wanted.other_dtype and wanted.other_dtype(field.name)
-        )
+        dtype = dtypes[field.name] if has_dtype else other_dtype and other_dtype(field.name)
         if _is_flat(field.type):
             kinds[field.name] = KINDS[dtype] if dtype else None
         elif dtype:

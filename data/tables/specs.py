@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.tables import parquet
 from data.tables.files import replacing
 from data.tables.problems import Problems
 
@@ -96,14 +95,24 @@ def as_number(_: str) -> str:
 
 
 @dataclass(frozen=True)
-class Spec(parquet.WantedColumns):
-    """The definition of one table: its columns in the file (see the base class), and rules for its rows.
+class Spec:
+    """The definition of one table: its columns in the file, and rules for its rows.
+
+    ``dtypes`` are the types by column; columns in ``optional`` may be absent, those in ``unwanted`` are
+    treated as absent. ``other_dtype`` returns the type of any other column by name; without it, other columns
+    are read without conversion, and lists, structs, maps and text that is not UTF-8 are left out. ``blank``
+    is text that represents a missing value.
 
     The columns ``unique`` identify a row; ``words`` are other names of them in messages. ``file`` is the name
     of the Parquet file without suffix, by default that of the table. With ``may_lack``, the table may be
     absent from a source. ``rules`` are checked in their order.
     """
 
+    dtypes: Mapping[str, str]
+    optional: Collection[str] = ()
+    unwanted: Collection[str] = ()
+    other_dtype: Callable[[str], str] | None = None
+    blank: Collection[str] = ()
     unique: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
@@ -119,7 +128,20 @@ class Spec(parquet.WantedColumns):
         """
         if self.may_lack and not path.exists():
             return with_dtypes(None, self.dtypes)
-        return with_dtypes(parquet.read_columns(path, self), self.dtypes)
+        if not path.is_file():
+            raise InputError("no such file; expected a Parquet table", file=path)
+        # pyarrow, which only Parquet needs, is in an extra
+        from data.tables.parquet import read_columns
+
+        columns = read_columns(
+            path,
+            self.dtypes,
+            optional=self.optional,
+            unwanted=self.unwanted,
+            other_dtype=self.other_dtype,
+            blank=self.blank,
+        )
+        return with_dtypes(columns, self.dtypes)
 
     def describe_row(self, row: Mapping[str, Any]) -> str:
         """Return a text that identifies a row in messages: names and values of the columns `unique`.
@@ -192,6 +214,8 @@ class Tables:
 
         OSError if a file cannot be written.
         """
+        import pyarrow as pa  # noqa: F401 - without it, pandas raises an error that does not name the package
+
         for name, spec in self.SPECS.items():
             with replacing(directory / f"{spec.file or name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)

@@ -8,7 +8,6 @@ from typing import Any
 
 from data.comparisons import formats
 from data.comparisons.params import Measure
-from data.comparisons.stages import import_tables
 from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -16,8 +15,7 @@ from serving.answering import OutputOptions, PrintableJudgement, print_notes, pr
 from serving.comparisons import render
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.model import load_judge
-from serving.comparisons.xml.report import as_xml, verdict_xml_bytes
-from serving.plugins import Counts
+from serving.plugins import Counts, deferred_function
 
 
 def judge_source(
@@ -58,10 +56,11 @@ def judge_source(
             judgement, version_ranges(tables), explain=bool(explain) or wanted.shown == "markdown"
         ),
         lambda: render.as_json(judgement, explain=bool(explain)),
-        lambda: as_xml(judgement, tables),
+        deferred_function("serving.comparisons.xml.report.as_xml", judgement, tables),
     )
     if kind == "comparison-xml" and source.is_file():
         from data.comparisons.formats.comparison_xml import with_status
+        from serving.comparisons.xml.report import verdict_xml_bytes
 
         printable = replace(
             printable,
@@ -101,6 +100,8 @@ def imported(
     Raises InputError at the first part that cannot be read, unless `keep_going` skips it, and if nothing is
     left.
     """
+    from data.comparisons.stages import import_tables
+
     measure = Measure.model_validate({"better": better})
     tables = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
     rows = {name: getattr(tables, name) for name in ("comparisons", "results", "labels")}

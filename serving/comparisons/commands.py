@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
+from data.stage import collect_rarely
 from serving.options import (
     AsJson,
     Better,
@@ -293,6 +294,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         return 0
     from data.comparisons.params import Measure
     from serving.answering import form_of
+
+    collect_rarely()
     from serving.comparisons.compare.command import CompareRequest, Outputs, compare_runs
     from serving.comparisons.model import load_judge
 

@@ -15,7 +15,7 @@ from data.corun.tables import CorunTables
 from serving.models import ModelRef, Served, Source, locate_and_read
 from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
-from training.registry.champions import CHAMPION, Address, Located, find_version, project_params
+from training.registry.champions import CHAMPION, Address, Located, project_params, served_version
 
 #: Number of co-runs up to which compiled arrays are faster than reading the model.
 FEW = 5000
@@ -85,6 +85,6 @@ def known_online(uri: Address = None) -> Online | None:
 
     InputError if the model is missing or unreadable, or the registry does not answer.
     """
-    if uri is None and find_version(f"models:/{online_name()}@{CHAMPION}") is None:
+    if uri is None and served_version(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
     return load_online(uri)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from gzip import BadGzipFile, GzipFile
 from http import HTTPStatus
+from importlib.util import find_spec
 from io import BytesIO
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
-import zstandard
 from anyio import to_thread
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -40,13 +40,15 @@ async def body_of(request: Request, limit: int) -> bytes:
     """Return the body of a request, unpacked according to its ``Content-Encoding``.
 
     RefusedError with 413 as soon as more than `limit` bytes are announced, received or unpacked; 415 if the
-    encoding is not gzip, zstd or identity; 400 if the body is incomplete or does not have this encoding.
+    encoding is not gzip, zstd (with the extra ``train``) or identity; 400 if the body is incomplete or does
+    not have this encoding.
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     unpack = _UNPACK.get(encoding)
     if unpack is None and encoding != "identity":
-        problem = f"Content-Encoding {encoding[:100]!r}: expected gzip, zstd or identity"
-        headers = {"accept-encoding": "gzip, zstd"}
+        known = ", ".join(name for name in _UNPACK if not name.startswith("x-"))
+        problem = f"Content-Encoding {encoding[:100]!r}: expected {known} or identity"
+        headers = {"accept-encoding": known}
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem, headers)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
@@ -63,7 +65,7 @@ async def body_of(request: Request, limit: int) -> bytes:
         return body
     try:
         return await to_thread.run_sync(unpack, body, limit)
-    except (EOFError, BadGzipFile, zlib.error, zstandard.ZstdError) as exc:
+    except (EOFError, BadGzipFile, zlib.error) as exc:
         problem = f"the body is not what its Content-Encoding says: {' '.join(str(exc).split())[:200]}"
         raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from exc
 
@@ -91,7 +93,15 @@ def _unpack_gzip(body: bytes, limit: int) -> bytes:
 
 
 def _unpack_zstd(body: bytes, limit: int) -> bytes:
-    unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW)
+    import zstandard
+
+    try:
+        return _join_frames(body, limit, zstandard.ZstdDecompressor(max_window_size=WINDOW))
+    except zstandard.ZstdError as exc:
+        raise EOFError(str(exc)) from exc
+
+
+def _join_frames(body: bytes, limit: int, unpacker: Any) -> bytes:
     with unpacker.stream_reader(body, read_across_frames=True) as packed:
         # a stream reader uses little memory, but does not report a truncated body; the second pass does
         for _ in _limit_size(iter(partial(packed.read, CHUNK), b""), limit):
@@ -120,8 +130,9 @@ def _limit_size(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
 _UNPACK: dict[str, Callable[[bytes, int], bytes]] = {
     "gzip": _unpack_gzip,
     "x-gzip": _unpack_gzip,
-    "zstd": _unpack_zstd,
 }
+if find_spec("zstandard"):
+    _UNPACK["zstd"] = _unpack_zstd
 
 
 class BareRoute(APIRoute):

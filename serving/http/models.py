@@ -17,7 +17,7 @@ from data.errors import InputError
 from data.tables.files import write_json
 from serving.models import ModelRef
 from serving.plugins import Loader, Registered, all_endpoints
-from training.registry.champions import CHAMPION, Version, find_version, follows_alias, resolve_address
+from training.registry.champions import CHAMPION, Version, follows_alias, resolve_address, served_version
 
 LOG = logging.getLogger("perfjudge")
 #: Seconds until a version that could not be loaded is tried again: first, doubled up to the maximum.
@@ -112,7 +112,7 @@ class HotReloadingModel:
         if self.uri is not None or self.ref is not None:
             return False
         with suppress(InputError):
-            return find_version(f"models:/{self.loader.name()}@{CHAMPION}") is None
+            return served_version(f"models:/{self.loader.name()}@{CHAMPION}") is None
         return False
 
     @property

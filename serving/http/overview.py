@@ -34,7 +34,14 @@ from serving.reports.rendering import render
 from serving.reports.separation import join_names
 from serving.reports.verdict_lines import VerdictLine
 from serving.shadow import figures
-from training.registry.champions import CHALLENGER, CHAMPION, Version, project_root, tracking_uri, version_of
+from training.registry.champions import (
+    CHALLENGER,
+    CHAMPION,
+    Version,
+    project_root,
+    served_version,
+    tracking_uri,
+)
 from training.registry.promotion_history import challenger_reason, champion_reason
 
 if TYPE_CHECKING:
@@ -165,8 +172,8 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
     ):
         # the list of models reports a registry that does not answer
         with suppress(InputError):
-            champion = _contender_entry(version_of(name, CHAMPION), champion_reason)
-            refused = _contender_entry(version_of(name, CHALLENGER), challenger_reason)
+            champion = _contender_entry(served_version(f"models:/{name}@{CHAMPION}"), champion_reason)
+            refused = _contender_entry(served_version(f"models:/{name}@{CHALLENGER}"), challenger_reason)
             # shown only if it was compared with the current champion, or with none
             if refused and refused["against"] != ("" if champion is None else champion["version"]):
                 refused = None

@@ -30,7 +30,7 @@ PLUGIN = FamilyPlugin(
     judging=Judging(
         "matrices",
         deferred_function("serving.matrices.command.judge_matrices"),
-        recognised=deferred_function("serving.matrices.request.recognised"),
+        recognised=deferred_function("data.matrices.formats.recognised"),
     ),
     models=(MODEL,),
     endpoints=deferred_function("serving.matrices.request.matrix_endpoints", MODEL),

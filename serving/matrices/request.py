@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -191,24 +190,6 @@ def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
     for name, measured in (matrix.metrics or {}).items():
         values[:, column[name]] = np.array(measured, np.float64)
     return values
-
-
-#: First bytes of a request; requests of other families begin with other keys.
-_REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
-
-
-def recognised(source: Path) -> bool:
-    """Return whether `source` is in a format that `sniff_format` names, or begins like a JSON request.
-
-    The content of a ``.parquet`` file is not checked; False for another file that cannot be read.
-    """
-    if matrix_formats.sniff_format(source) is not None:
-        return True
-    try:
-        with source.open("rb") as file:
-            return _REQUEST.match(file.read(4096)) is not None
-    except OSError:
-        return False
 
 
 def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:

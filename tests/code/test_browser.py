@@ -145,9 +145,8 @@ def versions(monkeypatch, **found):
         tags = {"model": "logistic", "reason": reason, "judged_against": against}
         return Version("regression-comparison", number, tags, "/nowhere")
 
-    known = {alias: version(alias, *told) for alias, told in found.items()}
-    mine = {"regression-comparison": known}
-    monkeypatch.setattr(overview, "version_of", lambda name, alias: mine.get(name, {}).get(alias))
+    known = {f"models:/regression-comparison@{alias}": version(alias, *told) for alias, told in found.items()}
+    monkeypatch.setattr(overview, "served_version", known.get)
 
 
 def test_champion_and_challenger_are_shown_with_reasons(app, monkeypatch):

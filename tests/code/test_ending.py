@@ -181,5 +181,6 @@ def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys)
         exit_on_error(NEEDS_EXTRA.get(package, lambda: import_module(package)))
     assert ended.value.code == 2
     line = capsys.readouterr().err
-    assert line.startswith(f"the package {package} is not installed; install perfjudge[{EXTRAS[package]}]")
+    command = f"pip install 'perfjudge[{EXTRAS[package]}]'"
+    assert line.startswith(f"the package {package} is not installed; install it with: {command}")
     assert EXTRAS[package] in extras

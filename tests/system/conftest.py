@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.install import build_wheel, install_wheel
 from features.comparisons.vectors import SEED_FEATURES
 from tests import short_pipeline
 from tests.postgres import Postgres
@@ -105,11 +106,14 @@ def request_file(tmp_path):
     return path
 
 
+PROGRAM = Path(sys.executable).with_name("perfjudge")
+
+
 class Listening:
     """A server in a process of its own, and where it listens."""
 
-    def __init__(self, *arguments):
-        command = [Path(sys.executable).with_name("perfjudge"), "serve", "--port", "0", *arguments]
+    def __init__(self, *arguments, program=PROGRAM):
+        command = [program, "serve", "--port", "0", *arguments]
         # a pipe that nobody empties would stop a server that has much to say
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by stop
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.said, text=True)
@@ -147,6 +151,28 @@ def listening(model_directory):
     server = Listening("--model", str(model_directory))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def wheel(made_once, champion_registry):
+    """The path of a wheel of the working tree; the champion inside was trained in short."""
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv on PATH")
+
+    def fill(directory):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MLFLOW_TRACKING_URI", champion_registry)
+            build_wheel(directory)
+
+    return next(made_once("wheel", fill).glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def installed(made_once, wheel):
+    """The folder of programs of a fresh environment, outside of the checkout, with the wheel and no extra."""
+    return made_once("installed", lambda directory: install_wheel(wheel, directory / "environment")) / (
+        "environment/bin"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,8 +21,10 @@ from urllib.parse import unquote, urlparse
 from zipfile import BadZipFile
 
 from data.errors import InputError
-from data.params import FamilyType, Params, load
-from data.tables.files import PART
+from data.families import FAMILIES
+from data.params import FamilyType, Params, load, validate_params
+from data.stage import missing_package
+from data.tables.files import PART, yaml_content
 
 
 def tracking_uri() -> str:
@@ -34,12 +38,23 @@ def project_root() -> Path:
     return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
 
 
+#: The champions and the files of new projects inside an installed wheel; a checkout has no such folder.
+SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
+
+
+def template_root() -> Path:
+    """Return the folder with the files of a new project: in the wheel, or the checkout itself."""
+    return SHIPPED / "project" if SHIPPED.is_dir() else project_root()
+
+
 def local_store() -> Path | None:
     """Return the path of MLflow's SQLite file, which may not exist; None if it uses another store."""
     uri = tracking_uri()
     return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
 
 
+#: The tag of a champion inside the wheel with the package that reading it needs.
+PACKAGE = "package"
 #: The tag of a model's run, and of its version, with its role in the registry.
 ROLE_TAG = "role"
 #: The role of a model before any decision.
@@ -121,7 +136,7 @@ WHERE name = :name AND current_stage != 'Deleted_Internal' AND version = coalesc
     :number, (SELECT version FROM registered_model_aliases WHERE name = :name AND alias = :alias))
 """
 _TAGS = "SELECT key, value FROM model_version_tags WHERE name = :name AND version = :version"
-_MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+))")
+_MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+(?:\.[\w.+]+)?))")
 
 
 @dataclass(frozen=True)
@@ -225,14 +240,22 @@ def files_digest(directory: Path) -> str:
 
 
 def project_params(section: type[FamilyType]) -> Params[FamilyType]:
-    """Return one family's section of the project's params.yaml (cached); InputError if it is invalid."""
+    """Return one family's section of the project's params.yaml (cached); InputError if it is invalid.
+
+    Without that file, or if it has no section of a family, the parameters are those of new projects.
+    """
     params: Params[FamilyType] = _cached_params(section)
     return params
 
 
 @cache
 def _cached_params(section: type[Any]) -> Any:
-    return load(section, project_root() / "params.yaml")
+    path = project_root() / "params.yaml"
+    content = yaml_content(path) if path.is_file() else None
+    # the file of another program has none of the sections
+    if set(FAMILIES).isdisjoint(content or ()):
+        return load(section, template_root() / path.name)
+    return validate_params(section, content, path)
 
 
 def version_of(name: str, alias: str) -> Version | None:
@@ -255,14 +278,55 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
-    version = find_version(uri or f"models:/{name()}@{CHAMPION}")
+    version = served_version(uri or f"models:/{name()}@{CHAMPION}")
     if version is None:
         store = local_store()
         place = f"{_shown_address()}{', which does not exist' if store and not store.is_file() else ''}"
-        if uri is None:
-            raise InputError(f'no champion of "{name()}" in {place}; make one with: dvc repro')
-        raise InputError(f"no model {uri} in {place}")
+        if uri is not None:
+            raise InputError(f"no model {uri} in {place}")
+        if name() in _shipped_tags():
+            package = _shipped_tags()[name()][PACKAGE]
+            remedy = missing_package(ModuleNotFoundError(name=package))
+            raise InputError(f'the champion of "{name()}" cannot be read: {remedy}')
+        is_project = (project_root() / "dvc.yaml").is_file()
+        command = "dvc repro" if is_project else "dvc repro in a clone of perfjudge"
+        raise InputError(f'no champion of "{name()}" in {place}; make one with: {command}')
     return version
+
+
+def served_version(uri: str) -> Version | None:
+    """Return the version that answers for ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
+
+    It is the registered version, else the champion inside the installed wheel, whose version is that of
+    perfjudge; None if neither exists. InputError as in `find_version`.
+    """
+    addresses = {
+        address: version
+        for version in shipped_champions()
+        for address in (f"models:/{version.name}@{CHAMPION}", version.uri)
+    }
+    return find_version(uri) or addresses.get(uri)
+
+
+@cache
+def shipped_champions() -> tuple[Version, ...]:
+    """Return the champions inside the installed wheel whose packages are installed; none in a checkout."""
+    if not SHIPPED.is_dir():
+        return ()
+    from importlib.metadata import version
+
+    return tuple(
+        Version(name, version("perfjudge"), tags, str(SHIPPED / "models" / name))
+        for name, tags in _shipped_tags().items()
+        if find_spec(tags[PACKAGE]) is not None
+    )
+
+
+@cache
+def _shipped_tags() -> dict[str, dict[str, str]]:
+    """Return the tags of the champions inside the installed wheel, by registered name."""
+    index = SHIPPED / "champions.json"
+    return json.loads(index.read_bytes()) if index.is_file() else {}
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pydantic import FiniteFloat
 
 from data.errors import InputError
 from data.families import FAMILIES
+from data.stage import missing_package
 from data.tables.files import read_json, replacing, write_json
 from training.plugins import family_plugin
 
@@ -207,7 +208,8 @@ def load_model(directory: Path) -> Any:
     except UntrustedTypesFoundException as exc:
         raise InputError(f"contains untrusted types ({exc})", file=path) from exc
     except _UNREADABLE as exc:
-        raise InputError(f"is not a model that training wrote ({exc})", file=path) from exc
+        problem = missing_package(exc) or f"is not a model that training wrote ({exc})"
+        raise InputError(problem, file=path) from exc
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:

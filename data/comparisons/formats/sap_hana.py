@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from data.comparisons.params import LabelRules
@@ -128,8 +127,7 @@ TIME = "%Y-%m-%d %H:%M:%S"
 _LONGER = 10
 #: Number of series that are read ahead.
 _AHEAD = 16
-#: Arrow types of the columns of a series.
-_COLUMNS = {"timestamp": pa.timestamp("s"), "sut_version": pa.int64(), "value": pa.float64()}
+_COLUMNS = ("timestamp", "sut_version", "value")
 #: Units where higher is better: rates and amounts of work. In others (times, retries, percent) lower is.
 THROUGHPUT = re.compile(
     r"[a-z]ps|saps|commits|dmls|logwrites|statements|.+(/|\bper\b|_per_|[^a-z])\W*(s|sec|second|min|minute)s?\b.*",
@@ -256,10 +254,12 @@ def _read_series(file: Path) -> _Series:
 
 
 def _read_columns(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    import pyarrow as pa
     from pyarrow import csv
 
+    types = dict(zip(_COLUMNS, (pa.timestamp("s"), pa.int64(), pa.float64()), strict=True))
     columns = csv.ConvertOptions(
-        column_types=_COLUMNS, include_columns=list(_COLUMNS), timestamp_parsers=[TIME], null_values=[]
+        column_types=types, include_columns=list(_COLUMNS), timestamp_parsers=[TIME], null_values=[]
     )
     all_lines = csv.ParseOptions(ignore_empty_lines=False)
     try:

@@ -8,9 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from data.tables.xml_stream import Document, Element, WholeDocument
 
 Role = Literal["baseline", "target", "start"]
@@ -39,6 +36,9 @@ class TimelineRule:
 
     def matching_values(self, values: Iterable[str]) -> set[str]:
         """Return the values that match; those longer than `MAX_LENGTH` never do."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         texts = sorted({value for value in values if len(value) <= MAX_LENGTH})
         matches = pc.match_substring_regex(pa.array(texts, pa.string()), rf"\A(?:{self.pattern})\z")
         return {text for text, match in zip(texts, matches.to_pylist(), strict=True) if match}
@@ -113,6 +113,9 @@ def _read_set(tree: WholeDocument, element: Element, default_title: str) -> Rule
 
 
 def _read_rules(tree: WholeDocument, node: Element, role: Role, place: str) -> list[TimelineRule]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     rules: dict[str, TimelineRule] = {}
     for element in node:
         name = str(element.tag)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from data.errors import InputError
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.tables import MatrixTables
 from data.tables.formats import Format, Reading, Sources
-from data.tables.parquet import open_parquet
 from data.tables.problems import Problems
 
 #: The reference of a PetShop directory is at most two levels deeper.
@@ -44,12 +44,32 @@ def sniff_format(path: Path) -> str | None:
 
 
 def _is_dbsherlock(path: Path) -> bool:
+    from data.tables.parquet import open_parquet
+
     try:
         with open_parquet(path) as file:
             names = set(file.schema_arrow.names)
     except InputError:
         return False
     return names.issuperset(dbsherlock.KNOWN) and "run_id" not in names
+
+
+#: First bytes of a request; requests of other families begin with other keys.
+_REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
+
+
+def recognised(source: Path) -> bool:
+    """Return whether `source` is in a format that `sniff_format` names, or begins like a JSON request.
+
+    The content of a ``.parquet`` file is not checked; False for another file that cannot be read.
+    """
+    if sniff_format(source) is not None:
+        return True
+    try:
+        with source.open("rb") as file:
+            return _REQUEST.match(file.read(4096)) is not None
+    except OSError:
+        return False
 
 
 def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:

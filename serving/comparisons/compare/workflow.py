@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from data.errors import InputError
@@ -151,6 +153,12 @@ unstable: []
 """
 
 
+def _action_ref() -> str:
+    """Return the tag of the action that installs this version, or its branch if this is no release."""
+    release = re.fullmatch(r"\d+(\.\d+)*", version("perfjudge"))
+    return "main" if release is None else f"v{release[0]}"
+
+
 def _job_text(tool: BenchmarkTool) -> str:
     steps = [
         "- uses: actions/checkout@v4",
@@ -158,7 +166,7 @@ def _job_text(tool: BenchmarkTool) -> str:
         "    fetch-depth: 0",
         *([f"- run: {tool.prepare}"] if tool.prepare else []),
         f"- run: {tool.measure}",
-        "- uses: OWNER/perfjudge@main  # the owner of the copy that you use",
+        f"- uses: OWNER/perfjudge@{_action_ref()}  # the owner of the copy that you use",
         "  with:",
         f"    name: {tool.name}",
         f"    target: {tool.results}",

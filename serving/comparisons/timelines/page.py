@@ -36,8 +36,10 @@ _SIGNIFICANT = 4
 _MEDIAN = 2
 #: Probabilities are written in tenths of a percent.
 _TENTHS = 1000
-#: Number of colours of heat maps.
-_COLOURS = 9
+#: Colours of heat maps: cividis is perceptually uniform, and looks the same to the colour-blind.
+_COLOURS = (
+    "#00224e", "#1a386f", "#434e6c", "#61656f", "#7d7c78", "#9b9476", "#bcae6c", "#dec958", "#fee838",
+)  # fmt: skip
 #: Scripts, in the order of their dependencies.
 NAMES = ("data", "words", "chart", "walk", "table", "heat", "page")
 _FOLDER = files("serving.reports") / "templates" / "timelines"
@@ -360,13 +362,6 @@ def timeline_page(report: TimelineReport) -> str:
         (version.name, version.measured_at or "", relative_link(version.source))
         for version in report.versions
     ]
-    colours: list[str] = []
-    if report.heats:
-        from matplotlib import colormaps
-        from matplotlib.colors import to_hex
-
-        # cividis is perceptually uniform, and looks the same to the colour-blind
-        colours = [to_hex(colour) for colour in colormaps["cividis"].resampled(_COLOURS)(range(_COLOURS))]
     return render(
         "timelines/page.html",
         report=report,
@@ -381,7 +376,9 @@ def timeline_page(report: TimelineReport) -> str:
         describe_since=describe_since,
         ranks=finding_ranks(all_findings),
         configurations=sorted({threads for row in report.operations for threads in row.threads}),
-        shared=embed_json({"versions": versions, "baseline": report.baseline, "colours": colours}),
+        shared=embed_json(
+            {"versions": versions, "baseline": report.baseline, "colours": _COLOURS if report.heats else ()}
+        ),
         data=[operation_data(operation) for operation in report.operations],
         heats=[_heat_content(report, heat) for heat in report.heats],
         scripts=texts,

@@ -1,10 +1,16 @@
 """What CI systems are given: an action, a snippet for GitLab, and what they run."""
 
+import functools
 import json
 import os
 import re
+import resource
+import shutil
 import subprocess
 import sys
+import threading
+import tomllib
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +20,19 @@ from serving.comparisons.compare.acknowledging import read_acknowledged
 from tests.system.comparisons.run_files import run_file
 
 ROOT = Path(__file__).parents[3]
+#: A list of changes; its newest version is to be filled in.
+CHANGELOG = """# Changelog
+
+## Unreleased
+
+## [{}] - 2026-12-01
+
+- Sorts.
+
+## [0.0.1] - 2026-11-01
+
+- Begins.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,22 +53,26 @@ def steps():
 class Runner:
     """Runs steps as a runner does, with programs that stand for what is not here."""
 
-    def __init__(self, directory, model):
+    def __init__(self, directory, model=""):
         self.directory, programs = directory, directory / "programs"
         programs.mkdir()
-        perfjudge = Path(sys.executable).with_name("perfjudge")
-        self.program("uv", f'while [ "$1" != perfjudge ]; do shift; done; shift; exec {perfjudge} "$@"')
         self.variables = {
             **os.environ,
             "PATH": f"{programs}:{os.environ['PATH']}",
             "GITHUB_OUTPUT": str(directory / "output.txt"),
+            "GITHUB_PATH": str(directory / "path.txt"),
             "GITHUB_STEP_SUMMARY": str(directory / "page.md"),
             "GITHUB_REPOSITORY": "anna/editor",
             "GITHUB_SHA": "ab" * 20,
+            "UV_TOOL_DIR": str(directory / "tools"),
+            "UV_TOOL_BIN_DIR": str(directory / "tools/bin"),
+            "ACTION": str(directory),
         }
         self.variables |= {"TARGET": "results.json", "BASELINE": "", "MODEL": str(model), "CONFIRM": ""}
         self.variables |= {"ARGUMENTS": "--fail-on-regression", "COMMIT": "ab" * 20, "BASE_COMMIT": ""}
-        self.variables |= {"NAME": "benchmarks", "PROJECT": str(ROOT), "NUMBER": "9"}
+        self.variables |= {"NAME": "benchmarks", "NUMBER": "9", "GH_TOKEN": "", "WHEEL": "", "RELEASES": ""}
+        if model:
+            self.program("perfjudge", f'exec {Path(sys.executable).with_name("perfjudge")} "$@"')
 
     def program(self, name, script):
         path = self.directory / "programs" / name
@@ -57,10 +80,15 @@ class Runner:
         path.chmod(0o755)
 
     def run(self, step, **variables):
+        variables = self.variables | variables
+        assert set(step.get("env", ())) <= variables.keys()
+        added = self.directory / "path.txt"
+        if added.exists():
+            variables["PATH"] = ":".join([*added.read_text().split(), variables["PATH"]])
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=self.directory,
-            env={**self.variables, **variables},
+            env=variables,
             capture_output=True,
             text=True,
             check=False,
@@ -70,9 +98,6 @@ class Runner:
 def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, model_directory):
     runner = Runner(tmp_path, model_directory)
     run_file(tmp_path / "results.json")
-    assert runner.run(steps["Name the model"]).returncode == 0
-    assert re.fullmatch(r"key=[0-9a-f]{16}\n", (tmp_path / "output.txt").read_text())
-    (tmp_path / "output.txt").unlink()
     first = runner.run(steps["Compare"])
     assert (first.returncode, "there are no results of the base yet" in first.stdout) == (0, True)
     assert runner.run(steps["Comment"]).returncode == 0
@@ -121,15 +146,116 @@ def test_the_action_confirms_with_the_given_command(steps, tmp_path, model_direc
     assert (done.returncode, done.stderr.count("confirming")) == (1, 2)
 
 
-def test_the_ci_snippets_are_valid_for_their_systems(tmp_path):
-    texts = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/ci.md").read_text(), re.DOTALL)
-    (tmp_path / "known.yaml").write_text(texts[0])
+@pytest.fixture
+def releases(tmp_path, wheel):
+    """The address of releases, one of which has the wheel."""
+    release = tmp_path / "releases" / f"v{version_of(wheel)}"
+    release.mkdir(parents=True)
+    shutil.copy(wheel, release)
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            """Log nothing."""
+
+    handler = functools.partial(Quiet, directory=release.parent)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def seconds_of_processes():
+    """Return the processor time of the processes that have ended; others may use the machine, too."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def version_of(wheel):
+    return wheel.name.split("-")[1]
+
+
+def test_the_action_installs_its_release_and_judges_in_30_seconds(steps, tmp_path, wheel, releases):
+    runner = Runner(tmp_path)
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG.format(version_of(wheel)))
+    # of a pipeline that is no concern of perfjudge
+    (tmp_path / "params.yaml").write_text("train:\n  rate: 0.1\n")
+    run_file(tmp_path / "base.json")
+    run_file(tmp_path / "results.json", {"a": 1.5})
+    begun = seconds_of_processes()
+    installed = runner.run(steps["Install"], RELEASES=releases)
+    assert (installed.returncode, installed.stderr) == (0, "")
+    failed = runner.run(steps["Compare"], BASELINE="base.json")
+    assert seconds_of_processes() - begun < 30
+    assert (failed.returncode, "::error title=regression%3A bench/a" in failed.stderr) == (1, True)
+    model = json.loads((tmp_path / ".perfjudge/json.json").read_text())["model"]
+    assert (model["name"], model["version"]) == ("regression-comparison", version_of(wheel))
+
+
+def test_the_action_names_the_wheel_that_it_cannot_install(steps, tmp_path):
+    runner = Runner(tmp_path)
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n")
+    unreleased = runner.run(steps["Install"])
+    assert (unreleased.returncode, unreleased.stdout.count("older than the first release")) == (1, 1)
+    (tmp_path / "CHANGELOG.md").write_text("## 0.1.0 - 2026-12-01\n")
+    absent = runner.run(steps["Install"], RELEASES=f"file://{tmp_path}")
+    name = f"cannot install file://{tmp_path}/v0.1.0/perfjudge-0.1.0-py3-none-any.whl"
+    assert (absent.returncode, absent.stdout.count(name)) == (1, 1)
+
+
+def test_action_and_release_agree_on_python_and_version(steps):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"--python '{project['requires-python']}'" in steps["Install"]["run"]
+    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["release"]
+    runs = [step["run"] for step in release["steps"] if "run" in step]
+    for run in runs:
+        assert "${{" not in run
+        assert subprocess.run(["bash", "-n", "-c", run], check=False).returncode == 0
+    newest = re.compile(r"sed -n '\S+ \S+")
+    assert newest.findall(steps["Install"]["run"]) == newest.findall(runs[0])
+
+
+@pytest.mark.parametrize(("newest", "status"), [("1.2.0", 0), ("1.1.0", 1)])
+def test_the_release_has_the_newest_version_of_the_changelog(tmp_path, newest, status):
+    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["release"]
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG.format(newest))
+    checked = Runner(tmp_path).run(release["steps"][2], TAG="v1.2.0")
+    assert checked.returncode == status
+    assert (tmp_path / "dist/notes.md").read_text().split() == ["-", "Sorts."]
+
+
+@pytest.fixture(scope="module")
+def snippets():
+    """The blocks of YAML in docs/ci.md by their files."""
+    pages = (ROOT / "docs/ci.md").read_text()
+    return dict(re.findall(r"<!-- file: (\S+) -->\n\n```yaml\n(.*?)```", pages, re.DOTALL))
+
+
+def test_the_ci_snippets_are_valid_for_their_systems(tmp_path, snippets):
+    (tmp_path / "known.yaml").write_text(snippets[".perfjudge.yaml"])
     known = read_acknowledged(tmp_path / "known.yaml")[1]
     assert [len(one) for one in (known.acknowledged, known.unstable, known.accepted)] == [1, 1, 1]
-    github, gitlab = map(yaml.safe_load, texts[1:])
     taken = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    github = yaml.safe_load(snippets[".github/workflows/benchmarks.yml"])
     assert set(github["jobs"]["benchmarks"]["steps"][-1]["with"]) <= set(taken)
-    job = gitlab["benchmarks"]
-    assert job["artifacts"]["reports"]["junit"] == "junit.xml"
-    for line in job["script"]:
-        assert subprocess.run(["bash", "-n", "-c", line], check=False).returncode == 0
+
+
+def test_the_gitlab_job_compares_with_the_wheel_in_30_seconds(tmp_path, wheel, snippets):
+    job = yaml.safe_load(snippets[".gitlab-ci.yml"])["benchmarks"]
+    runner = Runner(tmp_path)
+    runner.program("pip", '[ "$*" = "install uv" ]')
+    main = {"CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main", "CI_COMMIT_SHA": "ab" * 20}
+    begun = seconds_of_processes()
+    for number, (slower, status) in enumerate([({}, 0), ({}, 0), ({"a": 1.5}, 1)]):
+        run_file(tmp_path / "measured.json", slower, seed=number)
+        (tmp_path / "benchmarks.sh").write_text('#!/bin/sh\ncp measured.json "$1"\n')
+        (tmp_path / "benchmarks.sh").chmod(0o755)
+        lines = {"run": "\n".join([*job["before_script"], *job["script"]])}
+        done = runner.run(lines, PERFJUDGE=str(wheel), **main)
+        assert done.returncode == status, done.stderr
+        after = {"run": "\n".join(job["after_script"])}
+        assert runner.run(after, CI_PIPELINE_IID=str(number), **main).returncode == 0
+    assert seconds_of_processes() - begun < 30
+    assert len(list((tmp_path / ".perfjudge/runs").iterdir())) == 3
+    assert job["artifacts"]["paths"] == ["comment.md"]
+    assert "**regression** | bench/a" in (tmp_path / "comment.md").read_text()
+    assert "<failure" in (tmp_path / job["artifacts"]["reports"]["junit"]).read_text()

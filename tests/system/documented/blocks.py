@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from tests.imports import ROOT
 
 PROGRAMS = {
-    "cat", "cp", "createdb", "curl", "dask", "docker", "export", "git", "gzip", "mkdir", "perf", "pip",
-    "printf", "psql", "python", "sed", "sqlite3", "sudo", "uv",
+    "cat", "cp", "createdb", "curl", "dask", "docker", "export", "git", "gzip", "mkdir", "perf",
+    "perfjudge", "pip", "printf", "psql", "python", "sed", "sqlite3", "sudo", "uv",
 }  # fmt: skip
-_BEGIN = re.compile(r"(?:[A-Z_]+=(?:\$\(|\S*\s+))*([\w./-]+)")
+_BEGIN = re.compile(r"(?:[A-Z_]+=(?:\$\(|\S*\s+))*([\w./-]+)(?!\S)")
 _MARK = re.compile(r"<!-- (not run|exit|file):? ?(.*?) -->")
 _FENCE = re.compile(r"( *)```([\w-]*).*")
 

@@ -14,13 +14,13 @@ from tests.system.documented.project import Project, copied, fill
 
 #: Why a block may not be run, and how many blocks at most there are for that reason.
 REASONS = {
-    "installs programs": 3,
+    "installs programs": 9,
     "measures for minutes or hours": 9,
     "runs these tests": 1,
     "a public data set": 12,
     "a server of your own": 4,
     "counts a program of your own": 2,
-    "needs docker": 1,
+    "needs docker": 2,
     "needs several terminals, and machines": 1,
     "needs that scheduler": 1,
     "needs a PostgreSQL server": 1,

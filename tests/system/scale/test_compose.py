@@ -14,8 +14,8 @@ from tests.imports import ROOT
 
 #: What this project uses of the Compose Specification.
 KEYS = {
-    "build", "command", "configs", "depends_on", "entrypoint", "environment", "healthcheck", "image", "ports",
-    "profiles", "restart", "volumes",
+    "build", "cap_drop", "command", "configs", "depends_on", "entrypoint", "environment", "healthcheck",
+    "image", "ports", "profiles", "read_only", "restart", "security_opt", "tmpfs", "volumes",
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def test_services_name_only_existing_volumes_and_configs(content):
     assert {SCHEDULER, STORAGE} <= content["x-environment"].keys()
 
 
-@pytest.mark.parametrize("service", ["mlflow", "scheduler", "worker", "serve"])
+@pytest.mark.parametrize("service", ["mlflow", "scheduler", "worker"])
 def test_a_service_is_started_with_known_options(content, service):
     program, what, *given = content["services"][service]["command"]
     command = [Path(sys.executable).with_name(program), what, "--help"]

@@ -1,0 +1,92 @@
+"""The option ``pytest --perfjudge BASE``: judge the results of pytest-benchmark against BASE.
+
+The command ``perfjudge`` judges, in a process and usually in an environment of its own, so that a session
+imports nothing of perfjudge.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.getgroup("benchmark").addoption(
+        "--perfjudge",
+        metavar="BASE",
+        type=Path,
+        help="Judge the benchmarks of this session against BASE, a file that --benchmark-json wrote or a"
+        " directory of such files; a regression fails the session.",
+    )
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Let pytest-benchmark write its results to a temporary file, unless the session names a file."""
+    options = early_config.known_args_namespace
+    if options.perfjudge is None:
+        return
+    if not early_config.pluginmanager.hasplugin("benchmark"):
+        raise pytest.UsageError("--perfjudge needs the plugin pytest-benchmark")
+    if not options.perfjudge.exists():
+        raise pytest.UsageError(
+            f"--perfjudge: {options.perfjudge} does not exist;"
+            f" `pytest --benchmark-json={options.perfjudge}` on the base writes it"
+        )
+    if options.benchmark_json is None:
+        directory = Path(tempfile.mkdtemp(prefix="perfjudge-"))
+        early_config.add_cleanup(lambda: shutil.rmtree(directory))
+        args[:0] = [f"--benchmark-json={directory / 'results.json'}"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Judge at the end of a session with the option, but not in workers of pytest-xdist."""
+    options = config.option
+    if options.perfjudge is not None and not options.collectonly and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(BenchmarkJudge(), "perfjudge-judge")
+
+
+class BenchmarkJudge:
+    """Judges the results that pytest-benchmark has written."""
+
+    def __init__(self) -> None:
+        self.has_results = False
+        self.report = ""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_benchmark_update_json(self) -> None:
+        """Note that pytest-benchmark writes results, so that a file of an earlier session is not judged."""
+        self.has_results = True
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Judge, and fail the session on a regression, an error, or without results."""
+        if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+            return
+        status, self.report = self._compare(session.config)
+        if status:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Show the table of verdicts."""
+        if self.report:
+            terminalreporter.section("perfjudge")
+            terminalreporter.write(self.report)
+
+    def _compare(self, config: pytest.Config) -> tuple[int, str]:
+        """Return the exit status of ``perfjudge compare``, and its table and messages."""
+        if not self.has_results:
+            return 2, "no benchmark ran; pytest-benchmark measures nothing with --benchmark-disable or -n\n"
+        places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        program = shutil.which("perfjudge", path=places)
+        if program is None:
+            return 2, "the command perfjudge is not installed; see `uv tool install`\n"
+        sides = [str(path) for path in (config.option.perfjudge, config.option.benchmark_json)]
+        command = [program, "compare", "--fail-on-regression", *sides]
+        done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8")
+        return done.returncode, done.stdout + done.stderr

@@ -1,0 +1,144 @@
+"""The installed package: its version and models, and new projects from its template."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import yaml
+
+from data.errors import InputError
+from data.families import FAMILIES
+from data.tables.files import replacing, write_text, yaml_content
+from training.registry.champions import (
+    CHAMPION,
+    DIGEST,
+    SHIPPED,
+    served_version,
+    shipped_champions,
+    template_root,
+)
+
+
+def describe_version() -> str:
+    """Return version and commit of perfjudge, and a line for each champion: version, model and digest.
+
+    The champions are those that answer under the names of the champions in the wheel; in a checkout, all.
+    """
+    commit_file = SHIPPED / "commit.txt"
+    if commit_file.is_file():
+        commit = commit_file.read_text("utf-8").strip()
+    else:
+        commit = _git_output(Path(__file__).parents[1], "rev-parse", "HEAD") or "unknown"
+    lines = [f"perfjudge {version('perfjudge')} (commit {commit[:12]})"]
+    names = [champion.name for champion in shipped_champions()]
+    if not names:
+        from serving.plugins import all_endpoints
+
+        names = [endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader]
+    for name in dict.fromkeys(names):
+        if (champion := served_version(f"models:/{name}@{CHAMPION}")) is not None:
+            digest = champion.tags.get(DIGEST, "unknown")
+            lines.append(
+                f"{name} {champion.version} ({champion.tags.get('model', '')}, sha256 {digest[:12]})"
+            )
+    return "\n".join(lines)
+
+
+def _git_output(directory: Path, *words: str) -> str:
+    """Return the output of git in `directory`; empty if it fails or git is not installed."""
+    try:
+        done = subprocess.run(["git", "-C", directory, *words], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+#: Files and folders of new projects, besides `PIPELINES`: paths in the repository and the template.
+PROJECT_FILES = (
+    ".dvc/.gitignore",
+    ".dvc/config",
+    ".dvc/plots",
+    ".dvcignore",
+    ".gitignore",
+    "data/raw/measured",
+    "params.yaml",
+)
+#: Files of new projects that are written without other families and dependencies on code.
+PIPELINES = ("dvc.yaml", "reports/dvc.yaml")
+#: The family that new projects train.
+_FAMILY = "comparisons"
+#: Dependencies of stages on folders of code: an installed perfjudge has its code outside of projects.
+_CODE = re.compile(r"(features|training|serving)/|data/(tables|measure|\$)")
+
+
+def create_project(directory: Path) -> int:
+    """Write a project that trains comparison models to `directory`, print next steps, and return 0.
+
+    The project has params.yaml, dvc.yaml, settings of DVC, and the measurement that the champion inside
+    perfjudge was trained on. It becomes a git repository with one commit, unless it is inside of one or git
+    is not installed. InputError if `directory` exists and is not an empty directory; ModuleNotFoundError
+    without the extra ``train``. Then nothing is written.
+    """
+    import dvc  # noqa: F401 - without the extra, the project could not be run
+
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InputError("is not an empty directory", file=directory)
+    template = template_root()
+    with replacing(directory) as project:
+        for name in PROJECT_FILES:
+            source, target = template / name, project / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target)
+            else:
+                shutil.copyfile(source, target)
+        for name in PIPELINES:
+            _write_pipeline(template / name, project / name)
+        _start_repository(project, directory.absolute().parent)
+    sys.stdout.write(
+        f"{directory} trains on an example, data/raw/measured. To train on results of your own:\n"
+        f"  cd {shlex.quote(str(directory))}\n"
+        "  perfjudge import FORMAT SOURCE -o data/raw/mine\n"
+        "  dvc exp run -S comparisons.ingest.path=data/raw/mine\n"
+    )
+    return 0
+
+
+def _write_pipeline(template: Path, target: Path) -> None:
+    """Write the part of a dvc.yaml that concerns `_FAMILY`, without dependencies on code."""
+    content, others = yaml_content(template), [family for family in FAMILIES if family != _FAMILY]
+    if "plots" in content:
+        content["plots"] = [plot for plot in content["plots"] if next(iter(plot)).startswith(_FAMILY)]
+    stages = content.get("stages", {})
+    for name, stage in list(stages.items()):
+        if _FAMILY not in stage.get("foreach", _FAMILY):
+            del stages[name]
+            continue
+        if "foreach" in stage:
+            each = stage["foreach"]
+            stage["foreach"] = {_FAMILY: each[_FAMILY]} if isinstance(each, dict) else [_FAMILY]
+        body = stage.get("do", stage)
+        body["cmd"] = " ".join(word for word in body["cmd"].split() if word not in others)
+        body["deps"] = [dep for dep in body["deps"] if not _CODE.match(dep) and Path(dep).name not in others]
+    text = yaml.safe_dump(content, sort_keys=False, width=120, allow_unicode=True)
+    write_text(target, f"# After an upgrade of perfjudge: dvc repro --force\n{text}" if stages else text)
+
+
+def _start_repository(project: Path, parent: Path) -> None:
+    """Make `project` a git repository with one commit, unless `parent` is inside of one; DVC needs none."""
+    if _git_output(parent, "rev-parse", "--is-inside-work-tree") == "true":
+        return
+    _git_output(project, "init", "--quiet")
+    if (project / ".git").is_dir():
+        person = ("-c", "user.name=perfjudge", "-c", "user.email=perfjudge@localhost")
+        _git_output(project, "add", ".")
+        _git_output(project, *person, "commit", "--quiet", "--message", "Create the project")
+    else:
+        config = project / ".dvc" / "config"
+        write_text(config, config.read_text("utf-8").replace("[core]", "[core]\n    no_scm = true", 1))

@@ -1,0 +1,137 @@
+"""Checks before a push: the plugin of pytest, and the hook of pre-commit, with perfjudge from its wheel."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.imports import ROOT
+
+PLUGIN = ROOT / "clients/pytest"
+#: Benchmarks with a clock of their own: six operations of 12 samples, the first of them LEVEL times as slow.
+BENCHMARKS = """
+import os, random, pytest
+CLOCK, NOISE = [0.0], random.Random(os.environ["SEED"])
+def advance(level):
+    CLOCK[0] += level * NOISE.gauss(1, 0.01)
+@pytest.mark.benchmark(timer=lambda: CLOCK[0])
+@pytest.mark.parametrize("number", range(6))
+def test_sort(benchmark, number):
+    level = float(os.environ["LEVEL"]) if number == 0 else 1.0
+    benchmark.pedantic(advance, args=(level,), rounds=12)
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """The interpreter of an environment that has pytest, pytest-benchmark and the plugin only."""
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv on PATH")
+    directory = tmp_path_factory.mktemp("environment")
+    # a build writes beside its sources
+    shutil.copytree(PLUGIN, directory / "plugin")
+    subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, directory / "venv"], check=True)
+    interpreter = directory / "venv/bin/python"
+    install = ["uv", "pip", "install", "--quiet", "--python", interpreter, directory / "plugin"]
+    subprocess.run(install, check=True)
+    return interpreter
+
+
+def completed(directory, variables, *command):
+    """Run a command in a directory, and return its exit status and output."""
+    return subprocess.run(
+        command, check=False, cwd=directory, env=variables, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.fixture
+def session(environment, installed, tmp_path):
+    """Return what runs a session of pytest with benchmarks of some speed."""
+    (tmp_path / "test_sorting.py").write_text(BENCHMARKS)
+
+    def run(*options, level=1.0, seed=0, path=f"{installed}:/usr/bin:/bin"):
+        variables = {"PATH": path, "LEVEL": str(level), "SEED": str(seed), "HOME": str(tmp_path)}
+        return completed(tmp_path, variables, environment, "-m", "pytest", *options)
+
+    return run
+
+
+def test_pytest_judges_its_benchmarks_against_a_base(session):
+    assert session("--benchmark-json=base.json").returncode == 0
+    unchanged = session("--perfjudge", "base.json", seed=1)
+    assert (unchanged.returncode, unchanged.stdout.count("= perfjudge =")) == (0, 1), unchanged.stdout
+    assert re.search(r"unchanged|within noise", unchanged.stdout)
+    slower = session("--perfjudge", "base.json", "--benchmark-json=new.json", level=1.3, seed=1)
+    assert (slower.returncode, "6 passed" in slower.stdout) == (1, True)
+    assert re.search(r"regression .*test_sort\[0\]", slower.stdout), slower.stdout
+
+
+def test_pytest_fails_where_it_cannot_judge(session, tmp_path):
+    missing = session("--perfjudge", "base.json")
+    assert (missing.returncode, "base.json does not exist" in missing.stderr) == (4, True)
+    assert session("--benchmark-json=base.json").returncode == 0
+    for options, path, message in (
+        (["--benchmark-disable"], "/usr/bin:/bin", "no benchmark ran"),
+        ([], "/usr/bin:/bin", "perfjudge is not installed"),
+    ):
+        done = session("--perfjudge", "base.json", *options, path=path)
+        assert (done.returncode, message in done.stdout) == (1, True), done.stdout
+    (tmp_path / "base.json").write_text("{}")
+    damaged = session("--perfjudge", "base.json")
+    assert (damaged.returncode, "base.json" in damaged.stdout.partition("= perfjudge =")[2]) == (1, True)
+    without = session("--perfjudge", "base.json", "-p", "no:benchmark")
+    assert (without.returncode, "needs the plugin pytest-benchmark" in without.stderr) == (4, True)
+
+
+def test_sessions_without_the_option_import_nothing_of_perfjudge(session):
+    done = session("-p", "no:cacheprovider", path="/usr/bin:/bin")
+    assert (done.returncode, "= perfjudge =" in done.stdout) == (0, False)
+    listed = session("--perfjudge", "test_sorting.py", "--collect-only", path="/usr/bin:/bin")
+    assert (listed.returncode, "= perfjudge =" in listed.stdout) == (0, False)
+    code = (PLUGIN / "pytest_perfjudge.py").read_text()
+    imported = re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE)
+    assert set(imported) - sys.stdlib_module_names == {"pytest"}
+
+
+def git(directory, *command):
+    names = ["-c", "user.name=anna", "-c", "user.email=anna@localhost"]
+    done = completed(directory, os.environ, "git", *names, *command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_pre_commit_compares_a_result_file_with_its_base(session, installed, tmp_path):
+    for seed, (name, level) in enumerate((("base", 1.0), ("same", 1.0), ("slower", 1.3))):
+        assert session(f"--benchmark-json={name}.json", level=level, seed=seed).returncode == 0
+    hooks, project = tmp_path / "hooks", tmp_path / "project"
+    for directory in (hooks, project):
+        directory.mkdir()
+        git(directory, "init", "--quiet")
+    shutil.copy(ROOT / ".pre-commit-hooks.yaml", hooks)
+    git(hooks, "add", "--all")
+    git(hooks, "commit", "--quiet", "--message", "Add the hook")
+    page = (ROOT / "docs/ci.md").read_text().partition("pre-commit-config.yaml -->\n\n```yaml\n")[2]
+    settings = yaml.safe_load(page.partition("```")[0])
+    settings["repos"][0] |= {"repo": str(hooks), "rev": git(hooks, "rev-parse", "HEAD")}
+    (project / ".pre-commit-config.yaml").write_text(yaml.safe_dump(settings))
+    shutil.copy(tmp_path / "base.json", project)
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "--message", "Add a base")
+    variables = os.environ | {
+        "PATH": f"{installed}:{os.environ['PATH']}",
+        "PRE_COMMIT_HOME": str(tmp_path / "pre-commit"),
+    }
+    for name, status, shown in (
+        ("same", 0, "Passed"),
+        ("slower", 1, "regression │ test_sorting.py/test_sort[0]"),
+    ):
+        shutil.copy(tmp_path / f"{name}.json", project / "results.json")
+        git(project, "add", "--all")
+        done = completed(project, variables, Path(sys.executable).with_name("pre-commit"), "run")
+        assert (done.returncode, shown in done.stdout) == (status, True), done.stdout
+        git(project, "commit", "--quiet", "--no-verify", "--message", name)

@@ -1,0 +1,162 @@
+"""The image of the server: its Dockerfile, script and service agree, and its steps run in a chroot."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.imports import ROOT
+
+#: What Docker does with the instructions, in an overlay of this machine's files; then what `server` does.
+#: `place` is an empty directory; `binds` has a line with source and target per file that the build mounts.
+CONTAINER = """
+mkdir "$place"/{upper,work,root,volume}
+root=$place/root
+mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$root"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mount --rbind /dev "$root/dev"
+# the interpreter may be in there
+chmod a+x "$root/root"
+while read -r source target; do
+    if [ -d "$source" ]; then mkdir -p "$root$target"; else touch "$root$target"; fi
+    mount --bind "$source" "$root$target"
+done <<< "$binds"
+chroot "$root" env EXTRAS= sh -euc "$run" >&2
+while read -r _ target; do umount "$root$target"; done <<< "$binds"
+cp -a "$root$volume/." "$place/volume"
+mount --bind "$place/volume" "$root$volume"
+mount -o remount,ro "$root"
+unshare --net --pid --fork --kill-child bash -euo pipefail -c "$server"
+"""
+SERVER = """
+ip link set lo up
+mount -t proc proc "$root/proc"
+eval "environment=($variables)"
+inside() {
+    exec chroot "$root" \\
+        setpriv --reuid "$user" --regid "$group" --clear-groups --no-new-privs --bounding-set=-all \\
+        env -i "${environment[@]}" sh -c 'cd "$0" && exec "$@"' "$volume" "$@"
+}
+for path in /opt/perfjudge/x /etc/x; do
+    if (inside touch $path) 2>/dev/null; then echo "$path is writable" >&2; exit 1; fi
+done
+token=$(inside perfjudge token reports --tokens tokens)
+eval "inside $entry" >&2 &
+server=$!
+for _ in $(seq 300); do
+    if (eval "inside $health") 2>/dev/null; then break; fi
+    kill -0 $server
+    sleep 0.2
+done
+(eval "inside $health")
+curl -sf "http://127.0.0.1:$port/v1/comparisons/judge" -H "Authorization: Bearer $token" \\
+    -H 'Content-Type: application/json' --data-binary "@$sample"
+kill $server
+# uvicorn ends by the signal that stops it
+wait $server || test $? = 143
+if (eval "inside $health") 2>/dev/null; then echo "healthy without a server" >&2; exit 1; fi
+"""
+
+
+@pytest.fixture(scope="module")
+def instructions():
+    """The arguments of each instruction of the Dockerfile, by its name."""
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "Dockerfile").read_text())
+    lines = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    assert len({name for name, _ in lines}) == len(lines)
+    return dict(lines)
+
+
+@pytest.fixture(scope="module")
+def service():
+    return yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["serve"]
+
+
+def health_check(instructions):
+    return json.loads(instructions["HEALTHCHECK"].partition("CMD ")[2])
+
+
+def entry(instructions):
+    return json.loads(instructions["ENTRYPOINT"]) + json.loads(instructions["CMD"])
+
+
+def bind_mounts(instructions, context):
+    """Yield source and target of what the build mounts; what comes from an image of uv is the uv of here."""
+    for mount in re.findall(r"--mount=(\S+)", instructions["RUN"]):
+        fields = dict(field.split("=") for field in mount.split(","))
+        if "source" in fields:
+            source = shutil.which("uv") if "from" in fields else context / fields["source"]
+            yield f"{source} {fields['target']}"
+
+
+def test_image_script_and_service_agree_on_paths_and_ports(instructions, service):
+    script = (ROOT / "deploy/install.sh").read_text()
+    run, volume, port = instructions["RUN"], instructions["VOLUME"], instructions["EXPOSE"]
+    assert run.endswith('/deploy/install.sh "$EXTRAS" /dist/perfjudge-*.whl')
+    assert f"chown {instructions['USER']} {volume}\n" in script
+    assert (f"mkdir -p {volume}\n" in script, instructions["WORKDIR"]) == (True, volume)
+    environment = dict(pair.split("=") for pair in instructions["ENV"].split())
+    assert (
+        f'uv venv --quiet --python "$(command -v python3)" {environment["PATH"].removesuffix("/bin:$PATH")}\n'
+        in script
+    )
+    assert environment["PERFJUDGE_TOKENS_FILE"] == f"{volume}/tokens"
+    assert (service["read_only"], service["tmpfs"]) == (True, [environment["HOME"]])
+    assert [mount.partition(":")[2] for mount in service["volumes"]] == [volume]
+    assert [mapping.rpartition(":")[2] for mapping in service["ports"]] == [port]
+    assert f"--port={port}" in entry(instructions)
+    assert f"http://127.0.0.1:{port}/readyz" in health_check(instructions)[-1]
+    assert service["build"]["args"].keys() == {instructions["ARG"].rstrip("=")}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(service["build"]["args"]["EXTRAS"].split(",")) <= extras.keys()
+
+
+def test_the_script_of_the_image_wants_exactly_one_wheel(tmp_path):
+    for wheels in ([], [tmp_path / "absent.whl"], [ROOT / "README.md", ROOT / "README.md"]):
+        command = ["sh", ROOT / "deploy/install.sh", "", *wheels]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert (done.returncode, "expected EXTRAS and one wheel" in done.stderr) == (2, True)
+
+
+def test_server_of_the_image_answers_without_rights_on_read_only_files(instructions, wheel, tmp_path):
+    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "setpriv", "ip", "curl", "uv"))):
+        pytest.skip("needs root, util-linux, iproute2, curl and uv")
+    place = tmp_path / "container"
+    for directory in (place, tmp_path / "dist"):
+        directory.mkdir()
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    shutil.copy(wheel, tmp_path / "dist")
+    path = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    user, group = instructions["USER"].split(":")
+    variables = {
+        "PATH": path,
+        "place": str(place),
+        "root": str(place / "root"),
+        "binds": "\n".join(bind_mounts(instructions, tmp_path)),
+        "run": re.sub(r"--mount=\S+ ", "", instructions["RUN"]),
+        "server": SERVER,
+        "volume": instructions["VOLUME"],
+        "user": user,
+        "group": group,
+        "variables": instructions["ENV"].replace("$PATH", path),
+        "entry": shlex.join(entry(instructions)),
+        "health": shlex.join(health_check(instructions)),
+        "port": instructions["EXPOSE"],
+        "sample": str(ROOT / "docs/samples/mine.json"),
+    }
+    command = ["unshare", "--mount", "bash", "-euo", "pipefail", "-c", CONTAINER]
+    done = subprocess.run(
+        command, check=False, env=os.environ | variables, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["model"]["version"] == wheel.name.split("-")[1]
+    assert [verdict["verdict"] for verdict in answer["verdicts"]] == ["fail"]

@@ -1,0 +1,150 @@
+"""The wheel in a fresh environment, in empty folders outside of the checkout."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from benchmarks.install import disk_megabytes
+from tests.imports import ROOT
+from tests.system.conftest import Listening
+from tests.system.documented.project import KNOBS
+
+SAMPLES = ROOT / "docs/samples"
+NAME = "regression-comparison"
+
+
+@pytest.fixture
+def run(installed, tmp_path):
+    """Return a function that runs the installed perfjudge in an empty folder, without other variables."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+
+    def run_there(*arguments, **variables):
+        environment = {"PATH": os.defpath, "HOME": str(tmp_path), "LANG": "C.UTF-8", **variables}
+        return subprocess.run(
+            [installed / "perfjudge", *map(str, arguments)], cwd=folder, env=environment, capture_output=True,
+            text=True, timeout=300, check=False,
+        )  # fmt: skip
+
+    run_there.folder = folder
+    return run_there
+
+
+def test_judge_answers_in_an_empty_folder_with_the_wheels_model(run, wheel):
+    done = run("judge", SAMPLES / "mine.json", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    number = wheel.name.split("-")[1]
+    assert answer["verdicts"][0]["verdict"] == "fail"
+    assert (answer["model"]["name"], answer["model"]["version"]) == (NAME, number)
+    assert answer["model"]["uri"] == f"models:/{NAME}/{number}"
+    assert [*run.folder.iterdir()] == []
+    again = run("judge", SAMPLES / "mine.json", "--json", "--model", answer["model"]["uri"])
+    assert again.stdout == done.stdout
+
+
+def test_compare_reads_two_files_of_pytest_benchmark(run):
+    files = [SAMPLES / f"formats/pytest-benchmark/{side}.json" for side in ("base", "new")]
+    done = run("compare", *files, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["verdicts"]
+
+
+def test_server_answers_without_a_registry(installed, run, monkeypatch):
+    monkeypatch.chdir(run.folder)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    server = Listening(program=installed / "perfjudge")
+    try:
+        body = (SAMPLES / "mine.json").read_bytes()
+        judged = httpx.post(
+            f"{server.url}/v1/comparisons/judge", content=body, headers={"content-type": "application/json"}
+        )
+        assert judged.json()["verdicts"][0]["verdict"] == "fail"
+        assert [model["name"] for model in httpx.get(f"{server.url}/v1/models").json()["models"]] == [NAME]
+        for page in ("/", "/docs", "/comparisons/next", "/v1/labels", "/readyz", "/metrics"):
+            assert httpx.get(f"{server.url}{page}").status_code < 500, page
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("source", ["mine.json", "labelled.xml"])
+def test_answers_are_equal_with_and_without_pyarrow(installed, run, source):
+    (shipped,) = installed.parent.glob(f"lib/*/site-packages/training/shipped/models/{NAME}")
+    command = ["judge", SAMPLES / source, "--model", shipped, "--json", "--why"]
+    here = subprocess.run(
+        [sys.executable, "-c", "from serving.cli import main; main()", *command],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run(*command).stdout == here.stdout
+
+
+def test_the_champion_of_a_registry_answers_first(run, champion_registry):
+    done = run("judge", SAMPLES / "mine.json", "--json", MLFLOW_TRACKING_URI=champion_registry)
+    assert json.loads(done.stdout)["model"]["version"] == "1"
+
+
+def test_a_missing_model_or_extra_is_named_with_the_remedy(run):
+    done = run("corun", "static", "--task", "a", "--with", "b")
+    assert done.returncode == 2
+    assert 'no champion of "corun-static"' in done.stderr
+    assert "make one with: dvc repro in a clone of perfjudge" in done.stderr
+    commands = (
+        ["train", "mine"],
+        ["judge", SAMPLES / "labelled"],
+        ["import", "comparison-xml", SAMPLES / "labelled.xml", "-o", "tables"],
+        ["collect", SAMPLES / "suite.yaml", "-o", "measured"],
+    )
+    for command in commands:
+        done = run(*command)
+        assert done.returncode == 2
+        assert done.stderr.endswith("is not installed; install it with: pip install 'perfjudge[train]'\n")
+    assert [*run.folder.iterdir()] == []
+
+
+def test_version_names_commit_and_champion(run, wheel):
+    first, *champions = run("--version").stdout.splitlines()
+    assert first.startswith(f"perfjudge {wheel.name.split('-')[1]} (commit ")
+    assert [line.split()[0] for line in champions] == [NAME]
+
+
+def test_default_environment_is_at_most_350_mib(installed):
+    (packages,) = installed.parent.glob("lib/*/site-packages")
+    assert disk_megabytes(packages) <= 350
+
+
+def test_a_new_project_trains_a_champion_that_answers_there(wheel, tmp_path):
+    code, project = tmp_path / "code", tmp_path / "mine"
+    subprocess.run(["uv", "pip", "install", "--quiet", "--no-deps", "--target", code, wheel], check=True)
+
+    def run_in(folder, *command, status=0):
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {"PATH": path, "HOME": str(tmp_path), "USER": "anna", "PYTHONPATH": str(code)}
+        done = subprocess.run(
+            [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+        return done
+
+    (tmp_path / ".gitconfig").write_text("[user]\n    name = anna\n    email = anna@localhost\n")
+    perfjudge = ("-c", "from serving.cli import main; main()")
+    run_in(tmp_path, *perfjudge, "train", "mine")
+    refused = run_in(tmp_path, *perfjudge, "train", "mine", status=2)
+    assert refused.stderr == "perfjudge: mine: is not an empty directory\n"
+    params = yaml.safe_load((project / "params.yaml").read_text())
+    for section, short in KNOBS["comparisons"].items():
+        params["comparisons"][section] |= short
+    (project / "params.yaml").write_text(yaml.safe_dump(params))
+    run_in(project, *perfjudge, "import", "tables", SAMPLES / "labelled", "-o", "data/raw/mine")
+    run_in(project, "-m", "dvc", "exp", "run", "-S", "comparisons.ingest.path=data/raw/mine")
+    answer = json.loads(run_in(project, *perfjudge, "judge", SAMPLES / "mine.json", "--json").stdout)
+    assert answer["model"]["uri"] == f"models:/{NAME}/1"
+    assert "data/raw/mine" in (project / "dvc.lock").read_text()
