@@ -26,23 +26,23 @@ Model = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="File to write; default: standard output."),
+    typer.Option("--output", "-o", metavar="FILE", help="Output file. Default: standard output."),
 ]
 Shown = Annotated[
     Format | None,
-    typer.Option("--format", help="Output form. Default: by the suffix of -o, else table."),
+    typer.Option("--format", help="Output format. Default: by the suffix of -o, else table."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")
 ]
 KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Skip invalid parts of the input, and count them.")
+    bool, typer.Option("--keep-going", help="Skip invalid parts of the input, and report them on stderr.")
 ]
 Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Random seed. Default: the project's seed.")
+    int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Random seed. Default: 20261121.")
 ]
-Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory for the result.")]
+Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Output directory.")]
 #: Options of ``perfjudge serve``.
 Tokens = Annotated[
     Path | None,
@@ -50,16 +50,19 @@ Tokens = Annotated[
         "--tokens",
         metavar="FILE",
         envvar="PERFJUDGE_TOKENS_FILE",
-        help="Token file written by `perfjudge token`. Required if other machines can reach the server.",
+        help="Token file written by `perfjudge token`. Required if --host is reachable from other machines.",
     ),
 ]
-Seconds = Annotated[float, typer.Option("--timeout", min=0.1, help="Time limit of an answer in seconds.")]
+Seconds = Annotated[float, typer.Option("--timeout", min=0.1, help="Time limit of an answer, in seconds.")]
 BodySeconds = Annotated[
-    float, typer.Option("--body-timeout", min=0.1, help="Time limit of a request's body in seconds.")
+    float,
+    typer.Option("--body-timeout", min=0.1, help="Time limit for receiving a request body, in seconds."),
 ]
 Shadow = Annotated[
     bool,
-    typer.Option("--shadow", help="Let challengers judge the same requests, and count different verdicts."),
+    typer.Option(
+        "--shadow", help="Also judge each request with the challenger, and count differing verdicts."
+    ),
 ]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,

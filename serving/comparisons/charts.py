@@ -53,7 +53,7 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
     title = (
         f"{champion} misses {confusion.false_negatives:,} of {with_noun(confusion.n_fails, 'regression')} "
         f"and raises {with_noun(confusion.false_positives, 'false alarm')} "
-        f"in {with_noun(confusion.n_passes, 'pass', 'passes')}"
+        f"in {with_noun(confusion.n_passes, 'comparison')} without a regression"
     )
     shows = (
         f"Confusion matrix. Labelled fail: {confusion.caught} called fail, {confusion.false_negatives} "
@@ -102,8 +102,8 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     title = _curve_title(leaders, areas, curves, points)
     note = (
         "Curves are the mean precision over the folds at every recall, because probabilities of different "
-        "folds are not comparable; the area below is the average precision. Dots (models at their chosen "
-        "thresholds) and marks (rules) count the verdicts of all folds."
+        "folds are not comparable; the area below is the average precision. Dots (models at their "
+        "thresholds) and hollow markers (rules) count the verdicts of all folds together."
     )
     shows = f"Precision by recall on held-out folds, {len(areas)} models and {len(points)} rules"
     marks: list[Mark] = []
@@ -119,7 +119,7 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     ]
     panel = Panel(
         marks,
-        Axis("recall (% of regressions caught)", percent=True, low=-0.02, high=1.02),
+        Axis("recall (% of regressions detected)", percent=True, low=-0.02, high=1.02),
         Axis("precision (% of alarms that are regressions)", percent=True, low=-0.02, high=1.04),
     )
     legend = "models (mean average precision), then rules"
@@ -137,7 +137,7 @@ def _curve_title(
     points: Mapping[str, Confusion],
 ) -> str:
     best, (recall, precision) = leaders.best, curves[leaders.best]
-    title = f"{best} has the best curve (average precision {areas[best]:.3f} in the mean over folds)"
+    title = f"{best} has the best curve (average precision {areas[best]:.3f}, mean over folds)"
     if leaders.alike:
         values = sorted(areas[name] for name in leaders.all_names)
         span = _range_text(f"{values[0]:.3f}", f"{values[-1]:.3f}")
@@ -186,7 +186,8 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
     shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
     note = (
-        f"Drawn: {len(fails):,} of {failed.sum():,} fails and {len(passes):,} of {(~failed).sum():,} passes."
+        f"Shown: {len(fails):,} of {failed.sum():,} comparisons labelled fail, {len(passes):,} of "
+        f"{(~failed).sum():,} labelled pass."
     )
     names = (features["comparison_id"] + ", " + features["status"]).to_numpy(str)
     below: dict[str, Any] = {"fill": "none", "edge": PASS, "size": 16, "thickness": 1}
@@ -247,16 +248,16 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
     ranges = reliability_bins(verdicts)
     title = f"Probabilities of {champion} differ from observed frequencies by {percent(error)} on average"
     note = (
-        "Each dot is a tenth of the probability scale; larger dots hold more comparisons. On the line, "
-        "30 % of the comparisons with a probability of 30 % are regressions. The mean distance from the "
-        "line, weighted by comparisons, is the expected calibration error."
+        "Each dot is a bin of width 0.1; larger dots stand for more comparisons. On the line, 30 % of the "
+        "comparisons with a probability of 30 % are regressions. The mean distance from the line, weighted "
+        "by comparisons, is the expected calibration error."
     )
     sizes = 20 + 200 * ranges["cases"] / ranges["cases"].max()
     marks: list[Mark] = [Line("perfect calibration", [0.0, 1.0], [0.0, 1.0], 1, marked=False)]
     for row, size in zip(ranges.itertuples(), sizes, strict=True):
         cases = [with_noun(int(row.cases), "comparison")]
         marks.append(Dots([row.probability], [row.share_of_fails], point_names=cases, size=float(size)))
-    x = Axis("predicted probability (mean of each tenth)", percent=True, low=-0.04, high=1.04)
+    x = Axis("predicted probability (mean of each bin)", percent=True, low=-0.04, high=1.04)
     y = Axis("regressions (% of comparisons)", percent=True, low=-0.04, high=1.04)
     words = Words("reliability", title, "Share of regressions by predicted probability", note)
     return draw_chart(words, [Panel(marks, x, y)], (4.6, 3.9))
@@ -277,7 +278,9 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
         f"{percent(example.false_negative_rate)} of the regressions are missed "
         f"at a false alarm rate of {percent(example.false_positive_rate)}"
     )
-    note = "The comparisons most worth a review are sent first, by thresholds chosen on the training part."
+    note = (
+        "Comparisons between two thresholds are sent to a person. The thresholds are chosen on training data."
+    )
     words = Words("looks", title, "Misses and false alarms by the share that is sent to a person", note)
     lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]
     x = Axis("unsure (% of the comparisons)", percent=True)

@@ -58,21 +58,26 @@ MinEffectSize = Annotated[
         "--min-effect-size",
         metavar="PERCENT",
         parser=_share,
-        help="Smallest change of a median that may be called a regression; none = any."
+        help="Smallest relative change of a median that may be called a regression. none: any change."
         " Default: the model's, usually 0.5.",
     ),
 ]
 Direction = Annotated[
-    Better | None, typer.Option("--better", help="Better values, if the input does not say. Default: higher.")
+    Better | None,
+    typer.Option(
+        "--better",
+        help="Whether lower or higher values are better, if the input does not state it. Default: higher.",
+    ),
 ]
 From = Annotated[
-    str | None, typer.Option("--from", metavar="FORMAT", help="Format of the input. Default: detected.")
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="Format of the input. Default: detected from its content."),
 ]
 Retrospective = Annotated[
     bool | None,
     typer.Option(
         "--retrospective",
-        help="Judge with the champion of the models that also use versions after the target.",
+        help="Judge with the retrospective champion, which also uses results of versions after the target.",
     ),
 ]
 
@@ -82,8 +87,8 @@ MaxFalseNegativeRate = Annotated[
         "--max-false-negative-rate",
         metavar="PERCENT",
         parser=_positive_share,
-        help="Largest share of regressions that may get the verdict pass; the other regressions get fail or"
-        " unsure. none = no guarantee.",
+        help="Largest share of the regressions that may get the verdict pass."
+        " none: no guarantee. Default: the model's policy; none if the other rate is given.",
     ),
 ]
 MaxFalsePositiveRate = Annotated[
@@ -92,8 +97,8 @@ MaxFalsePositiveRate = Annotated[
         "--max-false-positive-rate",
         metavar="PERCENT",
         parser=_positive_share,
-        help="Largest share of comparisons without a regression that may get the verdict fail."
-        " none = no guarantee.",
+        help="Largest share of the comparisons without a regression that may get the verdict fail."
+        " none: no guarantee. Default: as for --max-false-negative-rate.",
     ),
 ]
 Costs = Annotated[
@@ -102,8 +107,8 @@ Costs = Annotated[
         "--costs",
         metavar="FN:FP:REVIEW",
         parser=_check_costs,
-        help="Costs of a missed regression, a false alarm and a person's review; verdicts minimise the"
-        " total cost.",
+        help="Relative costs of a missed regression, a false alarm and a person's review, such as 100:10:1."
+        " Verdicts minimise the expected cost. Given instead of the two rates.",
     ),
 ]
 FailOnUnsure = Annotated[
@@ -114,7 +119,8 @@ Explain = Annotated[
     typer.Option(
         "--why",
         "--explain",
-        help="Add evidence, attributions (JSON), nearest labelled comparisons and counterfactuals.",
+        help="Also output evidence, attributions (JSON only), nearest labelled comparisons and"
+        " counterfactuals.",
     ),
 ]
 #: Options of `serving.comparisons.model.load_judge`, by the names of its parameters.
@@ -140,7 +146,7 @@ Labels = Annotated[
         "--labels",
         metavar="URL",
         envvar="PERFJUDGE_LABELS",
-        help="Store of labels: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
+        help="Database of labels: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
         " Default: labels.db in the project.",
     ),
 ]
@@ -149,14 +155,17 @@ Comparisons = Annotated[
     typer.Option(
         "--comparisons",
         metavar="SOURCE",
-        help="Comparisons to label, in any supported format. Default: those that the project's pipeline"
-        " has ingested.",
+        help="Comparisons to label, in any supported format. Default: the input of the project's last"
+        " pipeline run.",
     ),
 ]
 LabelRate = Annotated[
     int | None,
     typer.Option(
-        "--label-rate", min=1, metavar="N", help="Most labels of one person per minute. Default: 240."
+        "--label-rate",
+        min=1,
+        metavar="N",
+        help="Largest number of labels per person and minute. Default: 240.",
     ),
 ]
 #: Options of ``perfjudge serve``.
@@ -168,26 +177,30 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         list[str] | None,
         typer.Argument(
             metavar="[BASELINE] [TARGET] [-- COMMAND...]",
-            help="Results before and after: a file, or a directory of runs. Then, for --confirm, the command"
-            " that measures the target again and writes to {output}; the environment variable"
-            " PERFJUDGE_OPERATIONS lists the operations in doubt.",
+            help="Results of baseline and target: each a file, or a directory of runs. For --confirm:"
+            " the command that measures the target again and writes to {output}; the environment"
+            " variable PERFJUDGE_OPERATIONS lists the operations to measure.",
         ),
     ] = None,
     base: Annotated[
         list[Path] | None,
-        typer.Option("--base", metavar="FILE", help="Results before, in place of BASELINE; may be repeated."),
+        typer.Option(
+            "--base", metavar="FILE", help="Results of the baseline, instead of BASELINE; may be repeated."
+        ),
     ] = None,
     target: Annotated[
         list[Path] | None,
-        typer.Option("--target", metavar="FILE", help="Results after, in place of TARGET; may be repeated."),
+        typer.Option(
+            "--target", metavar="FILE", help="Results of the target, instead of TARGET; may be repeated."
+        ),
     ] = None,
     history: Annotated[
         list[Path] | None,
         typer.Option(
             "--history",
             metavar="DIR",
-            help="Earlier runs of the baseline's branch, in the order of their names, to estimate"
-            " between-run variation.",
+            help="Directory of earlier runs of the baseline's branch, sorted by file name. They are used to"
+            " estimate between-run variation.",
         ),
     ] = None,
     match: Annotated[
@@ -203,19 +216,23 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     shown: Shown = None,
     fail_on_regression: FailOnRegression = False,
     fail_on_missing: Annotated[
-        bool, typer.Option("--fail-on-missing", help="Exit with 1 if an operation is missing on one side.")
+        bool,
+        typer.Option(
+            "--fail-on-missing",
+            help="Exit with 1 if only one side has a machine, an operation or a configuration.",
+        ),
     ] = False,
     fail_on_unsure: FailOnUnsure = None,
     init: Annotated[
         bool,
         typer.Option(
             "--init",
-            help="Write a GitHub workflow for the benchmarks in this directory, and .perfjudge.yaml; compare"
-            " nothing.",
+            help="Write a GitHub workflow for the benchmarks in this directory, and .perfjudge.yaml, without"
+            " a comparison.",
         ),
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--why", help="Add the evidence for rows that need attention to a table.")
+        bool, typer.Option("--why", help="In tables, add the evidence for rows that need attention.")
     ] = False,
     between_run_variation: Annotated[
         float,
@@ -223,14 +240,13 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
-            help="Relative standard deviation between runs of one build, if it cannot be estimated;"
-            " none = 0.",
+            help="Relative standard deviation between runs of one build, if it cannot be estimated. none: 0.",
         ),
     ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
         int,
         typer.Option(
-            "--confirm", min=0, max=100, metavar="N", help="Number of runs of COMMAND to confirm verdicts."
+            "--confirm", min=0, max=100, metavar="N", help="Number of runs of COMMAND that confirm verdicts."
         ),
     ] = 0,
     confirm_base: Annotated[
@@ -238,7 +254,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--confirm-base",
             metavar="COMMAND",
-            help="Command that measures the baseline, in turn with that of the target.",
+            help="Command that measures the baseline; its runs alternate with those of COMMAND.",
         ),
     ] = None,
     confirm_timeout: Annotated[
@@ -249,12 +265,13 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--acknowledged",
             metavar="FILE",
-            help="Acknowledged, unstable and accepted operations. Default: .perfjudge.yaml, if it exists.",
+            help="File of acknowledged, unstable and accepted operations. Default: .perfjudge.yaml, if it"
+            " exists.",
         ),
     ] = None,
     commit: Annotated[
         str | None,
-        typer.Option("--commit", help="Commit of the target. Default: the one that git has checked out."),
+        typer.Option("--commit", help="Commit of the target. Default: the checked-out commit."),
     ] = None,
     base_commit: Annotated[str | None, typer.Option("--base-commit", help="Commit of the baseline.")] = None,
     from_: From = None,
@@ -276,13 +293,13 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         Path | None, typer.Option("--json-file", metavar="FILE", help="Also write JSON.")
     ] = None,
     annotations: Annotated[
-        bool, typer.Option("--annotations", help="Also write GitHub's annotations to standard error.")
+        bool, typer.Option("--annotations", help="Also write GitHub annotations to standard error.")
     ] = False,
     step_summary: Annotated[
-        bool, typer.Option("--step-summary", help="Also add the comment to the summary of GitHub's step.")
+        bool, typer.Option("--step-summary", help="Also append the comment to the GitHub step summary.")
     ] = False,
     name: Annotated[
-        str, typer.Option("--name", help="Name that distinguishes comments of one pull request.")
+        str, typer.Option("--name", help="Name that distinguishes several comments of one pull request.")
     ] = "",
 ) -> int:
     """Compare two results, several runs per side, or two operations of one file."""
@@ -352,7 +369,7 @@ def _confirmation_runs(
 
 
 group = typer.Typer(
-    help="Comparisons to label next, import and export of labels, and doubtful labels.", no_args_is_help=True
+    help="Select comparisons to label, and import, export and check labels.", no_args_is_help=True
 )
 Source = Annotated[
     Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
@@ -372,7 +389,8 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons to label next: those that would improve a model most.
 
-    With -o, write a CSV file to fill in; as labels.csv next to the data it is read with them.
+    With -o, write a CSV file to fill in. It is read with the data if it is called labels.csv and next to
+    them.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next
@@ -391,9 +409,9 @@ def labels_suspects(
 ) -> int:
     """List the labels that out-of-fold predictions contradict, the most doubtful first.
 
-    Labels on which annotators disagree follow in the same list; ``--number`` limits the whole list.
-    Each label has its annotators and the reasons for the doubt. It is an error if `dvc repro` has
-    not run.
+    Labels on which annotators disagree follow in the same list; --number limits the whole list.
+    Each label has its annotators and the reasons for the doubt. The command fails if `dvc repro` has not
+    run.
     """
     from serving.comparisons.labels.command import give_suspects
 
@@ -402,7 +420,7 @@ def labels_suspects(
 
 @group.command("people")
 def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json = False) -> int:
-    """Show sensitivity and specificity of annotators, and the comparisons on which they disagree."""
+    """Estimate sensitivity and specificity of annotators, and list the comparisons on which they disagree."""
     from serving.comparisons.labels.command import give_people
 
     return give_people(source, keep_going=keep_going, as_json=as_json)
@@ -418,12 +436,12 @@ def labels_import(
     ],
     labels: Labels = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Annotator of labels without one.")
+        str | None, typer.Option("--by", metavar="NAME", help="Annotator of the labels that name none.")
     ] = None,
     keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> int:
-    """Add the labels of a file or directory to the store, each only once."""
+    """Add the labels of a file or directory to the database, except those that it already has."""
     from serving.comparisons.labels.command import import_labels
 
     return import_labels(source, labels, by, keep_going=keep_going, as_json=as_json)
@@ -431,30 +449,28 @@ def labels_import(
 
 @group.command("export")
 def labels_export(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="PATH", help="File or directory of the result.")
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="Output file or directory.")],
     labels: Labels = None,
     comparisons: Annotated[
         Path | None,
         typer.Option(
             "--comparisons",
             metavar="SOURCE",
-            help="Comparisons of the labels, in any supported format. Default: those that the project's"
-            " pipeline has ingested; csv: all labels.",
+            help="Labelled comparisons, in any supported format. Default: the input of the project's last"
+            " pipeline run; with csv, all labels are written.",
         ),
     ] = None,
     form: Annotated[
         Literal["csv", "xml", "tables"] | None,
         typer.Option(
             "--format",
-            help="csv: labels.csv, for the directory of the data; xml: the comparisons as in the scheduler"
-            " thesis, figure 6.1; tables: the comparisons as Parquet, in a directory. Default: by the suffix"
-            " of -o, or csv.",
+            help="csv: labels only, to be placed next to the data as labels.csv; xml: comparisons with"
+            " labels, as in the scheduler thesis, figure 6.1; tables: the same as Parquet files in a"
+            " directory. Default: by the suffix of -o, else csv.",
         ),
     ] = None,
 ) -> int:
-    """Write the current labels: the last one of each person for each comparison, unless withdrawn."""
+    """Write the last label of each person for each comparison, unless it was withdrawn."""
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
 
@@ -465,18 +481,27 @@ def labels_export(
 
 
 def timelines(  # noqa: PLR0917 - typer hands options over by name
-    rules: Annotated[list[Path], typer.Argument(metavar="RULES.xml...", help="Rules to select results.")],
-    results: Annotated[Path, typer.Argument(metavar="RESULTS_DIR", help="Directory of results.")],
+    rules: Annotated[
+        list[Path], typer.Argument(metavar="RULES.xml...", help="XML files of rules that select results.")
+    ],
+    results: Annotated[Path, typer.Argument(metavar="RESULTS_DIR", help="Directory of result files.")],
     output: Directory,
     model: Model = None,
     server: Annotated[
-        str | None, typer.Option("--server", metavar="URL", help="Server that judges instead of a model.")
+        str | None,
+        typer.Option(
+            "--server", metavar="URL", help="URL of a perfjudge server that judges instead of a model."
+        ),
     ] = None,
     better: Annotated[
-        Better | None, typer.Option("--better", help="Direction of results without one.")
+        Better | None,
+        typer.Option(
+            "--better", help="Whether lower or higher values are better, if results do not state it."
+        ),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="Name of the metric. Default: the first other than times.")
+        str | None,
+        typer.Option("--metric", help="Name of the metric. Default: the first one that is not a time."),
     ] = None,
     keep_going: KeepGoing = False,
     jobs: Annotated[
@@ -484,7 +509,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the written files as JSON.")] = False,
 ) -> int:
-    """Write pages of the results of many versions, with box plots, verdicts and lasting changes."""
+    """Write HTML pages of the results of many versions, with box plots, verdicts and lasting changes."""
     from data.comparisons.params import Measure
     from serving.comparisons.timelines.generate import TimelineOptions, write_timelines
 

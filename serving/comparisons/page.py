@@ -113,17 +113,18 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
 
 def tree_chart(name: str, root: Node) -> Chart:
     """Draw a tree from left to right; `name`: the chart's anchor in the page."""
-    title = "The tree asks nothing: every comparison gets the same verdict"
+    title = "The tree has no split: every comparison gets the same verdict"
     if root.branches:
         yes, no = (percent(branch.fail_share, 0) for branch in root.branches)
         title = (
             f"The first split is {root.question}: "
-            f"{yes} of the samples that satisfy it fail, {no} of the others"
+            f"{yes} of the vectors that satisfy it fail, {no} of the others"
         )
     note = (
-        f"The upper branch is yes, the lower no. At most {DEPTH} questions in a row are drawn. "
-        "Samples and shares are those of the vectors that the tree was fitted to, after resampling and "
-        "weighting. Percentages in brackets are thresholds before the square root."
+        f"The upper branch is yes, the lower no. At most {DEPTH} levels are drawn. "
+        "Numbers and shares are those of the feature vectors that the tree was fitted to, after resampling "
+        "and weighting. Percentages in brackets: the threshold as a relative difference, before the square "
+        "root."
     )
     words = Words(name, title, "Decision tree drawn from left to right", note)
     size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaf_count
@@ -160,7 +161,7 @@ def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:
     fails = node.fail_share >= 0.5  # noqa: PLR2004 - the majority
     verdict, edge, width = ("FAIL", FAIL, 2.2) if fails else ("PASS", PASS, 1.2)
     heading = node.question or (f"\u2026 {with_noun(node.below, 'node')} deeper" if node.below else verdict)
-    text = f"{heading}\n{with_noun(node.samples, 'sample')}, {percent(node.fail_share, 0)} fail"
+    text = f"{heading}\n{with_noun(node.samples, 'vector')}, {percent(node.fail_share, 0)} fail"
     box: dict[str, Any] = {"facecolor": PAPER, "edgecolor": edge, "linewidth": width}
     box |= {"boxstyle": "round,pad=0.45", "linestyle": "--" if node.below else "-"}
     middle: Any = {"ha": "center", "va": "center", "fontsize": 8.5, "linespacing": 1.45}
@@ -198,8 +199,8 @@ def iterate_advice(
         others = [name for name in leaders.all_names if name != metrics.champion]
         yield (
             f"Do not choose another model for a few thousandths of accuracy: on these folds, the difference "
-            f"between {metrics.champion} and {join_names(others)} is not significant. Labels of more "
-            "operations help more than more models."
+            f"between {metrics.champion} and {join_names(others)} is not significant. More labelled "
+            "operations help more than other models."
         )
     yield (
         "Do not rely on verdicts for machines, units or kinds of benchmarks that do not occur in these "

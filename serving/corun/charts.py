@@ -88,7 +88,7 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     if len(Leaders.from_scores(impacts).alike) > impacts.shape[1] / 2:
         slowest = "no co-runner slows others significantly more than most"
     title = f"{_leaders_with_verb(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
-    shows = f"Heat map of the impact on {len(rows)} tasks beside {len(columns)} co-runners"
+    shows = f"Heat map of the impact on {len(rows)} tasks with {len(columns)} co-runners"
     note = (
         f"Impact: co-run time / time alone, on {evaluation.shown_machine}. Tasks that suffer most are at "
         "the top, "
@@ -120,12 +120,12 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     size = np.log(ratios).abs().sort_values(ascending=False, kind="stable")
     ratios = ratios[size.index[:_EVENTS]].sort_values(ascending=False, kind="stable")
     top = size.index[0]
-    title = f"With {other}, {task} has {plain_number(float(ratios[top]), 3)} times its solo count of {top}"
-    shows = f"Bars of co-run count / solo count by event for {task} beside {other}"
+    title = f"With {other}, {task} has {plain_number(float(ratios[top]), 3)} times the solo count of {top}"
+    shows = f"Bars of co-run count / solo count by event for {task} with {other}"
     note = (
         f"Counts over the whole run: co-run / alone, for the pair with the largest impact "
         f"({evaluation.impact_matrix.loc[task, other]:.2f}) on {evaluation.shown_machine}. Events "
-        "without a solo count are left out."
+        "without a solo count are not shown."
     )
     panel = Panel(
         [Bars(ratios, start=1), ValueLine(x=1, colour=INK, dash="-")],
@@ -157,10 +157,10 @@ def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     # from the smallest to the largest variation
     chosen = [chosen[place] for place in _evenly_spaced(len(chosen), _LINES)]
     largest = float(relative[chosen[-1]].std())
-    summary = "Events come in bursts" if largest > 1 else "Events keep nearly constant rates"
-    title = f"{summary}: {chosen[-1]} varies most, by {percent(largest, 0)} of its mean"
-    shows = f"Line chart of the rates of {', '.join(chosen)} over the run of {task} beside {other}"
-    note = f"{task} beside {other} on {evaluation.shown_machine}; in ascending order of variation."
+    summary = "Events come in bursts" if largest > 1 else "Event rates are nearly constant"
+    title = f"{summary}: {chosen[-1]} varies most (coefficient of variation: {percent(largest, 0)})"
+    shows = f"Line chart of the rates of {', '.join(chosen)} over the run of {task} with {other}"
+    note = f"{task} with {other} on {evaluation.shown_machine}; in ascending order of variation."
     lines = [Line(event, run["t_seconds"], relative[event], style) for style, event in enumerate(chosen)]
     panel = Panel(lines, Axis("time since the start (s)"), Axis("rate / its mean"))
     return draw_chart(Words("figure-3", title, shows, note), [panel], (8.4, 3.8))
@@ -198,7 +198,7 @@ def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart
     )
     note = (
         f"Residual: measured impact \N{MINUS SIGN} predicted impact of co-runs outside the training data. "
-        f"The largest is {first['residual']:+.3f}, of {first['task']} beside {first['corunners']}; "
+        f"The largest is {first['residual']:+.3f}, of {first['task']} with {first['corunners']}; "
         f"the {_WORST} largest are marked."
     )
     shows = "Four plots of residuals of held-out co-runs: over fitted, Q-Q, scale, leverage"
@@ -235,7 +235,7 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     if shown.empty or shown["rise"].iloc[0] <= 0:
         return None
     top = shown.iloc[0]
-    cost = f"{plain_number(100 * top['rise'], 2)} points of mean error"
+    cost = f"{plain_number(100 * top['rise'], 2)} percentage points of mean error"
     title = f"Shuffling {top['feature']} costs most: {cost}"
     if top["rise"] <= ERRORS * top["spread"]:
         varies = f"\N{PLUS-MINUS SIGN} {plain_number(100 * top['spread'], 2)} over the shuffles"
@@ -304,12 +304,12 @@ def placement_chart(check: PlacementCheck) -> Chart:
     """Draw a histogram of the total seconds of random placements, with the chosen, the best and the worst."""
     saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.chosen_saving)}) of run time"
     title = (
-        f"Placed by predictions of held-out pairs, {check.tasks} tasks save {saved} against random "
+        f"Placed by predictions for held-out pairs, {check.tasks} tasks save {saved} against random "
         f"placements; the best placement saves {percent(check.best_saving)}"
     )
     note = (
-        "Run times are sums over measured pairs. Finding the best placement needs measurements of all pairs; "
-        "the chosen one needs solo runs and a model."
+        "Run times are sums over measured pairs. The best placement can be known only if all pairs are "
+        "measured; the placement by predictions needs solo runs and a model."
     )
     marks: list[Mark] = [
         Histogram(check.random, "at random"),

@@ -16,26 +16,28 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer", bound="BaseModel")
 #: Default seed of random placements.
 SEED = 20261121
-group = typer.Typer(help="Slow-down of tasks that share a machine.", no_args_is_help=True)
+group = typer.Typer(help="Predict the slow-down of tasks that share a machine.", no_args_is_help=True)
 PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Machine = Annotated[
     str | None,
-    typer.Option("--machine", metavar="M", help="Machine of the co-run (default: the only known one)."),
+    typer.Option(
+        "--machine", metavar="M", help="Machine of the co-run. Default: the only machine of the model."
+    ),
 ]
 ExtraTasks = Annotated[
     Path | None,
     typer.Option(
         "--tasks",
         metavar="DIR",
-        help="Directory of tables with solo runs of more tasks, from `perfjudge collect`.",
+        help="Directory with solo runs of additional tasks, written by `perfjudge collect`.",
     ),
 ]
 Whole = Annotated[
     bool | None,
     typer.Option(
         "--whole/--beginning",
-        help="Whether SOLO.csv is a whole run or only its beginning (default: whole if SOLO.csv lasts longer"
-        " than CORUN.csv).",
+        help="Whether SOLO.csv is a whole run or only its beginning. Default: whole if SOLO.csv lasts longer"
+        " than CORUN.csv.",
     ),
 ]
 
@@ -44,7 +46,9 @@ Whole = Annotated[
 def corun_static(  # noqa: PLR0917 - typer hands options over by name
     task: Annotated[str, typer.Option("--task", metavar="A", help="Task whose slow-down is predicted.")],
     with_tasks: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner.")],
-    more: Annotated[list[str] | None, typer.Argument(metavar="[C]...", help="More co-runners.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[C]...", help="Co-runners in addition to B.")
+    ] = None,
     machine: Machine = None,
     model: Model = None,
     extra_tasks: ExtraTasks = None,
@@ -68,10 +72,12 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
 def corun_online(  # noqa: PLR0917 - typer hands options over by name
     solo: Annotated[
         Path,
-        typer.Argument(metavar="SOLO.csv", help="Output of perf stat -I 200 -x, (or -j) of the task alone."),
+        typer.Argument(
+            metavar="SOLO.csv", help="Output of `perf stat -I 200 -x,` (or -j) for the task alone."
+        ),
     ],
     together: Annotated[
-        Path, typer.Argument(metavar="CORUN.csv", help="Output of the same command, with co-runners running.")
+        Path, typer.Argument(metavar="CORUN.csv", help="Output of the same command, while co-runners run.")
     ],
     machine: Machine = None,
     model: Model = None,
@@ -100,10 +106,13 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
 @group.command("watch", context_settings={"ignore_unknown_options": True})
 def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     target: Annotated[
-        list[str], typer.Argument(metavar="PID|COMMAND...", help="Running process, or command to run.")
+        list[str], typer.Argument(metavar="PID|COMMAND...", help="Process id, or command to run.")
     ],
     solo: Annotated[
-        Path, typer.Option("--solo", metavar="FILE", help="perf stat -I 200 -x, (or -j) of a whole solo run.")
+        Path,
+        typer.Option(
+            "--solo", metavar="FILE", help="Output of `perf stat -I 200 -x,` (or -j) for a whole solo run."
+        ),
     ],
     interval: Annotated[
         float, typer.Option("--interval", min=0.05, max=60.0, metavar="S", help="Seconds between samples.")
@@ -113,7 +122,7 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Sample a running task with perf and update its predicted impact (--json: one line per update)."""
+    """Sample a running task with perf, and update its predicted slow-down (--json: one line per update)."""
     from serving.answering import write_output
     from serving.corun.model import known_online
     from serving.corun.online_watch import WatchedTask, watch_to_end
@@ -128,11 +137,13 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
 
 @group.command("place")
 def corun_place(  # noqa: PLR0917 - typer hands options over by name
-    machines: Annotated[int, typer.Option("--machines", metavar="N", help="Number of equal machines.")],
-    slots: Annotated[int, typer.Option("--slots", metavar="K", help="Number of tasks per machine.")],
+    machines: Annotated[int, typer.Option("--machines", metavar="N", help="Number of identical machines.")],
+    slots: Annotated[int, typer.Option("--slots", metavar="K", help="Largest number of tasks per machine.")],
     tasks: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TASKS]...", help="Tasks; names may repeat (default: all known tasks)."),
+        typer.Argument(
+            metavar="[TASKS]...", help="Tasks; names may repeat. Default: all tasks of the model."
+        ),
     ] = None,
     machine: Machine = None,
     model: Model = None,
@@ -141,7 +152,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Place tasks on machines so that the total predicted slow-down is smallest."""
+    """Place tasks on machines so that the sum of their predicted slow-downs is smallest."""
     from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text
@@ -156,14 +167,14 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
 @group.command("measure")
 def corun_measure(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="Output of `corun place --json`.")],
-    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Suite of the tasks.")],
+    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Suite that defines the tasks.")],
     output: Directory,
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Runs per placement.")] = 1,
 ) -> int:
     """Run the best, worst and random placements of a plan on this machine, and compare their run times.
 
-    The directory gets placements.parquet, settings.json and the plan, after the last run. Ctrl-C keeps
-    nothing (exit code 130).
+    After the last run, placements.parquet, settings.json and the plan are written. After Ctrl-C, nothing
+    is written (exit code 130).
     """
     from data.corun.collect import main
     from data.tables.files import write_text

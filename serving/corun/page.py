@@ -30,7 +30,7 @@ DESIGNS = {
         "pairs that never ran together on that machine",
         "Pairs held out on that machine, perhaps measured on others",
     ),
-    "tasks": ("tasks that never ran beside others", "Tasks held out: both the task and its co-runner"),
+    "tasks": ("tasks that never ran with others", "Tasks held out: both the task and its co-runner"),
     "machines": ("machines on which nothing was measured", "Machines held out"),
 }
 #: Shortfall of the coverage from which intervals count as too narrow.
@@ -62,7 +62,7 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
         slower = percent(float(evaluation.impact_matrix.loc[task, other]) - 1, 0)
         typical = percent(float(evaluation.impact_matrix.stack().median()) - 1)
         yield (
-            f"Keep {task} away from {other}, which makes it {slower} slower; the median pair costs {typical}."
+            f"Keep {task} away from {other}, which makes it {slower} slower (median of all pairs: {typical})."
         )
     if checked:
         yield _placement_advice(checked, metrics.repeatability.solo_spread)
@@ -73,15 +73,15 @@ def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
     saved = f"Placing all tasks by predictions saves {percent(checked.chosen_saving)} of run time"
     if noise is not None and checked.chosen_saving <= noise:
         return (
-            f"{saved}, which is within the variation of solo runs of one task ({percent(noise)}): for such "
-            f"tasks it is hardly worth it."
+            f"{saved}, which is within the variation of solo runs of one task ({percent(noise)}): do not "
+            f"expect a measurable gain for these tasks."
         )
     return f"{saved}; the best placement saves {percent(checked.best_saving)}. Use `perfjudge corun place`."
 
 
 def _noise_advice(repeats: float | None, error: float | None) -> str:
     if repeats is None or error is None:
-        return "Measure some co-runs twice: without repetitions, the share of noise in the error is unknown."
+        return "Measure some co-runs twice: without repetitions, the measurement error is unknown."
     if error <= repeats:
         return (
             f"Measure longer or on a quieter machine before you look for a better model: the mean error of "

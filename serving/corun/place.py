@@ -55,11 +55,11 @@ class MeasuredPlacements:
         took, random = best.mean(), drawn.mean()
         sign = "less" if took < random else "more"
         # no more than random placements differ among each other
-        chance = ", which differ by as much" if abs(took - random) <= ERRORS * drawn.std() else ""
+        chance = "; random placements vary by as much" if abs(took - random) <= ERRORS * drawn.std() else ""
         return (
-            f"the predicted best took {took:.1f} s of run time in all, {abs(random - took):.1f} s "
-            f"({abs(1 - took / random):.1%}) {sign} than {len(drawn)} placements at random "
-            f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them{chance}); "
+            f"the predicted best took {took:.1f} s of run time in total, {abs(random - took):.1f} s "
+            f"({abs(1 - took / random):.1%}) {sign} than the mean of {len(drawn)} random placements "
+            f"({random:.1f} s; {(drawn > took).sum()} of them took longer{chance}); "
             f"the predicted worst took {worst.mean():.1f} s"
         )
 

@@ -11,7 +11,7 @@ from serving.options import AsJson, Output
 State = Annotated[
     str,
     typer.Argument(
-        help="A commit, an experiment of DVC, models:/NAME/VERSION, or `workspace` (the current files)."
+        help="A commit, a DVC experiment, models:/NAME/VERSION, or `workspace` (the current files)."
     ),
 ]
 
@@ -21,12 +21,12 @@ def diff(
     after: State = "workspace",
     shown: Annotated[
         Literal["text", "html", "json"] | None,
-        typer.Option("--format", help="Output form. Default: by the suffix of -o, else text."),
+        typer.Option("--format", help="Output format. Default: by the suffix of -o, else text."),
     ] = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Compare parameters, data, scores on the same unseen cases, and verdicts that flipped."""
+    """Compare parameters, data, scores on the same held-out cases, and verdicts of two states."""
     from serving.answering import form_of
     from serving.experiments.diff import write_difference
 
@@ -36,6 +36,10 @@ def diff(
 
 def add_commands(app: typer.Typer) -> None:
     """Add ``perfjudge experiments diff`` to the command line."""
-    experiments = typer.Typer(name="experiments", help="Compare states of the project.", no_args_is_help=True)
+    experiments = typer.Typer(
+        name="experiments",
+        help="Compare commits, DVC experiments or registered models.",
+        no_args_is_help=True,
+    )
     experiments.command("diff")(diff)
     app.add_typer(experiments)

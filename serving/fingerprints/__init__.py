@@ -10,18 +10,25 @@ import typer
 from serving.options import AsJson, Better, KeepGoing, Output, Seed
 from serving.plugins import FamilyPlugin, Importing, deferred_function, import_attribute
 
-group = typer.Typer(help="Resources that an application depends on, and their changes.", no_args_is_help=True)
+group = typer.Typer(
+    help="Inferred resource utilisation profiles (IRUPs): resources that an application depends on.",
+    no_args_is_help=True,
+)
 #: Output formats of profiles.
 Form = Literal["text", "json", "html"]
 FormatOption = Annotated[
     Form | None,
     typer.Option(
         "--format",
-        help="Output format; html is a self-contained page (default: by the suffix of -o, or text).",
+        help="Output format; html is a self-contained page. Default: by the suffix of -o, else text.",
     ),
 ]
-Metric = Annotated[str, typer.Option("--metric", help="Name of the values in a CSV file of APPLICATION.")]
-Direction = Annotated[Better, typer.Option("--better", help="Direction of better values in a CSV file.")]
+Metric = Annotated[
+    str, typer.Option("--metric", help="Name of the measured metric in a CSV file of APPLICATION.")
+]
+Direction = Annotated[
+    Better, typer.Option("--better", help="Whether lower or higher values are better in a CSV file.")
+]
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.fingerprints.page.page"),
     importing=Importing(
@@ -40,21 +47,21 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         Path,
         typer.Argument(
             metavar="MACHINES",
-            help="Fingerprints: a directory of tables, of the paper's data (quiho) or of Spare Cores' data"
-            " (sparecores); or a CSV file with a row per machine and a column per stressor.",
+            help="Fingerprints: a CSV file with a row per machine and a column per stressor, or a directory"
+            " of tables, of the quiho paper's data, or of Spare Cores' data.",
         ),
     ],
     application: Annotated[
         str,
         typer.Argument(
             metavar="APPLICATION",
-            help="A CSV file machine,value[,repetition][,unit], or the name of an application in MACHINES.",
+            help="A CSV file with columns machine,value[,repetition][,unit], or an application in MACHINES.",
         ),
     ],
     metric: Metric = "seconds",
     better: Direction = "lower",
     predict: Annotated[
-        bool, typer.Option("--predict", help="Also predict the values of machines without a value.")
+        bool, typer.Option("--predict", help="Also predict the metric on machines without a value.")
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
@@ -62,7 +69,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Infer the resources that an application depends on, and the reliability of the result."""
+    """Infer which resources an application depends on, and how reliable the result is."""
     from serving.answering import form_of
     from serving.fingerprints.command import learning_settings, profile_machines
 
@@ -73,14 +80,14 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
 
 @group.command("diff")
 def irup_diff(  # noqa: PLR0917 - typer hands options over by name
-    a: Annotated[str, typer.Argument(metavar="A", help="A profile of `irup profile --json`.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Profile to compare with A, in the same form.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="Profile written by `irup profile --json`.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Profile to compare with A.")],
     machines: Annotated[
         Path | None,
         typer.Option(
             "--machines",
             metavar="MACHINES",
-            help="Fingerprints as for `irup profile`; then A and B are applications.",
+            help="Fingerprints as for `irup profile`. A and B are applications, not profiles.",
         ),
     ] = None,
     metric: Metric = "seconds",
@@ -94,7 +101,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles differ, and in which stressors."""
+    """Test whether two profiles differ significantly, and in which stressors."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 

@@ -61,11 +61,11 @@ def difference_lines(difference: ProfileDifference) -> str:
     else:
         summary = "no stressor changed significantly"
     stops = difference.stops_at
-    seed = f"stops at {stops}: not equivalent" if stops else "walks to the end: equivalent"
+    seed = f"stops at {stops}: not equivalent" if stops else "finds no difference: equivalent"
     lines = [
         f"{difference.a} -> {difference.b}: {summary}",
         *difference.reasons,
-        f"the seed's algorithm (tolerance {difference.tolerance:g}) {seed}",
+        f"the quiho paper's algorithm (tolerance {difference.tolerance:g}) {seed}",
         "",
     ]
     return "\n".join([*lines, _changes_table(difference)])
@@ -73,7 +73,7 @@ def difference_lines(difference: ProfileDifference) -> str:
 
 def _ranking_table(profile: Profile) -> str:
     enough = profile.trust.enough
-    captions = [] if enough else ["not enough diversity: this order means nothing"]
+    captions = [] if enough else ["not enough diversity: this order is not reliable"]
     if len(profile.features) > SHOWN:
         captions.append(f"{len(profile.features) - SHOWN} more with --json")
     numbers = "importance", "interval", "permutation"

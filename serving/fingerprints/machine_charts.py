@@ -38,10 +38,10 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     chosen = sorted(reach.index[:BOXES])
     top = reach.index[0]
     title = (
-        f"{top} has the largest extreme: {reach.iloc[0]:.1f} standard deviations from the mean of all "
+        f"{top} has the most extreme value: {reach.iloc[0]:.1f} standard deviations from the mean of all "
         "machines"
     )
-    drawn_part = f" Drawn: the {BOXES} of {scores.shape[1]} {column_kind}s with the largest extremes."
+    drawn_part = f" Drawn: the {BOXES} of {scores.shape[1]} {column_kind}s with the most extreme values."
     left_out = drawn_part if len(reach) > BOXES else ""
     note = (
         "Boxes are quartiles, whiskers go to the 5th and 95th percentile, dots are the smallest and largest "
@@ -213,10 +213,13 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
     if len(complete_rows) < _ENOUGH:
         return None
     higher = int((complete_rows["ours"] > complete_rows["seed"]).sum())
-    title = f"Our top five are more stable on {higher} of {with_noun(len(complete_rows), 'application')}"
+    title = (
+        f"The top five stressors of our method are more stable on {higher} of "
+        f"{with_noun(len(complete_rows), 'application')}"
+    )
     if not differs_from_half(higher, len(complete_rows)):
         title += ", which is no significant difference"
-    note = "Above the line our method is more stable. 1 = always the same five stressors."
+    note = "Above the line, our method is more stable. 1: always the same five stressors."
     panel = Panel(
         [
             Diagonal(0, 1),
@@ -227,7 +230,7 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
             ),
         ],
         Axis("the paper's method (overlap of the top five, 0 to 1)", low=0, high=1.02),
-        Axis("ours (overlap of the top five, 0 to 1)", low=0, high=1.02),
+        Axis("our method (overlap of the top five, 0 to 1)", low=0, high=1.02),
         square=True,
     )
     shows = "Scatter plot of the stability of our method over that of the paper's"

@@ -123,7 +123,8 @@ def trust_summary(page_data: ProfiledPage) -> str:
     if not trusted:
         return f"Not enough diversity: {base} do not show which resources an application depends on."
     return (
-        f"{trusted} of {with_noun(len(page_data.profiles), 'profile')} can be trusted, learned from {base}."
+        f"{trusted} of {with_noun(len(page_data.profiles), 'profile')} can be trusted; "
+        f"all are learned from {base}."
     )
 
 
@@ -187,9 +188,9 @@ def stability_sentence(stability: pd.DataFrame) -> str:
     means = stability[["seed", "ours"]].mean()
     chance = "" if differs_from_half(higher, len(stability)) else " This is no significant difference."
     return (
-        f"The top five of our method overlap more between resamples than the paper's on {higher} of "
+        f"The top five stressors of our method are more stable than the paper's on {higher} of "
         f"{with_noun(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
-        f"{means['ours']:.2f} against {means['seed']:.2f} on average.{chance}"
+        f"mean overlap (Jaccard) between resamples {means['ours']:.2f} against {means['seed']:.2f}.{chance}"
     )
 
 
@@ -231,7 +232,7 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     alike = correlation_chart("figure-7", rates, "all machines")
     numbered = series_chart("figure-12", targets)
     yield "Figure 6 of the quiho paper", boxes_chart("figure-6", rates, "stressor"), ""
-    yield "Figure 7 of the quiho paper", alike, "Fewer than two stressors vary."
+    yield "Figure 7 of the quiho paper", alike, "Fewer than two stressors have different rates."
     yield "Figure 8 of the quiho paper", components_chart("figure-8", scores, "stressor"), ""
     yield "Figure 9 of the quiho paper", boxes_chart("figure-9", applications, "application"), ""
     yield "Figure 12 of the quiho paper", numbered, "No application names differ only in a final number."

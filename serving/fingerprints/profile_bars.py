@@ -48,7 +48,8 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"The ranking of {nearest.application} is the closest to trust. First reason against it: "
+            f"The ranking of {nearest.application} is the closest to being trusted. "
+            "The first reason why it is not: "
             f"{reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
@@ -112,7 +113,7 @@ def difference_advice(difference: ProfileDifference) -> Iterator[str]:
 
 def _leaders_advice(profile: Reported | Profile) -> str:
     return (
-        f"If {profile.application} is slow, look first at the resources of "
+        f"If {profile.application} is slow, look first at the resources that are loaded by "
         f"{join_names(profile.trust.leaders)}, "
         f"most important in {percent(profile.trust.top_rank_stability, 0)} of resamples of the machines."
     )
@@ -149,7 +150,7 @@ class ProfileBars:
         application, leaders = self.profile.application, self.profile.trust.leaders
         if not self.profile.trust.enough:
             return f"{application}: these machines do not show which resources it depends on"
-        order = ", in unknown order" if len(leaders) > 1 else ""
+        order = "; their order is uncertain" if len(leaders) > 1 else ""
         return f"{application} depends on {join_names(leaders)}{order}"
 
     @property
@@ -256,7 +257,7 @@ class DifferenceBars:
         """The verdict of the paper's algorithm (section 5.3)."""
         stops, tolerance = self.difference.stops_at, self.difference.tolerance
         if stops is None:
-            return f"walks to the end with a tolerance of {plain_number(tolerance)}: equivalent"
+            return f"finds no difference with a tolerance of {plain_number(tolerance)}: equivalent"
         return f"stops at {stops} with a tolerance of {plain_number(tolerance)}: not equivalent"
 
 

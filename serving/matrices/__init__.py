@@ -11,13 +11,21 @@ from serving.plugins import FamilyPlugin, Importing, Judging, Registered, deferr
 
 Include = Annotated[
     list[str] | None,
-    typer.Option("--include", metavar="PATTERN", help="Pattern of workload names to read (matrices only)."),
+    typer.Option(
+        "--include",
+        metavar="PATTERN",
+        help="Shell pattern of workloads to read, such as 'sort *'; may be repeated (matrices only).",
+    ),
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", metavar="PATTERN", help="Pattern of workload names to skip (matrices only)."),
+    typer.Option(
+        "--exclude",
+        metavar="PATTERN",
+        help="Shell pattern of workloads to skip; may be repeated (matrices only).",
+    ),
 ]
-group = typer.Typer(help="Matrices of raw metrics that are larger than memory.", no_args_is_help=True)
+group = typer.Typer(help="Train on matrices that are larger than memory.", no_args_is_help=True)
 MODEL = Registered("matrices", "Model that judges matrices.")
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.matrices.page.page"),
@@ -40,24 +48,37 @@ PLUGIN = FamilyPlugin(
 
 @group.callback()
 def matrices() -> None:
-    """Matrices of raw metrics that are larger than memory."""
+    """Train on matrices that are larger than memory."""
 
 
 @group.command("fit")
 def matrices_fit(
     source: Annotated[
         Path,
-        typer.Argument(metavar="SOURCE", help="Parquet table of flagged runs, or a directory of tables."),
+        typer.Argument(
+            metavar="SOURCE", help="Parquet table of labelled runs, or a directory of such tables."
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory of the model.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Output directory of the model.")
+    ],
     model: Annotated[str, typer.Option("--classifier", help="Name of the classifier.")] = "logistic",
-    trials: Annotated[int | None, typer.Option("--trials", min=0, help="Hyperparameter trials.")] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--trials",
+            min=0,
+            help="Number of hyperparameter trials. Default: matrices.evaluate.n_trials of params.yaml.",
+        ),
+    ] = None,
     work: Annotated[
         Path | None,
-        typer.Option("--work", metavar="DIR", help="Directory of temporary files (default: that of DIR)."),
+        typer.Option(
+            "--work", metavar="DIR", help="Directory of temporary files. Default: the parent of the model's."
+        ),
     ] = None,
 ) -> int:
-    """Train on any number of runs, in chunks; `judge --model DIR` uses the model."""
+    """Train a model on chunks of runs. `judge --model DIR` uses the model."""
     from serving.matrices.command import fit_model
 
     return fit_model(source, output, model, trials, work)

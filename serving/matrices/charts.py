@@ -37,8 +37,9 @@ def validity_sentence(validity: pd.DataFrame) -> str:
         [percent(shares[judge].get(kind, np.nan)) for judge in JUDGES] for kind in ("invalid", "")
     )
     return (
-        f"Of the invalid runs, the rules alone find {caught[0]}, the tree alone {caught[1]}, both together "
-        f"{caught[2]}; of the valid ones they wrongly reject {wrongly[0]}, {wrongly[1]} and {wrongly[2]}."
+        f"Of the invalid runs, the rules alone reject {caught[0]}, the decision tree alone {caught[1]}, both "
+        f"together {caught[2]}. Of the valid runs, they wrongly reject {wrongly[0]}, {wrongly[1]} and "
+        f"{wrongly[2]}."
     )
 
 
@@ -65,7 +66,9 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
     bars = [
         Bars(ordered[judge], JUDGES[judge], turn=turn, turns=len(judges)) for turn, judge in enumerate(judges)
     ]
-    kinds = _labels_with_sizes([kind or "valid (should stay)" for kind in ordered.index], ordered["runs"])
+    kinds = _labels_with_sizes(
+        [kind or "valid (should not be rejected)" for kind in ordered.index], ordered["runs"]
+    )
     panel = Panel(bars, _shares_axis("runs that are rejected (% of that kind)"), Axis("kind", kinds))
     words = Words(
         "validity-chart",
@@ -85,25 +88,26 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
     by_cause = by_cause.sort_values("mean", kind="stable")
     least = by_cause.iloc[0]
     if least["mean"] == 1:
-        title = f"All abnormal pairs of {with_noun(len(by_cause), 'kind')} are found"
+        title = f"All abnormal pairs of {with_noun(len(by_cause), 'cause')} are detected"
     elif _smallest_differs(by_cause["mean"], by_cause["size"]):
         title = (
-            f"{by_cause.index[0]} is found least often: in {percent(float(least['mean']), 0)} of "
+            f"{by_cause.index[0]} is detected least often: in {percent(float(least['mean']), 0)} of "
             f"{with_noun(int(least['size']), 'abnormal pair')}"
         )
     else:
         title = (
-            f"No cause is significantly harder to find: {_share_range(by_cause['mean'])} of each are found"
+            "No cause is significantly harder to detect: "
+            f"{_share_range(by_cause['mean'])} of each are detected"
         )
     causes = Axis("cause", _labels_with_sizes([str(cause) for cause in by_cause.index], by_cause["size"]))
     panel = Panel(
-        [Bars(by_cause["mean"])], _shares_axis("abnormal pairs that are found (% of the cause)"), causes
+        [Bars(by_cause["mean"])], _shares_axis("abnormal pairs that are detected (% of the cause)"), causes
     )
     words = Words(
         "causes",
         title,
-        "Bars of the share of abnormal pairs that are found, by cause",
-        "In brackets: abnormal pairs.",
+        "Bars of the share of abnormal pairs that are detected, by cause",
+        "In brackets: number of abnormal pairs.",
     )
     return draw_chart(words, [panel], (8.4, 1.1 + 0.3 * len(by_cause)))
 
@@ -122,7 +126,7 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
     table = table.iloc[np.argsort(table.to_numpy().argmax(axis=1), kind="stable")]
     title = (
         f"{with_noun(table.shape[1], 'automatic group')} and {with_noun(len(table), 'given group')} "
-        f"agree by {agree:.2f} (1: equal, 0: by chance)"
+        f"agree by {agree:.2f} (1: equal, 0: as by chance)"
     )
     words = Words(
         "groups-chart",
@@ -219,7 +223,7 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(
-        _gain_title, best="where a miss costs {} times a false alarm", without="where both cost the same"
+        _gain_title, best="if a miss costs {} times a false alarm", without="if both cost the same"
     )
     return _curve_chart(curves, folds, COST, "cost ratio, a line a model", across, title)
 
@@ -233,7 +237,9 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """
     label = "normal training vectors per abnormal one, from all to as many (log scale)"
     across = Axis(label, log=True, backwards=True)
-    title = partial(_gain_title, best="at a ratio of {}:1", without="with all normal vectors")
+    title = partial(
+        _gain_title, best="with {} normal vectors per abnormal one", without="with all normal vectors"
+    )
     by = "undersampling, a line a model and grouping"
     return _curve_chart(curves, folds, UNDERSAMPLING, by, across, title)
 
@@ -322,11 +328,11 @@ def _paper_dots(steps: Sequence[Sequence[TableRow]]) -> list[Dots]:
 def _steps_title(steps: Sequence[Sequence[TableRow]]) -> str:
     top = max(steps, key=lambda rows: rows[-1].same)
     change = {
-        "helps": "{model} rises from {0} without any remedy to {1} with all",
-        "hurts": "{model} falls from {0} without any remedy to {1} with all",
+        "helps": "{model} rises from {0} without remedies to {1} with all",
+        "hurts": "{model} falls from {0} without remedies to {1} with all",
     }.get(
         RemedyGain.from_rows(top[-1], top[0]).effect,
-        "{model} has {0} without any remedy and {1} with all, which is no significant difference",
+        "{model} has {0} without remedies and {1} with all, which is no significant difference",
     )
     whole = change.format(f"{top[0].same:.2f}", f"{top[-1].same:.2f}", model=top[0].model)
     worths = [(RemedyGain.from_rows(row, before), row.name) for before, row in pairwise(top)]
@@ -339,11 +345,11 @@ def _steps_title(steps: Sequence[Sequence[TableRow]]) -> str:
 
 def _loss_title(steps: Sequence[Sequence[TableRow]]) -> str:
     top = max(steps, key=lambda rows: rows[0].same)
-    whole = f"{top[0].model} has {top[0].same:.2f} with all"
+    whole = f"{top[0].model} has {top[0].same:.2f} with all remedies"
     worths = [(RemedyGain.from_rows(top[0], row), row) for row in top[1:]]
     losses = [(worth.gain, row) for worth, row in worths if worth.effect == "helps"]
     if not losses:
-        return f"{whole}; leaving out a single remedy makes no significant difference"
+        return f"{whole}; omitting a single remedy makes no significant difference"
     _, row = max(losses, key=itemgetter(0))
     return f'{whole}; the largest significant loss is without "{row.name}": {row.same:.2f}'
 

@@ -63,8 +63,8 @@ def report_advice(
     others = [name for name in leaders if name != evaluation.metrics.champion]
     if others and evaluation.metrics.champion in leaders:
         yield (
-            f"Do not choose between {join_names([evaluation.metrics.champion, *others])} by this page: their "
-            f"differences are not significant."
+            f"Do not use this page to choose between "
+            f"{join_names([evaluation.metrics.champion, *others])}: their differences are not significant."
         )
 
 
@@ -75,15 +75,15 @@ def _cause_advice(champion: pd.DataFrame) -> Iterator[str]:
     false_negatives = abnormal[abnormal["verdict"] != "fail"]["cause"].unique()
     if len(false_negatives):
         causes = join_names(sorted(map(str, false_negatives)))
-        yield f"Do not rely on the champion to find {causes}: it missed some of these pairs."
+        yield f"Do not rely on the champion to detect {causes}: it missed some of these pairs."
         return
     sizes = abnormal["cause"].value_counts()
     fewest = int(sizes.min())
     # lower confidence limit of the share of found pairs if all were found
     share = (1 - CONFIDENCE) ** (1 / fewest)
     yield (
-        f"Do not assume that every cause is found: all {with_noun(fewest, 'pair')} of {sizes.idxmin()} were "
-        f"found, but the true share may be as low as {percent(share, 0)}."
+        f"Do not assume that every cause is detected: all {with_noun(fewest, 'pair')} of {sizes.idxmin()} "
+        f"were detected, but the true share may be as low as {percent(share, 0)}."
     )
 
 
@@ -95,13 +95,13 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
     if helping:
         yield f"Keep {join_names(helping)}{f'; {no_gain}' if idle else ''}."
     elif idle:
-        yield f"Leave out remedies one by one: {no_gain}."
+        yield f"Try fewer remedies: {no_gain}."
 
 
 #: Captions of the paper's tables.
 TABLES = {
-    2: "Before any remedy: false negatives of common classifiers on summary metrics",
-    4: "Invalid runs left out, no other remedy",
+    2: "No remedy: false negatives of common classifiers on summary metrics",
+    4: "Invalid runs excluded, no other remedy",
     5: "All remedies of the paper",
     6: "Raw metrics instead of summary metrics",
     7: "Raw metrics, and a model per group",
@@ -147,14 +147,14 @@ def page(root: Path) -> str:
         added=[ablation_rows(rows, "added") for rows in added],
         left_out=without,
         ablations=[
-            ("One remedy after another", ablation_chart("added", added, alone=False), _NO_ABLATION),
-            ("One remedy alone left out", ablation_chart("left-out", left_out, alone=True), _NO_ABLATION),
+            ("Remedies added one after another", ablation_chart("added", added, alone=False), _NO_ABLATION),
+            ("One remedy omitted", ablation_chart("left-out", left_out, alone=True), _NO_ABLATION),
         ],
         singles=[ablation_rows(rows, "added") for rows in singles],
         singles_without=[ablation_rows(rows, "left out") for rows in fewer],
         singles_drawn=[
-            ("Single runs, one remedy after another", single, _NO_ABLATION),
-            ("Single runs, one remedy alone left out", single_left_out, _NO_ABLATION),
+            ("Single runs, remedies added one after another", single, _NO_ABLATION),
+            ("Single runs, one remedy omitted", single_left_out, _NO_ABLATION),
         ],
         figures=curve_figures(evaluation),
         validity=validity_sentence(evaluation.validity),

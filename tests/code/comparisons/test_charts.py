@@ -214,7 +214,9 @@ def test_chart_of_verdicts_counts_them_by_label():
     assert confusion == Confusion(caught=1, false_negatives=1, false_positives=1, cleared=2)
     assert (confusion.precision, confusion.recall) == (0.5, 0.5)
     title = confusion_chart("c", "m", confusion).title
-    assert title == "m misses 1 of 2 regressions and raises 1 false alarm in 3 passes"
+    assert (
+        title == "m misses 1 of 2 regressions and raises 1 false alarm in 3 comparisons without a regression"
+    )
 
 
 def test_best_curve_and_best_rule_are_compared_at_equal_recall():
@@ -235,7 +237,7 @@ def test_best_curve_and_best_rule_are_compared_at_equal_recall():
 def test_the_curve_compares_no_probabilities_of_different_folds():
     rows = [(0.9, "fail"), (0.3, "fail"), (0.8, "pass"), (0.2, "pass")]
     chart = precision_recall_chart("pr", verdicts("m", rows), verdicts("r", rows, kind="rule").head(0))
-    assert chart.title == "m has the best curve (average precision 1.000 in the mean over folds)"
+    assert chart.title == "m has the best curve (average precision 1.000, mean over folds)"
     assert "mean precision over the folds" in chart.note
 
 
@@ -260,7 +262,9 @@ def test_only_a_sample_of_very_many_vectors_is_drawn():
     features = pd.DataFrame(values, columns=columns).assign(
         status=["fail"] * 10 + ["pass"] * 2000, comparison_id="c"
     )
-    assert vectors_chart("v", features, columns).note == "Drawn: 10 of 10 fails and 400 of 2,000 passes."
+    assert vectors_chart("v", features, columns).note == (
+        "Shown: 10 of 10 comparisons labelled fail, 400 of 2,000 labelled pass."
+    )
 
 
 def test_a_tree_is_read_in_the_units_of_its_features():
@@ -276,7 +280,7 @@ def test_a_tree_is_read_in_the_units_of_its_features():
     assert root.branches == (Node("", 2, 1.0), Node("", 2, 0.0))
     assert tree_chart("t", root).title == (
         f"The first split is medians_min \u2264 \u22120.1 (\u22121.0{SPACE}%): "
-        f"100{SPACE}% of the samples that satisfy it fail, 0{SPACE}% of the others"
+        f"100{SPACE}% of the vectors that satisfy it fail, 0{SPACE}% of the others"
     )
 
 

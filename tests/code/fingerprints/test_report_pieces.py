@@ -26,7 +26,7 @@ def test_a_trusted_profile_names_the_leading_stressors():
     shown = ProfileBars("p", profile(SIX))
     assert shown.title == "app depends on cache"
     both = profile(SIX, leaders=("cache", "zero"))
-    assert ProfileBars("p", both).title == "app depends on cache and zero, in unknown order"
+    assert ProfileBars("p", both).title == "app depends on cache and zero; their order is uncertain"
     assert [bar.name for bar in shown.top] == ["cache", "zero", "hsearch", "cpu", "vm"]
     assert (shown.rest, shown.faint) == ([], ["nop"])
     assert shown.top[2].categories == ("CPU", "Cache", "Mem")
@@ -83,7 +83,7 @@ def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title
 def test_box_chart_names_the_stressor_with_the_longest_tail():
     scores = pd.DataFrame({f"s{number:02}": [-number / 10, 0.0, number / 10] for number in range(50)})
     chart = boxes_chart("b", scores, "stressor")
-    assert chart.title.startswith("s49 has the largest extreme: 4.9 standard deviations")
+    assert chart.title.startswith("s49 has the most extreme value: 4.9 standard deviations")
     assert "Drawn: the 45 of 50 stressors" in chart.note
     assert "s05" in chart.svg
     assert "s04" not in chart.svg

@@ -35,14 +35,14 @@ def test_cost_chart_title_names_the_model_with_most_gain():
         curves(4, {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}), 5
     )
     assert chart.title == (
-        "logistic gains most: 0.72 where a miss costs 10 times a false alarm, 0.55 where both cost the same"
+        "logistic gains most: 0.72 if a miss costs 10 times a false alarm, 0.55 if both cost the same"
     )
     assert cost_chart(curves(5, {"logistic": {1: 0.5}}), 5) is None
 
 
 def test_title_states_that_cost_ratios_do_not_help():
     chart = cost_chart(curves(4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}}), 5)
-    assert chart.title == "No line rises by more than 0.01 above its value where both cost the same"
+    assert chart.title == "No line rises by more than 0.01 above its value if both cost the same"
 
 
 def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
@@ -51,7 +51,8 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
         curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
     ]
     assert sampling_chart(pd.concat(both), 5).title == (
-        "logistic, a model per group gains most: 0.85 at a ratio of 5:1, 0.60 with all normal vectors"
+        "logistic, a model per group gains most: 0.85 with 5 normal vectors per abnormal one, "
+        "0.60 with all normal vectors"
     )
 
 
@@ -82,16 +83,16 @@ def row(name, accuracy, seeds=np.nan, model="tree", spread=0.01):
 def test_the_ablation_names_the_largest_step_and_the_largest_loss():
     steps = [row("none", 0.5), row("raw", 0.7, 0.81), row("groups", 0.75)]
     assert ablation_chart("added", [steps], alone=False).title == (
-        "tree rises from 0.50 without any remedy to 0.75 with all; "
+        "tree rises from 0.50 without remedies to 0.75 with all; "
         'the largest significant step (+0.20) is "raw"'
     )
     without = [row("none", 0.9), row("raw", 0.6), row("groups", 0.9)]
     assert ablation_chart("left-out", [without], alone=True).title == (
-        'tree has 0.90 with all; the largest significant loss is without "raw": 0.60'
+        'tree has 0.90 with all remedies; the largest significant loss is without "raw": 0.60'
     )
     spared = ablation_chart("left-out", [[row("none", 0.9), row("raw", 0.895)]], alone=True)
-    assert (
-        spared.title == "tree has 0.90 with all; leaving out a single remedy makes no significant difference"
+    assert spared.title == (
+        "tree has 0.90 with all remedies; omitting a single remedy makes no significant difference"
     )
     assert ablation_chart("added", [], alone=False) is None
 
@@ -111,7 +112,7 @@ def test_ablation_effects_need_two_standard_errors_to_be_stated():
 def test_an_ablation_without_significant_effects_states_it():
     unsure = [row("none", 0.7, spread=0.2), row("raw", 0.74, spread=0.2), row("groups", 0.66, spread=0.2)]
     assert ablation_chart("added", [unsure], alone=False).title == (
-        "tree has 0.70 without any remedy and 0.66 with all, which is no significant difference; "
+        "tree has 0.70 without remedies and 0.66 with all, which is no significant difference; "
         "no single step is a significant gain"
     )
     fallen = [row("none", 0.8), row("raw", 0.6)]
@@ -130,8 +131,8 @@ VALIDITY = pd.DataFrame(
 
 def test_validity_rules_and_tree_are_compared_with_their_errors():
     assert validity_sentence(VALIDITY).replace(SPACE, "") == (
-        "Of the invalid runs, the rules alone find 80.0%, the tree alone 50.0%, both together 90.0%; "
-        "of the valid ones they wrongly reject 0.0%, 10.0% and 10.0%."
+        "Of the invalid runs, the rules alone reject 80.0%, the decision tree alone 50.0%, "
+        "both together 90.0%. Of the valid runs, they wrongly reject 0.0%, 10.0% and 10.0%."
     )
     assert validity_chart(VALIDITY).title == (
         "No kind of invalid run is significantly harder to detect: "
@@ -160,11 +161,11 @@ def test_cause_chart_names_the_least_detected_cause():
         columns=["cause", "status", "verdict"],
     )
     assert causes_chart(verdicts).title == (
-        f"No cause is significantly harder to find: 50{SPACE}% to 100{SPACE}% of each are found"
+        f"No cause is significantly harder to detect: 50{SPACE}% to 100{SPACE}% of each are detected"
     )
     assert (
         causes_chart(pd.concat([verdicts] * 9)).title
-        == f"leak is found least often: in 50{SPACE}% of 18 abnormal pairs"
+        == f"leak is detected least often: in 50{SPACE}% of 18 abnormal pairs"
     )
     assert causes_chart(verdicts.assign(cause="")) is None
 
@@ -175,6 +176,6 @@ def test_group_chart_states_that_groups_agree():
     )
     assert (
         groups_chart(groups).title
-        == "2 automatic groups and 2 given groups agree by 1.00 (1: equal, 0: by chance)"
+        == "2 automatic groups and 2 given groups agree by 1.00 (1: equal, 0: as by chance)"
     )
     assert groups_chart(groups.assign(group="x")) is None

@@ -266,7 +266,7 @@ def test_placements_are_really_run_and_compared(tmp_path):
     assert set(rows.loc[rows["placement"] == "random-1", "corunners"]) == {""}
     total = rows.groupby(["placement", "repetition"])["corun_seconds"].sum().groupby(level=0).mean()
     assert (total > 0.5).all()
-    assert f"the predicted best took {total['best']:.1f} s of run time in all" in done.stdout.replace(
+    assert f"the predicted best took {total['best']:.1f} s of run time in total" in done.stdout.replace(
         "\n", " "
     )
     plan["placements"][0]["groups"] = [["stranger"]]
