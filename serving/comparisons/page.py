@@ -344,5 +344,6 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
     return (
         f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of "
         f"the best rule, {name}, "
-        f"{theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval, bootstrap of operations)."
+        f"{theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval of the difference, bootstrap of "
+        "operations)."
     )

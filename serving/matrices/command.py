@@ -97,7 +97,7 @@ def verdict_table(answer: MatricesAnswer) -> VerdictTable:
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]
     invalid_runs = [line for pair in answer.verdicts for line in _invalid_run_notes(pair)]
     all_notes = (*general, *_first_lines(notes, "notes"), *_first_lines(invalid_runs, "runs left out"))
-    headings = ("group", "pair", "what drove it")
+    headings = ("group", "pair", "reason")
     return VerdictTable(
         [*map(_verdict_line, answer.verdicts)], headings, verdict_summary(answer), all_notes, general
     )

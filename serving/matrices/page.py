@@ -182,7 +182,8 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
     return (
         f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of "
         "the best reference method, "
-        f"{name}, {theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval, bootstrap of folds). "
+        f"{name}, {theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval of the "
+        "difference, bootstrap of folds). "
         "Thresholds of reference methods are optimised on the test pairs, which favours them; the "
         "champion's threshold was chosen on training data."
     )

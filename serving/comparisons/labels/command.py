@@ -173,12 +173,9 @@ def import_labels(
     print_skipped(problems.skipped)
     with closing(LabelStore.open(address or default_address())) as store:
         moved = import_label_table(labels, store, by)
-    line = f"{moved.added} labels added, {moved.already_stored} were there"
+    line = f"{moved.added} labels added, {moved.already_stored} already stored"
     if moved.unattributed:
-        line += (
-            f"; {moved.unattributed} are settled, no person's, and stay with their data (--by NAME "
-            "takes them)"
-        )
+        line += f"; {moved.unattributed} without an annotator not added (--by NAME adds them)"
     sys.stdout.write((json.dumps(asdict(moved)) if as_json else line) + "\n")
     return 0
 
