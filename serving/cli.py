@@ -114,7 +114,7 @@ def import_(
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of rows as JSON.")] = False,
     **options: Any,
 ) -> int:
-    """Read measurements of a supported format into tables."""
+    """Convert measurements of a supported format to Parquet tables."""
     from serving.answering import import_sources
 
     return import_sources(kind, sources, output, keep_going=keep_going, as_json=as_json, options=options)
@@ -127,7 +127,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes.")] = 1,
     watch: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds between checks of the models' aliases.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds between checks for new champions.")
     ] = 2.0,
     tokens: Tokens = None,
     timeout: Seconds = 60.0,
@@ -137,7 +137,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
     shadow: Shadow = False,
     **options: Any,
 ) -> int:
-    """Answer over HTTP.
+    """Serve models over HTTP.
 
     A model is a directory with model.skops and card.json, models:/name@alias or models:/name/version; by
     default it is the champion. When an alias moves to another version, the server loads that version.
@@ -174,10 +174,10 @@ def token(
 
 @app.command()
 def collect(
-    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Parameters of the measurement.")],
+    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Suite file with kind and parameters.")],
     output: Directory,
 ) -> int:
-    """Measure comparisons, matrices, co-runs, or the fingerprint of this machine, by the suite's kind."""
+    """Measure on this machine; the suite's kind is comparisons, matrix, corun or fingerprint."""
     from data.collect import main as measure
 
     return measure(suite, output)

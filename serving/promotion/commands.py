@@ -40,14 +40,14 @@ def promote(
     by: By = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make a version of a model champion."""
+    """Promote a version of a model to champion."""
     from serving.promotion import decisions
 
     return _print_decision(decisions.promote(name, version, reason, by), as_json)
 
 
 def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False) -> int:
-    """Restore the previous champion."""
+    """Restore the previous champion of a registered model."""
     from serving.promotion import decisions
 
     return _print_decision(decisions.rollback(name, reason, by), as_json)
@@ -56,7 +56,9 @@ def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False)
 def trace(
     answer_or_name: Annotated[
         str,
-        typer.Argument(metavar="ANSWER|NAME", help="File with an answer in any form, or a registered name."),
+        typer.Argument(
+            metavar="ANSWER|NAME", help="File with an answer in any output format, or a registered name."
+        ),
     ],
     version: Annotated[
         str | None, typer.Argument(metavar="[VERSION]", help="Number of a version of that name.")
@@ -70,7 +72,7 @@ def trace(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Show the origin of an answer's model, and check that it gives the same answer again.
+    """Show the origin of the model that gave an answer, and check that it gives the answer again.
 
     Repeat the options with which the answer was requested. The exit code is 1 if the files of the
     model or the answers differ.
@@ -90,7 +92,7 @@ def shadow(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Let champion and challenger judge the same input, and list the cases on which they disagree."""
+    """Judge the input with champion and challenger, and list the verdicts that differ."""
     from serving.shadow.source import judge_by_both as judge_both
 
     typer.echo(escape_invisible(judge_both(source, options, keep_going=keep_going, as_json=as_json)))
