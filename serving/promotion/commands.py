@@ -57,7 +57,7 @@ def trace(
     answer_or_name: Annotated[
         str,
         typer.Argument(
-            metavar="ANSWER|NAME", help="File with an answer in any output format, or a registered name."
+            metavar="ANSWER|NAME", help="File with an answer in any format, or a registered name."
         ),
     ],
     version: Annotated[
