@@ -292,6 +292,10 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     json_file: Annotated[
         Path | None, typer.Option("--json-file", metavar="FILE", help="Also write JSON.")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write a page with table, box plots and Markdown."),
+    ] = None,
     annotations: Annotated[
         bool, typer.Option("--annotations", help="Also write GitHub annotations to standard error.")
     ] = False,
@@ -313,6 +317,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import form_of
 
     collect_rarely()
+    from serving.comparisons.compare.acknowledging import read_acknowledged
     from serving.comparisons.compare.command import CompareRequest, Outputs, compare_runs
     from serving.comparisons.model import load_judge
 
@@ -337,14 +342,14 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         assumed=between_run_variation,
         kind=from_,
         confirming=_confirmation_runs(confirm, command, confirm_base, confirm_timeout),
-        acknowledged=acknowledged,
+        acknowledged=read_acknowledged(acknowledged),
         commits=(base_commit, commit),
         matched=match or (),
     )
     outputs = Outputs(
         shown=form,
         output=output,
-        files={"markdown": markdown, "junit": junit, "json": json_file},
+        files={"markdown": markdown, "junit": junit, "json": json_file, "html": html},
         annotations=annotations,
         step_summary=step_summary,
         name=name,

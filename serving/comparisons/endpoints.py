@@ -1,4 +1,4 @@
-"""The endpoint ``/v1/comparisons/judge``: its model, and its answers in JSON or XML."""
+"""The endpoints of comparisons and their model; answers of ``/v1/comparisons/judge`` in JSON or XML."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from data.errors import InputError, MalformedError, ModelError, RepeatedError
 from data.tables.problems import Problems
 from data.tables.xml_stream import Document, WholeDocument
 from serving.comparisons import MODEL, render
+from serving.comparisons.compare.uploads import PATH as COMPARE_PATH
+from serving.comparisons.compare.uploads import UploadedResults, answer_files
 from serving.comparisons.guarantees import decided_answer, guarantee_answer
 from serving.comparisons.judge import Judgement, judge_sides, judge_tables
 from serving.comparisons.model import Judge, load_judge, registered_name, retrospective_name, with_policy
-from serving.comparisons.schemas import JudgeAnswer, ServedJudge
+from serving.comparisons.schemas import CompareAnswer, JudgeAnswer, ServedJudge
 from serving.comparisons.xml.report import verdict_xml_bytes, xml_schema
 from serving.http.bodies import (
     JSON,
@@ -183,7 +185,7 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
 
 
 def comparison_endpoints() -> Sequence[Endpoint]:
-    """Return the endpoint ``/v1/comparisons/judge``, the only one of this family."""
+    """Return the endpoints ``/v1/comparisons/judge`` and ``/v1/comparisons/compare``."""
     return [
         Endpoint(
             "/v1/comparisons/judge",
@@ -200,7 +202,17 @@ def comparison_endpoints() -> Sequence[Endpoint]:
             handle_batch=answer_many,
             refusals=(409,),
             shadow=OpinionReaders(_champion_opinions, _challenger_opinions),
-        )
+        ),
+        Endpoint(
+            COMPARE_PATH,
+            "compare_results",
+            "Compare files of results of two sides; the answer equals that of ``perfjudge compare --json``.",
+            UploadedResults,
+            CompareAnswer,
+            {JSON: answer_files},
+            64 * MEBIBYTE,
+            MODEL,
+        ),
     ]
 
 

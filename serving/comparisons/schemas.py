@@ -128,6 +128,65 @@ class JudgeAnswer(BaseModel):
     notes: list[str] = Field(description="Assumptions about the request.")
 
 
+class ExcuseAnswer(BaseModel):
+    """Why a verdict does not fail a build, from the file of reviewed exceptions."""
+
+    kind: Literal["acknowledged", "unstable", "accepted"]
+    by: str
+    reason: str
+    until: str = Field(description="A day, version or commit; empty if unlimited, like `since`.")
+    since: str
+
+
+class ComparedVerdict(VerdictAnswer):
+    """The verdict on one operation of two sides."""
+
+    outcome: Literal[
+        "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
+    ]
+    model_verdict: str = Field(description="The verdict before between-run variation was considered.")
+    machine: str
+    unit: str = Field(description="Empty if unknown.")
+    versions: str = Field(description="Such as `v1 -> v2`.")
+    target_operation: str = Field(description="Name of the operation in the target.")
+    interval: list[float] | None = Field(
+        description="95 % interval of the change, as a share; negative is worse. Null if unknown."
+    )
+    detectable_change: float | None = Field(
+        description="The smallest slow-down found with a probability of 80 %, as a share; null if unknown."
+    )
+    faster: MoveAnswer | None = Field(description="The largest improvement, if the outcome is improvement.")
+    acknowledged: ExcuseAnswer | None
+
+
+class MissingAnswer(BaseModel):
+    """A machine, an operation or a configuration that only one side has."""
+
+    kind: Literal["machine", "operation", "configuration"]
+    only_in: Literal["baseline", "target"]
+    machine: str
+    benchmark: str | None
+    operation: str | None
+    threads: int | None
+
+
+class CompareAnswer(BaseModel):
+    """The answer of ``perfjudge compare --json``, and the requested forms."""
+
+    model: JudgeModel
+    verdicts: list[ComparedVerdict]
+    notes: list[str]
+    missing: list[MissingAnswer]
+    counts: dict[str, int] = Field(description="Number of operations by outcome.")
+    whole_run: dict[str, float] = Field(
+        description="Median change of all operations by machine, as a share; negative is worse."
+    )
+    markdown: str | None = Field(default=None, description="A comment for a pull request.")
+    html: str | None = Field(
+        default=None, description="Table, box plots and Markdown as a part of a page, without scripts."
+    )
+
+
 class ServedJudge(ServedModel):
     """A served model of comparisons, with the metadata of its card."""
 

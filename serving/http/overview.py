@@ -248,7 +248,8 @@ def add_start_page(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     def start_page(request: Request) -> Response:
-        return page_response(_render_overview(app, str(request.base_url).rstrip("/")))
+        html = _render_overview(app, str(request.base_url).rstrip("/"))
+        return page_response(html, extra_sources={"connect-src": "'self'"})
 
     for family in FAMILIES:
         app.get(f"/reports/{family}", include_in_schema=False, name=f"report_{family}")(_report_route(family))

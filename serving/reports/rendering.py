@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -90,6 +93,16 @@ def reword_text(text: str) -> str:
         text = text.replace(number, paper.short)
     text = text.replace("the seed's", "the paper's").replace("The seed's", "The paper's")
     return _EXPONENT.sub(lambda match: plain_number(float(match[0].replace("\u2212", "-"))), text)
+
+
+def security_policy(scripts: Sequence[str]) -> str:
+    """Return a content security policy that allows only the scripts with these texts, and loads nothing."""
+    digests = (b64encode(sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 _SCRIPTS = re.compile(r"(<script\b.*?</script>)", re.DOTALL)

@@ -18,10 +18,10 @@ from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import write_output
 from serving.comparisons.compare.acknowledging import (
+    AcknowledgedFile,
     Acknowledgements,
     Revision,
     head_commit,
-    read_acknowledged,
 )
 from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, ConfirmationRuns, RunReader
 from serving.comparisons.compare.rows import (
@@ -65,7 +65,7 @@ class CompareRequest:
     assumed: float
     kind: str | None  # the format of all runs; None: detected from the content
     confirming: ConfirmationRuns | None
-    acknowledged: Path | None  # None: the default file, if it exists
+    acknowledged: tuple[Path, AcknowledgedFile]  # the file of reviewed exceptions and its content
     commits: tuple[str | None, str | None]  # of baseline and target; None: unknown, and the checked-out one
     matched: Sequence[str]  # as of `data.comparisons.pair.matched_operations`
 
@@ -122,14 +122,16 @@ class CompareRequest:
         return runs.match_operations(reader.two_commands(baseline[0]), reader.problems.add_note)
 
     def _read_acknowledgements(self, runs: ComparedRuns) -> Acknowledgements:
-        directory = Path.cwd()
-        commits = self.commits[0], self.commits[1] or head_commit(directory)
+        directory, (path, content) = Path.cwd(), self.acknowledged
+        # only entries need the commit
+        checked_out = head_commit(directory) if content != AcknowledgedFile() else None
+        commits = self.commits[0], self.commits[1] or checked_out
         baseline, target = (
             Revision((*dict.fromkeys(run.version for run in side), *filter(None, [commit])), directory)
             for side, commit in zip((runs.baseline, runs.target), commits, strict=True)
         )
         today = datetime.now(UTC).astimezone().date()
-        return Acknowledgements(*read_acknowledged(self.acknowledged), baseline, target, today)
+        return Acknowledgements(path, content, baseline, target, today)
 
     def _weigh_pair(self, pair: TwoRuns, reader: RunReader) -> AdjustedJudgement:
         return judge_runs(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))
@@ -168,6 +170,10 @@ def _render_form(compared: ComparedSides, form: str, name: str) -> str | bytes:
             return as_junit_xml(compared)
         case "json":
             return as_compare_json(compared)
+        case "html":
+            from serving.comparisons.compare.page import as_page
+
+            return as_page(compared, name)
         case "xml":
             return as_xml(compared.weighed.judgement, compared.tables)
     return as_table(compared, terminal=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import math
 from collections import defaultdict
@@ -27,7 +26,7 @@ from serving.comparisons.timelines.assembled import (
 )
 from serving.comparisons.timelines.states import URGENT, Change, ChangeGroup, OperationState
 from serving.reports.charts import percent, with_noun
-from serving.reports.rendering import render
+from serving.reports.rendering import render, security_policy
 
 #: Marks, as in `serving.comparisons.timelines.judged.MARK`.
 UNSURE, FAIL, INVALID = 2, 3, 4
@@ -121,16 +120,6 @@ def read_scripts() -> list[Markup]:
     library = Path(BASE_DIR, "d3.js").read_text("utf-8")
     ours = [(_FOLDER / f"{name}.js").read_text("utf-8") for name in NAMES]
     return [Markup(text) for text in (library, *ours)]  # noqa: S704 - trusted files
-
-
-def security_policy(texts: Sequence[str]) -> str:
-    """Return a content security policy that allows only the scripts with these texts, and loads nothing."""
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def embed_json(content: Any) -> Markup:

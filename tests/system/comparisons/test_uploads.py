@@ -1,0 +1,298 @@
+"""Files that a server compares: the answer of ``perfjudge compare``, and the page that shows it."""
+
+import json
+from base64 import b64encode
+from html import unescape
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
+
+from serving.cli import run_command
+from serving.client import Judge
+from serving.http.api import create_app
+from serving.http.models import all_models
+from tests.asking import ask
+from tests.imports import ROOT
+from tests.system.browsing import faults, looked_at, requested
+from tests.system.comparisons.run_files import named_run, run_file
+
+PATH = "/v1/comparisons/compare"
+SAMPLES = ROOT / "docs/samples"
+FORMATS = SAMPLES / "formats"
+#: Pairs of files by format; a format of several files per run cannot be uploaded.
+PAIRS = {
+    **{
+        folder.name: (base, base.with_name(base.name.replace("base", "new")))
+        for folder in sorted(FORMATS.iterdir())
+        for base in sorted(folder.glob("base*"))[:1]
+        if folder.name != "criterion"
+    },
+    "result-xml": (SAMPLES / "before.xml", SAMPLES / "after.xml"),
+}
+SIDES = ("baseline", "target", "history")
+#: Text that a page must show as it is, or visibly escaped.
+EVIL = '<img src=x onerror="document.title=1">\u202e<script>document.title=1</script>'
+
+
+@pytest.fixture
+def uploaded(model_directory):
+    """Return what sends files to the endpoint of a server in this process."""
+    app = create_app(all_models({"model": str(model_directory)}))
+
+    def send(baseline, target=(), history=(), **further):
+        content = {
+            side: [
+                {"name": Path(path).name, "content": b64encode(Path(path).read_bytes()).decode()}
+                for path in paths
+            ]
+            for side, paths in zip(SIDES, (baseline, target, history), strict=True)
+        }
+        headers = {"content-type": "application/json"}
+        return ask(
+            app, ("POST", PATH, {"content": json.dumps(content | further), "headers": headers}), started=True
+        )[0]
+
+    return send
+
+
+@pytest.fixture
+def commanded(tmp_path, model_directory, monkeypatch, capfd):
+    """Return what compares copies of files by the command line, in a directory with one folder per side."""
+
+    def call(baseline, target=(), history=()):
+        arguments = []
+        options = ("--base", "--target", "--history")
+        for side, option, paths in zip(SIDES, options, (baseline, target, history), strict=True):
+            for number, path in enumerate(paths):
+                copy = tmp_path / "copies" / side / str(number) / Path(path).name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(Path(path).read_bytes())
+                arguments += [option, str(copy.relative_to(tmp_path / "copies"))]
+        monkeypatch.chdir(tmp_path / "copies")
+        capfd.readouterr()
+        code = run_command(["compare", *arguments, "--json", "--model", str(model_directory)])
+        told = capfd.readouterr()
+        # the endpoint leaves out the number, as names say enough
+        without = [f"{side}/{number}/" for side in SIDES for number in range(9)]
+        text = told.out if code == 0 else told.err.removeprefix("perfjudge: ").strip()
+        for prefix in without:
+            text = text.replace(prefix, prefix.partition("/")[0] + "/")
+        return json.loads(text) if code == 0 else text
+
+    return call
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_files_of_every_format_get_the_answer_of_compare(uploaded, commanded, name):
+    baseline, target = PAIRS[name]
+    answer = uploaded([baseline], [target])
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == commanded([baseline], [target])
+    assert answer.json()["verdicts"]
+
+
+@given(
+    runs=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 4)),
+    factor=st.sampled_from([0.9, 1.0, 1.05, 1.3]),
+    left_out=st.sets(st.sampled_from("abcdef"), max_size=2),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_several_runs_get_the_answer_of_compare(
+    uploaded, commanded, tmp_path_factory, runs, factor, left_out, seed
+):
+    directory = tmp_path_factory.mktemp("runs")
+    sides = [
+        [
+            run_file(
+                directory / f"{side}-{number}.json",
+                {"a": factor} if side == "target" else None,
+                seed=100 * seed + 10 * place + number,
+                left_out=left_out if side == "target" else (),
+            )
+            for number in range(count)
+        ]
+        for place, (side, count) in enumerate(zip(SIDES, runs, strict=True))
+    ]
+    assert uploaded(*sides).json() == commanded(*sides)
+
+
+@pytest.mark.parametrize(
+    ("content", "other"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0", None),
+        (b"", None),
+        (b'{"results": [', None),
+        (b"hello world\n", None),
+        (None, ["another"]),
+    ],
+    ids=["binary", "empty", "broken JSON", "text", "no common operation"],
+)
+def test_refusals_have_the_message_of_compare(uploaded, commanded, tmp_path, content, other):
+    baseline = named_run(tmp_path / "before.json", ["one", "two"])
+    target = tmp_path / "after.json"
+    if content is None:
+        named_run(target, other)
+    else:
+        target.write_bytes(content)
+    answer = uploaded([baseline], [target])
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == commanded([baseline], [target])
+    assert "/tmp" not in answer.text
+
+
+@pytest.mark.parametrize("name", ["../x.json", "a/b", "..", "", "x\0.json", "x" * 256, "\ud800", 5])
+def test_names_that_are_no_file_names_are_refused(uploaded, tmp_path, name):
+    run = named_run(tmp_path / "run.json", ["one"])
+    file = {"name": name, "content": b64encode(run.read_bytes()).decode()}
+    assert uploaded([run], [run], history=[]).status_code == 200
+    answer = uploaded([], baseline=[file])
+    assert (answer.status_code, "name" in answer.json()["detail"]) in {(422, True), (400, False)}
+
+
+def test_content_that_is_no_base64_is_refused(uploaded):
+    answer = uploaded([], baseline=[{"name": "a.json", "content": "{}"}])
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("baseline.0.content=")
+    assert "is not base64" in answer.json()["detail"]
+
+
+def test_html_and_markdown_escape_names_of_files_and_operations(uploaded, tmp_path):
+    before = named_run(tmp_path / "before<b>.json", [EVIL, "plain"])
+    answer = uploaded([before], [before], forms=["html", "markdown"]).json()
+    for form in ("html", "markdown"):
+        assert "<img" not in answer[form].replace("\\<", "")
+        assert "\u202e" not in answer[form]
+        assert "\\u202e" in answer[form]
+    assert "<script" not in answer["html"]
+    assert "<b>.json" not in answer["html"]
+    assert answer["markdown"] in unescape(answer["html"])
+
+
+def test_the_client_compares_files_with_markdown(listening):
+    base, new = PAIRS["pytest-benchmark"]
+    answer = Judge(listening.url).compare([base], [new])
+    assert sum(answer.counts.values()) == len(answer.verdicts) > 0
+    assert answer.markdown.startswith("<!-- perfjudge compare")
+
+
+#: Drops files of these names and contents on the element that a selector finds.
+DROP = """
+const [selector, files] = arguments, transfer = new DataTransfer();
+for (const [name, content, lastModified] of files) transfer.items.add(new File([content], name, { lastModified }));
+const element = document.querySelector(selector);
+for (const type of ["dragenter", "dragover", "drop"])
+  element.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: transfer }));
+"""
+
+
+def shown(browser, selector, text=""):
+    """Return the first element that a selector finds, once it has the text."""
+
+    def find(_):
+        found = browser.find_elements(By.CSS_SELECTOR, selector)
+        return next((one for one in found if one.is_displayed() and text in one.text), None)
+
+    return WebDriverWait(browser, 30).until(find)
+
+
+@pytest.fixture
+def page(listening, browser):
+    browser.get(listening.url + "/")
+    return listening.url
+
+
+@pytest.mark.browser
+def test_two_chosen_files_are_shown_as_by_compare(page, browser, commanded):
+    base, new = SAMPLES / "ci/base.json", SAMPLES / "ci/new.json"
+    browser.find_element(By.NAME, "baseline").send_keys(str(base))
+    browser.find_element(By.NAME, "target").send_keys(str(new))
+    answer = shown(browser, "#compare-answer table")
+    expected = commanded([base], [new])
+    rows = browser.find_elements(By.CSS_SELECTOR, "#compare-answer tbody tr")
+    assert len(rows) == len(expected["verdicts"])
+    for verdict in expected["verdicts"]:
+        row = next(
+            row for row in rows if f"/{verdict['operation']}" in row.find_element(By.TAG_NAME, "th").text
+        )
+        assert verdict["outcome"].replace("_", " ") in row.text
+        assert verdict["reason"] in row.text
+    plots = browser.find_elements(By.CSS_SELECTOR, "#compare-answer svg[role=img]")
+    assert len(plots) == len(rows)
+    assert all(plot.get_attribute("aria-label") for plot in plots)
+    assert answer.is_displayed()
+
+
+@pytest.mark.browser
+def test_two_dropped_files_are_ordered_by_their_time(page, browser):
+    texts = [(SAMPLES / f"ci/{name}.json").read_text() for name in ("base", "new")]
+    files = [["b.json", texts[1], 2000], ["a.json", texts[0], 1000]]
+    browser.execute_script(DROP, "#compare-files > p", files)
+    shown(browser, "#compare-answer h3", "baseline/a.json → target/b.json")
+    regressions = browser.find_elements(By.CSS_SELECTOR, "#compare-answer tr.regression")
+    assert regressions
+    # by the keyboard: the other way round, what was slower is faster
+    browser.find_element(By.NAME, "exchange").send_keys(Keys.ENTER)
+    shown(browser, "#compare-answer h3", "baseline/b.json → target/a.json")
+    assert browser.find_elements(By.CSS_SELECTOR, "#compare-answer tr.improvement")
+
+
+@pytest.mark.browser
+def test_a_refusal_is_shown_beside_the_files(page, browser, commanded, tmp_path):
+    browser.execute_script(DROP, "label.drop:nth-of-type(1)", [["a.json", "hello", 1]])
+    browser.execute_script(DROP, "label.drop:nth-of-type(2)", [["b.json", "hello", 1]])
+    told = shown(browser, "#compare-problem", "a.json").text
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text("hello")
+    assert told == commanded([tmp_path / "a.json"], [tmp_path / "b.json"])
+    large = "document.getElementById('compare-files').dataset.limit"
+    assert int(browser.execute_script(f"return {large}")) == 64 * 2**20
+
+
+@pytest.mark.browser
+def test_untrusted_names_stay_text_at_every_width(page, browser, tmp_path):
+    for side in ("baseline", "target"):
+        run = named_run(tmp_path / f"{side}.json", [EVIL, "x" * 300, "plain"], seed=len(side))
+        browser.execute_script(DROP, f"label:has([name={side}])", [["<b>.json", run.read_text(), 1]])
+    shown(browser, "#compare-answer table")
+    for width in (390, 1280):
+        assert looked_at(browser, width) == []
+    assert browser.title == "Overview · perfjudge"
+    assert not browser.find_elements(By.CSS_SELECTOR, "#compare-answer :is(img, script)")
+    assert [
+        entry for entry in browser.get_log("browser") if "/v1/comparisons/compare" not in entry["message"]
+    ] == []
+    assert requested(browser, page) == []
+
+
+@pytest.mark.browser
+def test_the_markdown_is_copied_by_the_button(page, browser):
+    browser.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    texts = [(SAMPLES / f"ci/{name}.json").read_text() for name in ("base", "new")]
+    browser.execute_script(DROP, "#compare-files > p", [["a.json", texts[0], 1], ["b.json", texts[1], 2]])
+    shown(browser, "button.copy").send_keys(Keys.ENTER)
+    shown(browser, ".copied", "copied")
+    copied = browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    assert copied.startswith("<!-- perfjudge compare")
+    assert copied == browser.find_element(By.ID, "markdown").get_attribute("value")
+
+
+@pytest.mark.browser
+def test_a_written_page_shows_the_answer_without_a_server(browser, tmp_path, model_directory, capfd):
+    page = tmp_path / "page.html"
+    base, new = SAMPLES / "ci/base.json", SAMPLES / "ci/new.json"
+    command = ["compare", str(base), str(new), "--html", str(page), "--model", str(model_directory), "--json"]
+    assert run_command(command) == 0
+    expected = json.loads(capfd.readouterr().out)
+    assert faults(browser, page) == []
+    rows = browser.find_elements(By.CSS_SELECTOR, "tbody tr")
+    assert len(rows) == len(expected["verdicts"])
+    assert browser.find_elements(By.CSS_SELECTOR, "svg[role=img]")
+    assert browser.find_element(By.ID, "markdown").get_attribute("value").startswith("<!-- perfjudge")
