@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +53,8 @@ _SHELLS = frozenset({"sh", "ash", "bash", "busybox", "dash", "fish", "ksh", "zsh
 BYTECODE = Path(".bytecode")
 #: Linux's names of the instruction sets that x86-64-v3 adds ("abm" includes lzcnt).
 X86_64_V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"})
+#: The folder with the duration of each stage's last run in seconds, a file per stage of DVC.
+DURATIONS = Path(".dvc/tmp/perfjudge-durations")
 #: The variables that restrict libraries to these instruction sets.
 PINNED = {
     "OPENBLAS_CORETYPE": "Haswell",
@@ -66,6 +69,7 @@ def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
     `stage_of` takes a family and returns its stage, a function or its import string; None without such a
     stage. A failed stage ends the process: exit code 2 for errors of the user, 70 for bugs.
     """
+    began = time.monotonic()
     prepare_process()
     stages = {family: stage for family in FAMILIES if (stage := stage_of(family)) is not None}
     parser = argparse.ArgumentParser(prog=verb)
@@ -75,6 +79,9 @@ def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
         with alone(family):
             # the import string is resolved within the guard, as the import may fail
             exit_on_error(stage if callable(stage) else partial(_import_and_run, stage))
+    if {"DVC_ROOT", "DVC_STAGE"} <= os.environ.keys():
+        path = Path(os.environ["DVC_ROOT"]) / DURATIONS / os.environ["DVC_STAGE"]
+        write_text(path, f"{time.monotonic() - began:.1f}")
 
 
 def _import_and_run(stage: str) -> None:

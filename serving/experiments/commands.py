@@ -1,7 +1,8 @@
-"""The commands ``perfjudge experiments ...``."""
+"""The commands ``perfjudge experiments ...`` and ``perfjudge retrain``."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -34,8 +35,27 @@ def diff(
     return write_difference(before, after, form, output)
 
 
+def retrain(
+    stages: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[STAGE...]", help="Stages such as evaluate@comparisons. Default: all."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show stages, durations and files that would change.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
+) -> int:
+    """Show what retraining does in this directory, then run the stages whose inputs changed."""
+    from serving.experiments.retraining import retrain as run_stages
+
+    if as_json and not dry_run:
+        raise typer.BadParameter("--json is only for --dry-run")
+    return run_stages(Path.cwd(), stages or [], dry_run=dry_run, as_json=as_json)
+
+
 def add_commands(app: typer.Typer) -> None:
-    """Add ``perfjudge experiments diff`` to the command line."""
+    """Add ``perfjudge experiments diff`` and ``perfjudge retrain`` to the command line."""
+    app.command()(retrain)
     experiments = typer.Typer(
         name="experiments",
         help="Compare commits, DVC experiments or registered models.",

@@ -1,4 +1,4 @@
-"""Stage ``promote``: register the best model, and make it champion unless it is worse."""
+"""Stage ``promote``: register the best model, and make it champion if it is better than the present one."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote(family: Family) -> None:
-    """Run stage promote: print the scores, register the best model, and make it champion unless worse."""
+    """Run stage promote: print the scores, register the best model, and make it champion if better."""
     scores = family.paths.metrics
     metrics = written(scores, "evaluate")
     name, model = family.section.registered_name, metrics["champion"]

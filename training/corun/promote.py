@@ -177,6 +177,6 @@ def promotion_candidates(
 
 
 def promote_stage() -> None:
-    """Register the best models, make each champion unless it is worse than the current one; print results."""
+    """Register the best models, make each champion if it is better than the current one; print results."""
     for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

@@ -33,6 +33,11 @@ class Difference:
         """Whether the whole interval is below zero."""
         return self.high < 0
 
+    @property
+    def is_better(self) -> bool:
+        """Whether the whole interval is above zero."""
+        return self.low > 0
+
 
 @dataclass(frozen=True)
 class BootstrapSettings:

@@ -106,7 +106,7 @@ SPLIT = CASES
 
 
 def promote_stage() -> None:
-    """Register the best engine, make it champion unless it is worse than the current one; print results."""
+    """Register the best engine, make it champion if it is better than the current one; print results."""
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     candidate = Candidate(
         params.section.promote.name,

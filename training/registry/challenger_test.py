@@ -89,9 +89,10 @@ class Candidate:
 
 
 def promote_candidate(candidate: Candidate) -> str:
-    """Make the candidate champion unless it is worse; return the outcome and its reason in one line.
+    """Make the candidate champion if it is better; return the outcome and its reason in one line.
 
-    A candidate that is worse, or that the family refuses, becomes challenger. A champion whose files are gone
+    It is better if the whole interval of the difference is above zero. A candidate that is not, or that the
+    family refuses, becomes challenger; a person may promote it. A champion whose files are gone
     or unreadable, or that has no common case, is replaced. If this evidence was judged before, nothing
     changes, and it takes milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if
     the candidate cannot be read, or the registry does not answer.
@@ -199,11 +200,12 @@ def _run_challenger_test(candidate: Candidate, champion: Version | None) -> str:
     if champion is None:
         return f"there is no champion, {_version_title(version)} is challenger: {reason}"
     challenger = f"v{version.version} ({candidate.model}) is challenger"
-    return f"{_version_title(champion)} stays champion, {challenger}: {reason}"
+    advice = f"perfjudge promote {candidate.name} {version.version} --reason ... replaces it nevertheless"
+    return f"{_version_title(champion)} stays champion, {challenger}: {reason}; {advice}"
 
 
 def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version | None) -> tuple[str, str]:
-    """Return the alias of the candidate, and why: champion unless it is refused or worse."""
+    """Return the alias of the candidate, and why: champion if it is better, or the champion unusable."""
     refused = means.refused(candidate.directory)
     if refused:
         return CHALLENGER, refused
@@ -220,12 +222,13 @@ def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version
     if compared is None:
         return CHAMPION, f"v{champion.version} was judged on other cases"
     difference = compared.difference
+    word = "better" if difference.is_better else "not significantly better"
     reason = (
-        f"{'worse' if difference.is_worse else 'not worse'} than v{champion.version} on {compared.cases} "
+        f"{'worse' if difference.is_worse else word} than v{champion.version} on {compared.cases} "
         f"({compared.measure} {difference.observed:+.4f}, {difference.confidence:.0%} interval "
         f"{difference.low:+.4f} to {difference.high:+.4f})"
     )
-    return CHALLENGER if difference.is_worse else CHAMPION, reason
+    return CHAMPION if difference.is_better else CHALLENGER, reason
 
 
 #: The file next to a registered model with its out-of-fold predictions.

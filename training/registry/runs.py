@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Figures = Mapping[str, "Figure"]
 #: The tag of an experiment that selects MLflow's pages for model training; MLflow has no constant for it.
 KIND, TRAINING = "mlflow.experimentKind", "custom_model_development"
+#: Prefix of the tags of an experiment with its saved views, and the identifier of ours, for addresses.
+VIEW, FIGURES = "mlflow.sharedViewState.", "figures"
 #: Name of the experiment of folds and trials.
 NESTED = "folds and trials"
 _ENDED = {"complete": "FINISHED", "pruned": "KILLED", "fail": "FAILED"}
@@ -165,10 +167,25 @@ def _experiment_id(store: Any, name: str, about: str) -> str:
         local = local_store()
         place = None if local is None else (local.parent / "mlruns" / name).as_uri()
         experiment = store.get_experiment(store.create_experiment(name, artifact_location=place))
-    for tag, value in {KIND: TRAINING, MLFLOW_RUN_NOTE: about}.items():
+    tags = {KIND: TRAINING, MLFLOW_RUN_NOTE: about}
+    if name != NESTED:
+        tags[f"{VIEW}{FIGURES}"] = _saved_view()
+    for tag, value in tags.items():
         if experiment.tags.get(tag) != value:
             store.set_experiment_tag(experiment.experiment_id, tag, value)
     return str(experiment.experiment_id)
+
+
+def _saved_view() -> str:
+    """Return a saved view of MLflow's page of runs: the figures of summary.json, role and creation time.
+
+    MLflow shows the same columns of every experiment at first; a saved view is listed in its menu Views.
+    """
+    from training.evaluation.figures import JUDGED, PREDICTED
+
+    columns = [f"metrics.`{score}`" for score in (*JUDGED, *PREDICTED)]
+    state = {"selectedColumns": [*columns, f"tags.`{ROLE_TAG}`", "tags.`data_digest`"]}
+    return json.dumps({"name": "Figures of summary.json", "createdAt": 0, "state": json.dumps(state)})
 
 
 def _schema_columns(table: Path) -> list[dict[str, Any]]:

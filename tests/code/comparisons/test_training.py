@@ -261,7 +261,8 @@ def test_a_model_missing_everywhere_is_significantly_worse():
     knobs = BootstrapSettings(300, 0.95, 1)
     assert paired_difference(failed, flags(0, 0), failed, groups, knobs).is_worse
     same = paired_difference(failed, failed, failed, groups, knobs)
-    assert (same.observed, same.low, same.high, same.is_worse) == (0, 0, 0, False)
+    assert (same.observed, same.low, same.high, same.is_worse, same.is_better) == (0, 0, 0, False, False)
+    assert paired_difference(failed, failed, flags(0, 0), groups, knobs).is_better
 
 
 def test_mistakes_in_a_single_operation_are_not_significant():
@@ -270,7 +271,10 @@ def test_mistakes_in_a_single_operation_are_not_significant():
     once = failed & (groups != "o3")
     found = paired_difference(failed, once, failed, groups, BootstrapSettings(300, 0.95, 1))
     assert found.observed == pytest.approx(-0.05)
-    assert not found.is_worse
+    assert not (found.is_worse or found.is_better)
+    gained = paired_difference(failed, failed, once, groups, BootstrapSettings(300, 0.95, 1))
+    assert gained.observed == pytest.approx(0.05)
+    assert not gained.is_better
 
 
 def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch):

@@ -22,8 +22,11 @@ NAME = "corun-2-static"
 PARAMS = validate_params(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Path("params.yaml"))
 
 
-def candidate(root, error):
-    """The candidate of what the stages before promotion would write, for a model that is wrong by `error`."""
+def candidate(root, error, swing=0.0):
+    """The candidate of what the stages before promotion would write, for a model that is wrong by `error`.
+
+    In turn, a row is wrong by `swing` more and less.
+    """
     entry = {"kind": "regression", "mape": {"mean": error, "pooled": error}}
     metrics = {
         "champion": "forest",
@@ -39,7 +42,7 @@ def candidate(root, error):
     places.metrics.write_text(json.dumps(metrics))
     rows = [
         {"task": f"t{n}", "corunners": "c", "machine": "m", "model": "forest", "design": "pairs",
-         "fold": n % 2, "measured": 2.0, "predicted": 2.0 * (1 + error * (1 + n % 3))}
+         "fold": n % 2, "measured": 2.0, "predicted": 2.0 * (1 + error * (1 + n % 3) + swing * (-1) ** n)}
         for n in range(30)
     ]  # fmt: skip
     pd.DataFrame(rows).to_parquet(places.evaluated / "oof.parquet")
@@ -62,9 +65,22 @@ def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, mlflow_store):
     assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: worse than v1 on")
     assert "(mean error smaller by -0.1" in told
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("1", "2")
-    assert promote_candidate(better).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
+    assert promote_candidate(better).startswith(f"{NAME} v3 (forest) is champion: better than v1")
     kept = pd.read_parquet(version_of(NAME, CHAMPION).directory / "oof.parquet")
     assert list(kept.columns) == ["task", "corunners", "machine", "measured", "predicted", "group", "fold"]
+
+
+def test_a_candidate_better_by_chance_becomes_challenger(tmp_path, mlflow_store):
+    good, similar = candidate(tmp_path / "good", 0.05), candidate(tmp_path / "similar", 0.0499, 0.01)
+    promote_candidate(good)
+    told = promote_candidate(similar)
+    challenger = "v2 (forest) is challenger: not significantly better than v1 on"
+    assert told.startswith(f"{NAME} v1 (forest) stays champion, {challenger}")
+    assert "(mean error smaller by +0.000" in told
+    assert f"; perfjudge promote {NAME} 2 --reason ... replaces it nevertheless" in told
+    # until a person says so
+    promote_version(NAME, "2", ChampionRecord("2", "promote", "newer labels", "anna"), "1")
+    assert promote_candidate(similar).startswith(f"{NAME} v2 (forest) stays champion: promoted by anna")
 
 
 def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, mlflow_store):
@@ -73,7 +89,7 @@ def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, mlflow_store
     promote_candidate(better)
     promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
     assert promote_candidate(better) == f"{NAME} v1 (forest) stays champion: anna preferred v1: calmer"
-    assert promote_candidate(best).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
+    assert promote_candidate(best).startswith(f"{NAME} v3 (forest) is champion: better than v1")
     assert [one.version for one in read_promotions(NAME)] == ["1", "2", "1", "3"]
 
 

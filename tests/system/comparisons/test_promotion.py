@@ -222,9 +222,10 @@ def test_runs_logged_in_an_older_form_are_relogged(trained, mlflow_store, capsys
     monkeypatch.undo()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mlflow_store}")
     promote(trained)
-    assert f"{NAME} v2 ({MODEL}) is champion: not worse than v1" in told(capsys)
+    # the same model is not better than itself
+    assert f"{NAME} v1 ({MODEL}) stays champion, v2 ({MODEL}) is challenger: not significantly" in told(capsys)
     promote(trained)
-    assert f"{NAME} v2 ({MODEL}) stays champion" in told(capsys)
+    assert f"{NAME} v1 ({MODEL}) stays champion: not significantly better than v1" in told(capsys)
 
 
 def told(capsys):

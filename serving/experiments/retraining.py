@@ -1,0 +1,124 @@
+"""What retraining would do: the stages that DVC would run, their durations, and the files that change."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from data.errors import InputError
+from data.stage import DURATIONS
+from data.tables.files import yaml_content
+from serving.reports.charts import with_noun
+
+LOCK = Path("dvc.lock")
+#: DVC's line before a stage that it runs.
+_RUN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage that would run."""
+
+    name: str
+    changes: tuple[str, ...]  # why it runs; empty: only if an earlier stage writes other files
+    seconds: float | None  # duration of its last run in this directory; None: unknown
+    files: tuple[str, ...]  # outputs of its last run
+
+
+@dataclass(frozen=True)
+class RetrainingPlan:
+    """The stages that ``dvc repro`` would run, in their order."""
+
+    stages: tuple[PlannedStage, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The sum of the known durations."""
+        return sum(stage.seconds or 0.0 for stage in self.stages)
+
+    @property
+    def files(self) -> list[str]:
+        """Files and directories that may change, sorted."""
+        return sorted({str(LOCK), *(file for stage in self.stages for file in stage.files)})
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as lines of text."""
+        changed = sum(bool(stage.changes) for stage in self.stages)
+        unknown = sum(stage.seconds is None for stage in self.stages)
+        time = f"about {self.seconds:.0f} s by their last runs"
+        time += f", without {with_noun(unknown, 'stage')} of unknown duration" if unknown else ""
+        others = len(self.stages) - changed
+        after = f", then up to {others} that use their results" if others else ""
+        yield f"{with_noun(changed, 'stage')} would run{after}: {time}"
+        width = max((len(stage.name) for stage in self.stages), default=0)
+        for stage in self.stages:
+            seconds = "?" if stage.seconds is None else f"{stage.seconds:.0f} s"
+            why = ", ".join(stage.changes) or "if its inputs change"
+            yield f"  {stage.name:<{width}} {seconds:>7}  {why}"
+        yield f"files that may change: {', '.join(self.files)}"
+        yield "the stages promote and champions also write to MLflow; git's index and params.yaml stay as they are"
+
+
+def plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
+    """Return what ``dvc repro`` of the stages `targets` (empty: all) would do in the project `root`.
+
+    Nothing is changed. InputError if DVC cannot read the project, or does not know a stage.
+    """
+    status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *targets))
+    names = _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets))
+    lock = yaml_content(root / LOCK) if (root / LOCK).is_file() else None
+    locked: Mapping[str, Any] = (lock or {}).get("stages", {})
+    stages = []
+    for name in names:
+        recorded = root / DURATIONS / name
+        seconds = float(recorded.read_text(encoding="utf-8")) if recorded.is_file() else None
+        files = tuple(out["path"] for out in locked.get(name, {}).get("outs", ()))
+        stages.append(PlannedStage(name, tuple(_changes(status.get(name, ()))), seconds, files))
+    return RetrainingPlan(tuple(stages))
+
+
+def _changes(entries: Sequence[str | Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the reasons of one stage in ``dvc status --json``, such as ``params.yaml: a.b modified``."""
+    for entry in entries:
+        if isinstance(entry, str):
+            yield entry
+            continue
+        for parts in entry.values():
+            for path, change in parts.items() if isinstance(parts, dict) else ():
+                if isinstance(change, dict):
+                    yield f"{path}: {', '.join(f'{name} {how}' for name, how in change.items())}"
+                else:
+                    yield f"{path} {change}"
+
+
+def _dvc_output(root: Path, *command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", *command], cwd=root, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        reason = " ".join(done.stderr.replace("ERROR: ", "").split())
+        raise InputError(reason, place=f"dvc {' '.join(command)}")
+    return done.stdout
+
+
+def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool) -> int:
+    """Print the plan; unless `dry_run`, then run ``dvc repro`` of the stages `targets`; return the exit code.
+
+    InputError as `plan_retraining`.
+    """
+    plan = plan_retraining(root, targets)
+    if as_json:
+        content = {"stages": [asdict(stage) for stage in plan.stages], "seconds": plan.seconds}
+        sys.stdout.write(json.dumps(content | {"files": plan.files}, indent=1) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in plan.lines())
+    if dry_run:
+        return 0
+    sys.stdout.flush()
+    return subprocess.run([sys.executable, "-m", "dvc", "repro", *targets], cwd=root, check=False).returncode
