@@ -35,6 +35,21 @@ def diff(
     return write_difference(before, after, form, output)
 
 
+def show(
+    family: Annotated[
+        Literal["comparisons", "matrices", "corun", "fingerprints"],
+        typer.Argument(help="The family whose figure and parameters are shown."),
+    ] = "comparisons",
+) -> int:
+    """List the experiments of DVC with the main figure of a family and the parameters that differ."""
+    import subprocess
+    import sys
+
+    # without dependencies, and figures that several families have
+    columns = ["--only-changed", "--drop", ".*/|Created", "--keep", f".*{family}.*(balanced|mape)"]
+    return subprocess.run([sys.executable, "-m", "dvc", "exp", "show", *columns], check=False).returncode
+
+
 def retrain(
     stages: Annotated[
         list[str] | None,
@@ -54,7 +69,7 @@ def retrain(
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add ``perfjudge experiments diff`` and ``perfjudge retrain`` to the command line."""
+    """Add ``perfjudge experiments diff`` and ``show``, and ``perfjudge retrain``, to the command line."""
     app.command()(retrain)
     experiments = typer.Typer(
         name="experiments",
@@ -62,4 +77,5 @@ def add_commands(app: typer.Typer) -> None:
         no_args_is_help=True,
     )
     experiments.command("diff")(diff)
+    experiments.command("show")(show)
     app.add_typer(experiments)

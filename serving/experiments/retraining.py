@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
-from data.stage import DURATIONS
+from data.stage import BAD_INPUT, DURATIONS
 from data.tables.files import yaml_content
 from serving.reports.charts import with_noun
 
@@ -62,7 +62,7 @@ class RetrainingPlan:
             why = ", ".join(stage.changes) or "if its inputs change"
             yield f"  {stage.name:<{width}} {seconds:>7}  {why}"
         yield f"files that may change: {', '.join(self.files)}"
-        yield "the stages promote and champions also write to MLflow; git's index and params.yaml stay as they are"
+        yield "promote and champions also write to MLflow; git's index and params.yaml stay as they are"
 
 
 def plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
@@ -108,9 +108,9 @@ def _dvc_output(root: Path, *command: str) -> str:
 
 
 def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool) -> int:
-    """Print the plan; unless `dry_run`, then run ``dvc repro`` of the stages `targets`; return the exit code.
+    """Print the plan; unless `dry_run`, then run ``dvc repro`` of the stages `targets`.
 
-    InputError as `plan_retraining`.
+    Returns 0, or 2 if a stage failed. InputError as `plan_retraining`.
     """
     plan = plan_retraining(root, targets)
     if as_json:
@@ -121,4 +121,5 @@ def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool)
     if dry_run:
         return 0
     sys.stdout.flush()
-    return subprocess.run([sys.executable, "-m", "dvc", "repro", *targets], cwd=root, check=False).returncode
+    done = subprocess.run([sys.executable, "-m", "dvc", "repro", *targets], cwd=root, check=False)
+    return BAD_INPUT if done.returncode else 0

@@ -23,6 +23,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from data.families import FAMILIES
 from data.paths import FamilyPaths
+from data.stage import DURATIONS
+from serving.cli import run_command
 from serving.reports import vega
 from tests.imports import ROOT
 from tests.system.browsing import requested
@@ -165,6 +167,59 @@ def test_documented_commands_fit_a_terminal_uncut(project, command):
     shipped = {str(figure) for family in FAMILIES for figure in summary_of(family).values()}
     # the working directory is the experiment's, so one figure of comparisons is another one
     assert len(told & (shipped if command.startswith("metrics show") else FIGURES)) >= 2
+
+
+@pytest.fixture
+def perfjudge(project, monkeypatch, capfd):
+    """Return what runs the command line in the project and returns its output."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("COLUMNS", str(WIDE))
+
+    def call(*command):
+        assert run_command(list(command)) == 0
+        return capfd.readouterr().out
+
+    return call
+
+
+def test_the_alias_lists_experiments_on_a_terminal_uncut(perfjudge):
+    shown = perfjudge("experiments", "show")
+    assert max(map(len, shown.splitlines())) <= WIDE
+    assert "trials-5" in shown
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    assert len(set(re.split(r"  +|\n", shown)) & FIGURES) >= 2
+
+
+def test_a_dry_run_names_stages_reasons_durations_and_files(project, perfjudge):
+    recorded = project / DURATIONS / "tune@comparisons"
+    recorded.parent.mkdir(parents=True, exist_ok=True)
+    recorded.write_text("12.5")
+    state = [
+        path.read_bytes() for path in (project / ".git/index", project / "params.yaml", project / "dvc.lock")
+    ]
+    plan = json.loads(perfjudge("retrain", "--dry-run", "--json"))
+    stages = {stage["name"]: stage for stage in plan["stages"]}
+    assert any("comparisons.tune" in change for change in stages["tune@comparisons"]["changes"])
+    assert stages["tune@comparisons"]["seconds"] == plan["seconds"] == 12.5
+    assert (stages["train@comparisons"]["changes"], stages["train@comparisons"]["seconds"]) == ([], None)
+    families = {name.partition("@")[2] for name in stages}
+    assert families == {"comparisons", ""}
+    assert {"dvc.lock", "models/tuned/comparisons", "reports/comparisons/summary.json"} <= {*plan["files"]}
+    text = perfjudge("retrain", "--dry-run", "tune@comparisons")
+    assert text.startswith("1 stage would run: about 12 s by their last runs\n  tune@comparisons")
+    assert "params.yaml" in text
+    after = [
+        path.read_bytes() for path in (project / ".git/index", project / "params.yaml", project / "dvc.lock")
+    ]
+    assert after == state
+
+
+def test_an_unknown_stage_is_refused_in_one_line(project, monkeypatch, capfd):
+    monkeypatch.chdir(project)
+    assert run_command(["retrain", "--dry-run", "tune@nobody"]) == 2
+    told = capfd.readouterr().err
+    assert told.count("\n") == 1
+    assert "tune@nobody" in told
 
 
 @pytest.fixture(scope="module")

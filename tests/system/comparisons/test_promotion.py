@@ -223,7 +223,9 @@ def test_runs_logged_in_an_older_form_are_relogged(trained, mlflow_store, capsys
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mlflow_store}")
     promote(trained)
     # the same model is not better than itself
-    assert f"{NAME} v1 ({MODEL}) stays champion, v2 ({MODEL}) is challenger: not significantly" in told(capsys)
+    assert f"{NAME} v1 ({MODEL}) stays champion, v2 ({MODEL}) is challenger: not significantly" in told(
+        capsys
+    )
     promote(trained)
     assert f"{NAME} v1 ({MODEL}) stays champion: not significantly better than v1" in told(capsys)
 

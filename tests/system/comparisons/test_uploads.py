@@ -184,7 +184,8 @@ def test_the_client_compares_files_with_markdown(listening):
 #: Drops files of these names and contents on the element that a selector finds.
 DROP = """
 const [selector, files] = arguments, transfer = new DataTransfer();
-for (const [name, content, lastModified] of files) transfer.items.add(new File([content], name, { lastModified }));
+for (const [name, text, lastModified] of files)
+  transfer.items.add(new File([text], name, { lastModified }));
 const element = document.querySelector(selector);
 for (const type of ["dragenter", "dragover", "drop"])
   element.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: transfer }));
