@@ -106,13 +106,13 @@ class BoxDrawing:
     @classmethod
     def from_sides(cls, sides: Sides, rows: slice = ALL) -> BoxDrawing:
         """Return the boxes of one comparison, whose configurations are `rows` of `sides`."""
-        places = range(len(sides.threads))[rows]
+        positions = range(len(sides.threads))[rows]
         shares = [
-            _shares_of_median(sides, row, five[row]) for _, _, five in sides.both_sides for row in places
+            _shares_of_median(sides, row, five[row]) for _, _, five in sides.both_sides for row in positions
         ]
         scale = _ShareScale.from_boxes(np.array(shares).reshape(-1, len(FIVE_NUMBERS)))
         pairs = []
-        for row, cell in zip(places, change_cells(sides, rows), strict=True):
+        for row, cell in zip(positions, change_cells(sides, rows), strict=True):
             baseline, target = (_side_box(sides, row, side, scale) for side in sides.both_sides)
             before, after = (format_number(five[row, 2]) for _, _, five in sides.both_sides)
             pairs.append(ConfigurationBoxes(cell, baseline, target, (before, after)))

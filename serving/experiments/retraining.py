@@ -59,8 +59,8 @@ class RetrainingPlan:
         width = max((len(stage.name) for stage in self.stages), default=0)
         for stage in self.stages:
             seconds = "?" if stage.seconds is None else f"{stage.seconds:.0f} s"
-            why = ", ".join(stage.changes) or "if its inputs change"
-            yield f"  {stage.name:<{width}} {seconds:>7}  {why}"
+            reasons = ", ".join(stage.changes) or "if its inputs change"
+            yield f"  {stage.name:<{width}} {seconds:>7}  {reasons}"
         yield f"files that may change: {', '.join(self.files)}"
         yield "promote and champions also write to MLflow; git's index and params.yaml stay as they are"
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from base64 import b64decode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from threading import Thread, Timer
@@ -313,7 +314,7 @@ def test_a_timeout_names_the_address_of_the_server(server):
         client.judge_comparisons([question("a")])
 
 
-def test_the_client_matches_the_endpoint_of_every_family(server):
+def test_the_client_matches_the_endpoint_of_every_family(server, tmp_path):
     def answered(asked):
         door = DOORS[server.heard[-1][0]]
         door.request.model_validate(asked)
@@ -323,8 +324,18 @@ def test_the_client_matches_the_endpoint_of_every_family(server):
         return 200, content.model_dump(mode="json"), {}
 
     client = server.says(answered)
+
+    def written(uploaded):
+        paths = [tmp_path / file["name"] for file in uploaded]
+        for path, file in zip(paths, uploaded, strict=True):
+            path.write_bytes(b64decode(file["content"]))
+        return paths
+
     ask = {
         "/v1/comparisons/judge": lambda asked: client.judge_comparisons(asked["comparisons"]),
+        "/v1/comparisons/compare": lambda asked: client.compare_results(
+            written(asked["baseline"]), written(asked["target"]), written(asked["history"])
+        ),
         "/v1/matrices/judge": lambda asked: client.judge_matrices(asked["pairs"], asked["units"]),
         "/v1/corun/static": lambda asked: client.predict_coruns(asked["coruns"], asked["tasks"]),
         "/v1/corun/online": lambda asked: client.predict_corun_online(asked["solo"], asked["corun"]),
@@ -371,7 +382,7 @@ def made(kind):
         if node["type"] == "array":
             return [one(node["items"])]
         return plain[node["type"]] if node["type"] in plain else {
-            name: one(part) for name, part in node["properties"].items()
+            name: one(part) for name, part in node.get("properties", {}).items()
         }  # fmt: skip
 
     return one(schema)

@@ -194,6 +194,9 @@ def test_a_dry_run_names_stages_reasons_durations_and_files(project, perfjudge):
     recorded = project / DURATIONS / "tune@comparisons"
     recorded.parent.mkdir(parents=True, exist_ok=True)
     recorded.write_text("12.5")
+    params = project / "params.yaml"
+    before = params.read_text()
+    params.write_text(before.replace("n_trials: 5", "n_trials: 7", 1))
     state = [
         path.read_bytes() for path in (project / ".git/index", project / "params.yaml", project / "dvc.lock")
     ]
@@ -212,6 +215,7 @@ def test_a_dry_run_names_stages_reasons_durations_and_files(project, perfjudge):
         path.read_bytes() for path in (project / ".git/index", project / "params.yaml", project / "dvc.lock")
     ]
     assert after == state
+    params.write_text(before)
 
 
 def test_an_unknown_stage_is_refused_in_one_line(project, monkeypatch, capfd):

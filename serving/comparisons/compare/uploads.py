@@ -83,6 +83,8 @@ class UploadedResults(RequestPart):
                 {
                     "baseline": [_example_file("before.json", 2.01, 2.0, 2.02, 1.99, 2.0)],
                     "target": [_example_file("after.json", 2.31, 2.33, 2.29, 2.32, 2.3)],
+                    "history": [],
+                    "forms": ["markdown"],
                 }
             ]
         }

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from perfjudge_client import Client
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from serving.cli import run_command
-from serving.client import Judge
 from serving.http.api import create_app
 from serving.http.models import all_models
 from tests.asking import ask
@@ -44,17 +44,17 @@ def uploaded(model_directory):
     """Return what sends files to the endpoint of a server in this process."""
     app = create_app(all_models({"model": str(model_directory)}))
 
-    def send(baseline, target=(), history=(), **further):
+    def send(*sides, **fields):
         content = {
             side: [
                 {"name": Path(path).name, "content": b64encode(Path(path).read_bytes()).decode()}
                 for path in paths
             ]
-            for side, paths in zip(SIDES, (baseline, target, history), strict=True)
+            for side, paths in zip(SIDES, sides, strict=False)
         }
         headers = {"content-type": "application/json"}
         return ask(
-            app, ("POST", PATH, {"content": json.dumps(content | further), "headers": headers}), started=True
+            app, ("POST", PATH, {"content": json.dumps(content | fields), "headers": headers}), started=True
         )[0]
 
     return send
@@ -150,13 +150,13 @@ def test_refusals_have_the_message_of_compare(uploaded, commanded, tmp_path, con
 def test_names_that_are_no_file_names_are_refused(uploaded, tmp_path, name):
     run = named_run(tmp_path / "run.json", ["one"])
     file = {"name": name, "content": b64encode(run.read_bytes()).decode()}
-    assert uploaded([run], [run], history=[]).status_code == 200
-    answer = uploaded([], baseline=[file])
+    assert uploaded([run], [run]).status_code == 200
+    answer = uploaded(baseline=[file])
     assert (answer.status_code, "name" in answer.json()["detail"]) in {(422, True), (400, False)}
 
 
 def test_content_that_is_no_base64_is_refused(uploaded):
-    answer = uploaded([], baseline=[{"name": "a.json", "content": "{}"}])
+    answer = uploaded(baseline=[{"name": "a.json", "content": "{}"}])
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith("baseline.0.content=")
     assert "is not base64" in answer.json()["detail"]
@@ -166,17 +166,17 @@ def test_html_and_markdown_escape_names_of_files_and_operations(uploaded, tmp_pa
     before = named_run(tmp_path / "before<b>.json", [EVIL, "plain"])
     answer = uploaded([before], [before], forms=["html", "markdown"]).json()
     for form in ("html", "markdown"):
-        assert "<img" not in answer[form].replace("\\<", "")
         assert "\u202e" not in answer[form]
         assert "\\u202e" in answer[form]
     assert "<script" not in answer["html"]
+    assert "<img" not in answer["html"]
     assert "<b>.json" not in answer["html"]
     assert answer["markdown"] in unescape(answer["html"])
 
 
 def test_the_client_compares_files_with_markdown(listening):
     base, new = PAIRS["pytest-benchmark"]
-    answer = Judge(listening.url).compare([base], [new])
+    answer = Client(listening.url).compare_results([base], [new])
     assert sum(answer.counts.values()) == len(answer.verdicts) > 0
     assert answer.markdown.startswith("<!-- perfjudge compare")
 

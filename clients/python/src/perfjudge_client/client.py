@@ -8,8 +8,10 @@ import logging
 import os
 import re
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 from urllib.parse import urlsplit
 
@@ -264,6 +266,22 @@ class Client:
             ),
             comparisons,
         )
+
+    def compare_results(
+        self, baseline: Sequence[Path], target: Sequence[Path], history: Sequence[Path] = ()
+    ) -> schemas.CompareAnswer:
+        """Return the answer of ``perfjudge compare`` to files of results, with its Markdown.
+
+        Several files of `baseline` or `target` are several runs; `history` are earlier runs, oldest first.
+        OSError if a file cannot be read.
+        """
+        sides = {"baseline": baseline, "target": target, "history": history}
+        content: dict[str, Any] = {
+            side: [{"name": path.name, "content": b64encode(path.read_bytes()).decode()} for path in paths]
+            for side, paths in sides.items()
+        }
+        content["forms"] = ["markdown"]
+        return self._request_answer("/v1/comparisons/compare", content, schemas.CompareAnswer)
 
     def judge_matrices(
         self, pairs: Iterable[schemas.Pair | Mapping[str, Any]], units: Mapping[str, str] | None = None
