@@ -167,24 +167,24 @@ def _experiment_id(store: Any, name: str, about: str) -> str:
         local = local_store()
         place = None if local is None else (local.parent / "mlruns" / name).as_uri()
         experiment = store.get_experiment(store.create_experiment(name, artifact_location=place))
+    number = str(experiment.experiment_id)
     tags = {KIND: TRAINING, MLFLOW_RUN_NOTE: about}
     if name != NESTED:
-        tags[f"{VIEW}{FIGURES}"] = _saved_view()
+        # MLflow shows the same columns of every experiment at first
+        address = f"#/experiments/{number}/runs?workflowType=machine_learning&viewStateShareKey={FIGURES}"
+        tags |= {f"{VIEW}{FIGURES}": _saved_view(), MLFLOW_RUN_NOTE: f"{about} [Figures]({address})"}
     for tag, value in tags.items():
         if experiment.tags.get(tag) != value:
-            store.set_experiment_tag(experiment.experiment_id, tag, value)
-    return str(experiment.experiment_id)
+            store.set_experiment_tag(number, tag, value)
+    return number
 
 
 def _saved_view() -> str:
-    """Return a saved view of MLflow's page of runs: the figures of summary.json, role and creation time.
-
-    MLflow shows the same columns of every experiment at first; a saved view is listed in its menu Views.
-    """
+    """Return a view of MLflow's page of runs with the figures of summary.json and the role."""
     from training.evaluation.figures import JUDGED, PREDICTED
 
     columns = [f"metrics.`{score}`" for score in (*JUDGED, *PREDICTED)]
-    state = {"selectedColumns": [*columns, f"tags.`{ROLE_TAG}`", "tags.`data_digest`"]}
+    state = {"selectedColumns": [*columns, f"tags.`{ROLE_TAG}`"]}
     return json.dumps({"name": "Figures of summary.json", "createdAt": 0, "state": json.dumps(state)})
 
 

@@ -153,6 +153,16 @@ def test_an_experiment_lists_models_with_their_folds_and_trials(models, trained)
     assert set(children_of(best)[0].data.metrics) <= set(best.data.metrics)
 
 
+def test_an_experiment_has_a_view_of_the_summary_figures(models, trained):
+    tags = champions.client().get_experiment_by_name("comparisons").tags
+    view = json.loads(tags["mlflow.sharedViewState.figures"])
+    columns = json.loads(view["state"])["selectedColumns"]
+    figures = json.loads(trained.paths.summary.read_text()).keys() - {"champion"}
+    assert {f"metrics.`{name}`" for name in figures} <= {*columns}
+    assert figures <= models[0].data.metrics.keys()
+    assert "viewStateShareKey=figures" in tags["mlflow.note.content"]
+
+
 def test_a_run_names_its_data_set_and_commit(models, trained):
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     table = pd.read_parquet(trained.features_file)

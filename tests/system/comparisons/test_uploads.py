@@ -14,6 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from serving.cli import run_command
+from serving.comparisons.schemas import CompareAnswer
 from serving.http.api import create_app
 from serving.http.models import all_models
 from tests.asking import ask
@@ -93,7 +94,10 @@ def test_files_of_every_format_get_the_answer_of_compare(uploaded, commanded, na
     answer = uploaded([baseline], [target])
     assert answer.status_code == 200, answer.text
     assert answer.json() == commanded([baseline], [target])
-    assert answer.json()["verdicts"]
+    # the description has every field
+    described = CompareAnswer.model_validate(answer.json()).model_dump(mode="json", exclude_unset=True)
+    assert described == answer.json()
+    assert described["verdicts"]
 
 
 @given(
