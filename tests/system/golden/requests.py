@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from base64 import b64encode
 from http import HTTPStatus
 
 import httpx
@@ -167,6 +168,20 @@ def _bodies():
         yield path, name, XML, body
     yield path, "figure 6.1 as text/xml", "text/xml; charset=utf-8", FIGURE
     yield path, "text", "text/plain", "x"
+    path, files = (
+        "/v1/comparisons/compare",
+        {
+            side: [
+                {
+                    "name": f"{name}.json",
+                    "content": b64encode((_SAMPLES / f"ci/{name}.json").read_bytes()).decode(),
+                }
+            ]
+            for side, name in (("baseline", "base"), ("target", "new"))
+        },
+    )
+    yield path, "two files", JSON, files | {"forms": ["markdown"]}
+    yield path, "one file", JSON, {"baseline": files["baseline"]}
     path, matrices = "/v1/matrices/judge", json.loads((_SAMPLES / "matrices.json").read_text())
     for name, body in (
         ("matrices.json", matrices),
