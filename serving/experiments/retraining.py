@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -121,5 +122,8 @@ def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool)
     if dry_run:
         return 0
     sys.stdout.flush()
-    done = subprocess.run([sys.executable, "-m", "dvc", "repro", *targets], cwd=root, check=False)
+    # stages call python, which is to be this one
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    command = [sys.executable, "-m", "dvc", "repro", *targets]
+    done = subprocess.run(command, cwd=root, env={**os.environ, "PATH": path}, check=False)
     return BAD_INPUT if done.returncode else 0

@@ -263,7 +263,9 @@ def test_all_plots_are_drawn_offline_after_a_repro(project, page, browser, monke
     monkeypatch.chdir(project)
     # a stage is run as from a shell, in a process of its own
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    index = (project / ".git/index").read_bytes()
     subprocess.run([sys.executable, "-m", "dvc", "repro", "--force", "plots"], check=True)
+    assert (project / ".git/index").read_bytes() == index
     browser.get_log("performance")
     browser.get(page.as_uri())
     assert min(drawn(browser)) > 20
