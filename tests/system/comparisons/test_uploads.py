@@ -234,9 +234,9 @@ def test_two_chosen_files_are_shown_as_by_compare(page, browser, commanded):
 
 
 @pytest.mark.browser
-def test_two_dropped_files_are_ordered_by_their_time(page, browser):
-    texts = [(SAMPLES / f"ci/{name}.json").read_text() for name in ("base", "new")]
-    files = [["b.json", texts[1], 2000], ["a.json", texts[0], 1000]]
+def test_two_dropped_files_are_ordered_by_their_time(page, browser, tmp_path):
+    before, after = run_file(tmp_path / "a.json"), run_file(tmp_path / "b.json", {"a": 1.5}, seed=1)
+    files = [["b.json", after.read_text(), 2000], ["a.json", before.read_text(), 1000]]
     browser.execute_script(DROP, "#compare-files > p", files)
     shown(browser, "#compare-answer h3", "baseline/a.json → target/b.json")
     regressions = browser.find_elements(By.CSS_SELECTOR, "#compare-answer tr.regression")
