@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from perfjudge_client import Client
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
+from perfjudge_client import Client
 from serving.cli import run_command
 from serving.comparisons.schemas import CompareAnswer
 from serving.http.api import create_app
@@ -203,7 +204,8 @@ def shown(browser, selector, text=""):
         found = browser.find_elements(By.CSS_SELECTOR, selector)
         return next((one for one in found if one.is_displayed() and text in one.text), None)
 
-    return WebDriverWait(browser, 30).until(find)
+    # the answer may be replaced meanwhile
+    return WebDriverWait(browser, 30, ignored_exceptions=[StaleElementReferenceException]).until(find)
 
 
 @pytest.fixture

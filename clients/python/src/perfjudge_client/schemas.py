@@ -108,6 +108,16 @@ class DriverAnswer(Struct, omit_defaults=True, kw_only=True):
     ]
 
 
+class ExcuseAnswer(Struct, omit_defaults=True, kw_only=True):
+    """Why a verdict does not fail a build, from the file of reviewed exceptions."""
+
+    kind: Literal["acknowledged", "unstable", "accepted"]
+    by: str
+    reason: str
+    until: Annotated[str, Meta(description="A day, version or commit; empty if unlimited, like `since`.")]
+    since: str
+
+
 class ExplainedAnswer(Struct, omit_defaults=True, kw_only=True):
     """An explained co-run: the predicted one, or one of the pairs that are added up."""
 
@@ -322,6 +332,17 @@ class MatrixVerdictAnswer(Struct, omit_defaults=True, kw_only=True):
     notes: Annotated[list[str], Meta(description="Remarks on this verdict.")]
 
 
+class MissingAnswer(Struct, omit_defaults=True, kw_only=True):
+    """A machine, an operation or a configuration that only one side has."""
+
+    kind: Literal["machine", "operation", "configuration"]
+    only_in: Literal["baseline", "target"]
+    machine: str
+    benchmark: str | None
+    operation: str | None
+    threads: int | None
+
+
 class ModelAnswer(Struct, omit_defaults=True, kw_only=True):
     """The model that answered."""
 
@@ -442,6 +463,16 @@ class RequestCosts(Struct, omit_defaults=True, kw_only=True):
     review: float
 
 
+class ResultFile(Struct, omit_defaults=True, kw_only=True):
+    """A file of results, in any format of ``perfjudge compare``."""
+
+    name: Annotated[
+        str,
+        Meta(description="Without directories; it is the version of the results if the content names none."),
+    ]
+    content: Annotated[str, Meta(description="Content of the file, in base64.")]
+
+
 class SoloRun(Struct, omit_defaults=True, kw_only=True):
     """A solo run of a task or on a machine outside the model's data."""
 
@@ -548,6 +579,35 @@ class TrustAnswer(Struct, omit_defaults=True, kw_only=True):
     )
 
 
+class UploadedResults(Struct, omit_defaults=True, kw_only=True):
+    """Files of results of two sides, and how to compare them."""
+
+    baseline: Annotated[
+        list[ResultFile], Meta(description="Results before the change; several files are several runs.")
+    ]
+    target: Annotated[
+        list[ResultFile],
+        Meta(
+            description="Results after the change; if empty, the two commands of a hyperfine file are compared."
+        ),
+    ] = field(default_factory=list)
+    history: Annotated[
+        list[ResultFile],
+        Meta(description="Earlier runs of the baseline's branch, oldest first, or one file of versions."),
+    ] = field(default_factory=list)
+    better: (
+        Annotated[
+            Literal["lower", "higher"],
+            Meta(description="Better values, where the files do not say; null: higher."),
+        ]
+        | None
+    ) = None
+    forms: Annotated[
+        list[Literal["markdown", "html"]],
+        Meta(description="Additional forms of the answer: a comment for a pull request, a part of a page."),
+    ] = field(default_factory=list)
+
+
 class VerdictAnswer(Struct, omit_defaults=True, kw_only=True):
     """The verdict on one comparison."""
 
@@ -591,6 +651,104 @@ class VerdictAnswer(Struct, omit_defaults=True, kw_only=True):
         ]
         | None
     )
+    reasons: Annotated[
+        list[ReasonAnswer],
+        Meta(description="Strongest contributions of features. This and the next four: with `explain`."),
+    ] = field(default_factory=list)
+    words: Annotated[
+        list[str],
+        Meta(
+            description="Evidence in sentences: the change, the usual variation, other facts for the verdict and against it; empty if the verdict is invalid."
+        ),
+    ] = field(default_factory=list)
+    counterfactual_change: (
+        Annotated[
+            float,
+            Meta(
+                description="Counterfactual: the smallest change of the median in `moved` that flips the verdict, as a share; negative is worse. Null if no change from 100 % worse to 1 % better does, or if it was not computed."
+            ),
+        ]
+        | None
+    ) = None
+    counterfactual: Annotated[
+        str, Meta(description="`counterfactual_change` in words; empty if it is null.")
+    ] = ""
+
+
+class ComparedVerdict(Struct, omit_defaults=True, kw_only=True):
+    """The verdict on one operation of two sides."""
+
+    comparison_id: str
+    benchmark: str
+    operation: str
+    verdict: Literal["pass", "fail", "unsure", "invalid"]
+    probability: (
+        Annotated[float, Meta(description="Probability of a regression; null if the verdict is invalid.")]
+        | None
+    )
+    threshold: Annotated[float, Meta(description="Smallest probability with the verdict fail.")]
+    unsure_from: Annotated[float, Meta(description="Smallest probability with the verdict unsure or fail.")]
+    reason: Annotated[str, Meta(description="Why, in one sentence of at most 15 words.")]
+    invalid_reason: str | None
+    decided_by: Literal["model", "min_effect_size", "between_run_variation", "validity"]
+    remarks: Annotated[
+        list[str],
+        Meta(
+            description="Remarks: excluded outliers; versions after the target that the model ignores or misses."
+        ),
+    ]
+    moved: (
+        Annotated[
+            MoveAnswer,
+            Meta(description="The configuration with the worst change; null if the verdict is invalid."),
+        ]
+        | None
+    )
+    improved: (
+        Annotated[
+            MoveAnswer,
+            Meta(description="The configuration with the largest improvement, if it is another one."),
+        ]
+        | None
+    )
+    out_of_distribution: (
+        Annotated[
+            OutOfDistributionAnswer,
+            Meta(description="A warning: the comparison is out of the distribution of the training data."),
+        ]
+        | None
+    )
+    outcome: Literal[
+        "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
+    ]
+    model_verdict: Annotated[
+        str, Meta(description="The verdict before between-run variation was considered.")
+    ]
+    machine: str
+    unit: Annotated[str, Meta(description="Empty if unknown.")]
+    versions: Annotated[str, Meta(description="Such as `v1 -> v2`.")]
+    target_operation: Annotated[str, Meta(description="Name of the operation in the target.")]
+    interval: (
+        Annotated[
+            list[float],
+            Meta(description="95 % interval of the change, as a share; negative is worse. Null if unknown."),
+        ]
+        | None
+    )
+    detectable_change: (
+        Annotated[
+            float,
+            Meta(
+                description="The smallest slow-down found with a probability of 80 %, as a share; null if unknown."
+            ),
+        ]
+        | None
+    )
+    faster: (
+        Annotated[MoveAnswer, Meta(description="The largest improvement, if the outcome is improvement.")]
+        | None
+    )
+    acknowledged: ExcuseAnswer | None
     reasons: Annotated[
         list[ReasonAnswer],
         Meta(description="Strongest contributions of features. This and the next four: with `explain`."),
@@ -733,6 +891,27 @@ class StaticAnswer(Struct, omit_defaults=True, kw_only=True):
     )
 
 
+class CompareAnswer(Struct, omit_defaults=True, kw_only=True):
+    """The answer of ``perfjudge compare --json``, and the requested forms."""
+
+    model: JudgeModel
+    verdicts: list[ComparedVerdict]
+    notes: list[str]
+    missing: list[MissingAnswer]
+    counts: Annotated[dict[str, int], Meta(description="Number of operations by outcome.")]
+    whole_run: Annotated[
+        dict[str, float],
+        Meta(description="Median change of all operations by machine, as a share; negative is worse."),
+    ]
+    markdown: Annotated[str, Meta(description="A comment for a pull request.")] | None = None
+    html: (
+        Annotated[
+            str, Meta(description="Table, box plots and Markdown as a part of a page, without scripts.")
+        ]
+        | None
+    ) = None
+
+
 class Comparison(Struct, omit_defaults=True, kw_only=True):
     """One operation, measured before and after."""
 
@@ -779,6 +958,7 @@ class JudgeRequest(Struct, omit_defaults=True, kw_only=True):
 #: Maximum number of bytes of a body, by path.
 MAX_BYTES = {
     "/v1/comparisons/judge": 67108864,
+    "/v1/comparisons/compare": 67108864,
     "/v1/matrices/judge": 33554432,
     "/v1/corun/static": 16777216,
     "/v1/corun/online": 16777216,
@@ -786,6 +966,9 @@ MAX_BYTES = {
 }
 #: Maximum number of items of a list, by path and key.
 MAX_ITEMS = {
+    ("/v1/comparisons/compare", "baseline"): 1000,
+    ("/v1/comparisons/compare", "target"): 1000,
+    ("/v1/comparisons/compare", "history"): 1000,
     ("/v1/matrices/judge", "pairs"): 1000,
     ("/v1/corun/static", "coruns"): 200,
     ("/v1/corun/static", "tasks"): 200,
