@@ -44,7 +44,10 @@ def show(
     """List the experiments of DVC with the main figure of a family and the parameters that differ."""
     import subprocess
     import sys
+    from importlib import import_module
 
+    # a missing DVC is reported with the extra that installs it
+    import_module("dvc")
     # without dependencies, and figures that several families have
     columns = ["--only-changed", "--drop", ".*/|Created", "--keep", f".*{family}.*(balanced|mape)"]
     return subprocess.run([sys.executable, "-m", "dvc", "exp", "show", *columns], check=False).returncode

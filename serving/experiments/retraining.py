@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,10 @@ class RetrainingPlan:
 def plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
     """Return what ``dvc repro`` of the stages `targets` (empty: all) would do in the project `root`.
 
-    Nothing is changed. InputError if DVC cannot read the project, or does not know a stage.
+    Nothing is changed. InputError if DVC cannot read the project, or does not know a stage;
+    ModuleNotFoundError without DVC.
     """
+    import_module("dvc")
     status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *targets))
     names = _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets))
     lock = yaml_content(root / LOCK) if (root / LOCK).is_file() else None
