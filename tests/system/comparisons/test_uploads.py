@@ -210,6 +210,9 @@ def shown(browser, selector, text=""):
 
 @pytest.fixture
 def page(listening, browser):
+    # of earlier pages
+    browser.get_log("browser")
+    browser.get_log("performance")
     browser.get(listening.url + "/")
     return listening.url
 
