@@ -49,7 +49,7 @@ def build_wheel(directory: Path) -> Path:
 def install_wheel(wheel: Path, environment: Path, extra: str = "") -> Path:
     """Install a wheel in a new environment with the locked versions; return its folder of programs."""
     constraints = environment.with_suffix(".txt")
-    export = ["uv", "export", "--quiet", "--frozen", "--all-extras", "--no-emit-project", "--no-hashes"]
+    export = ["uv", "export", "--quiet", "--frozen", "--all-extras", "--no-emit-workspace", "--no-hashes"]
     subprocess.run([*export, "--output-file", constraints], cwd=ROOT, check=True)
     subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, environment], check=True)
     target = ["--python", environment / "bin" / "python", "--constraints", constraints]
