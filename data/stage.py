@@ -277,6 +277,13 @@ def processor_flags() -> frozenset[str]:
     return next((frozenset(line.split()) for line in lines if line.startswith("flags")), frozenset())
 
 
+def prepare_command() -> None:
+    """Set up the process of a short command: collect garbage rarely, and start no threads of OpenBLAS."""
+    # unless the user sets another number
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    collect_rarely()
+
+
 def collect_rarely() -> None:
     """Collect garbage every 100,000 objects: the default takes 5 % of a stage, 10 % of a short command."""
     gc.set_threshold(100_000, 50, 50)

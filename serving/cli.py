@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from data.errors import InputError
-from data.stage import collect_rarely, report_error
+from data.stage import prepare_command, report_error
 from serving.experiments.commands import add_commands as add_experiments
 from serving.options import (
     AsJson,
@@ -96,7 +96,7 @@ def judge(  # noqa: PLR0917 - typer passes options by name
     **options: Any,
 ) -> int:
     """Judge the measurements in a file or directory."""
-    collect_rarely()
+    prepare_command()
     from serving.answering import OutputOptions, form_of, judge_source
 
     form = form_of("json" if as_json else shown, output, get_args(Format))

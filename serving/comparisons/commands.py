@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from data.stage import collect_rarely
+from data.stage import prepare_command
 from serving.options import (
     AsJson,
     Better,
@@ -316,7 +316,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     from data.comparisons.params import Measure
     from serving.answering import form_of
 
-    collect_rarely()
+    prepare_command()
     from serving.comparisons.compare.acknowledging import read_acknowledged
     from serving.comparisons.compare.command import CompareRequest, Outputs, compare_runs
     from serving.comparisons.model import load_judge
