@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 from scipy.stats import norm
 
-from benchmarks.table import SEED, Table, publish
+from benchmarks.table import Table, publish
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Floats
 from data.comparisons.tables import Builder, Series
@@ -87,6 +87,8 @@ class Project:
         return self._rng.normal(size=shape)
 
 
+#: Limits of `compare` were chosen with other seeds.
+_SEED = 20261126
 #: Distance of the two modes from the mean, in standard deviations.
 _MODE = 0.95
 #: Probability with which the best test calls an unchanged build of 20 operations, and a comparison, slower.
@@ -197,7 +199,7 @@ def _condition_cells(c: Circumstances) -> list[object]:
 
 def main() -> None:
     parser = ArgumentParser()
-    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--seed", type=int, default=_SEED)
     parser.add_argument("--dry", action="store_true", help="print the table only")
     options = parser.parse_args()
     served, everything = load_judge(None), list(all_circumstances())

@@ -68,8 +68,8 @@ _REPLACED = 0.001
 #: Standard errors that a shift exceeds which an earlier run had: doubted, not a fail.
 _BARELY = 2.5
 
-#: Share of the variance between runs that is proportional to that of the samples of a run.
-_SHOWN = 0.3
+#: Noise of samples beyond this multiple of the usual one raises the variance between runs, by this share.
+_NOISIER, _SHOWN = 2.0, 0.3
 
 #: Least square of the shift of a clearly unusual whole run, relative to its variance.
 _CLEARLY = 6.6
@@ -146,7 +146,7 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     error = np.sqrt(error2)
     if known.n_history:
         # an earlier run had this shift without a change
-        error = np.maximum(error, known.had_shift(value) * np.abs(value) / _BARELY)
+        error = np.maximum(error, known.had_shift(value, len(target)) * np.abs(value) / _BARELY)
     return BuildShifts(Shifts(value, error, freedom, error), whole, removed, np.sqrt(variance), evidence)
 
 
@@ -207,7 +207,7 @@ def robust_scale(values: Floats, start: float | None = None) -> float:
 def _relative_variances(noise: Floats) -> Floats:
     """Return the ratio of each operation's variance to the usual one, as far as that of samples shows it."""
     usual = float(np.median(noise))
-    return 1 - _SHOWN + _SHOWN * noise / usual if usual else np.ones(len(noise))
+    return 1 + _SHOWN * np.maximum(noise / usual - _NOISIER, 0) if usual else np.ones(len(noise))
 
 
 def _build_variation(standardised: Floats, freedom: Floats, known: EarlierRuns) -> tuple[float, Floats]:

@@ -28,7 +28,7 @@ _SIMILAR_SHIFT = 0.7
 _HUBER = 1.5
 
 #: An earlier run whose operations scatter by this multiple of the usual run is left out.
-_OUTLYING = 4.0
+_OUTLYING = 2.5
 
 #: History and its last runs differ where they are further apart than this many standard errors.
 _APART = 2.8
@@ -46,7 +46,7 @@ _OVERLAP = 2 / 3
 _SIMILAR = 8.0
 
 #: Degrees of freedom of tails that are compared, and the gain in log likelihood needed to prefer them.
-_TAILS, _CLEARER = (2.0, 3.0, 4.0, 6.0, 10.0), 2.0
+_TAILS, _CLEARER = (2.0, 3.0, 4.0, 6.0, 10.0), 3.0
 
 #: Variance of log variances up to which these are equal, so that their mean is the better estimate.
 _EQUAL = 0.05
@@ -87,14 +87,19 @@ class EarlierRuns:
         tail = tail_freedom(np.concatenate(residuals)) if residuals else np.inf
         return cls(past, n_history, variance, moderated, freedom, tail, forecast)
 
-    def had_shift(self, value: Floats) -> NDArray[np.bool_]:
-        """Return which configurations had a similar shift in an earlier run already; none if they drift."""
+    def had_shift(self, value: Floats, n_target: int) -> NDArray[np.bool_]:
+        """Return which configurations had a similar shift in `n_target` earlier runs, far from the others.
+
+        None if they drift.
+        """
         if self.forecast is not None:
             return np.zeros(len(value), bool)
         earlier = self.runs[: self.n_history] - nan_median(self.runs)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = earlier / value
-        return np.asarray(((ratio > _SIMILAR_SHIFT) & (ratio < 1 / _SIMILAR_SHIFT**2)).any(axis=0))
+        is_similar = (ratio > _SIMILAR_SHIFT) & (ratio < 1 / _SIMILAR_SHIFT**2)
+        is_far = np.abs(earlier) > _APART * np.sqrt(self.variance)
+        return np.asarray((is_similar & is_far).sum(axis=0) >= n_target)
 
     def level_shift(self, target: Floats) -> tuple[Floats, Floats]:
         """Return the shift of the target from the earlier level, and its variance in units of a run's."""
