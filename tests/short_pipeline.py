@@ -177,7 +177,8 @@ def _write(root, family, tables):
 
 
 def copy_code(root):
-    """Copy the present code into a directory, in place of an older copy; data stay."""
+    """Copy the present code into a directory, not the checkout, in place of an older copy; data stay."""
+    assert root.resolve() != CHECKOUT, f"{root} is the checkout itself; expected an empty directory"
     data = ("raw", "interim", "valid", "processed")
     for room in ROOMS:
         for old in (root / room).glob("*"):

@@ -29,7 +29,7 @@ from serving.comparisons.compare.weighing import judge_runs
 from serving.comparisons.model import Judge, load_judge
 
 #: Runs that choices were made on, and later ones.
-SETS = ("development", "held-out")
+SETS = ("development",)
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
