@@ -35,6 +35,8 @@ ASSUMED, ASSUMED_USUAL = 0.015, 0.007
 #: Least degrees of freedom of a measured variance that replaces the assumed one.
 ENOUGH = 5.0
 
+#: Larger improvements, as logarithms of ratios, are none by chance.
+_IMPROVED = 0.3
 #: Cut of Tukey's location, in standard deviations.
 _BISQUARE = 4.7
 #: Least standard deviation, as a share of the level; smaller ones are rounding errors.
@@ -135,13 +137,16 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
         relative = _relative_variances(noise)
         common = robust_scale(levels.per_operation(value / np.sqrt(relative))) ** 2
         common = max(common, float(np.median(noise)), TINY)
-        if levels.n_operations < _MANY and common > (most := 2 * (_AT_MOST * assumed) ** 2):
+        is_few = levels.n_operations < _MANY
+        if is_few and common > (most := 2 * (_AT_MOST * assumed) ** 2):
             # so many of so few operations may have changed
             common, freedom = most, np.full(len(value), _KNOWN)
         error2 = common * relative * inflation
-        standardised = levels.per_operation(value / np.sqrt(error2))
-        # those that got slower may be regressions
-        freedom = np.minimum(freedom, tail_freedom(standardised[standardised > 0]))
+        if not is_few:
+            # slower operations may be regressions, and much faster ones improvements
+            is_chance = (value > 0) & (value < _IMPROVED)
+            standardised = np.where(is_chance, value / np.sqrt(error2), np.nan)
+            freedom = np.minimum(freedom, tail_freedom(levels.per_operation(standardised)))
         variance = error2 / 2
     error = np.sqrt(error2)
     if known.n_history:

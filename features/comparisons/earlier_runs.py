@@ -82,7 +82,8 @@ class EarlierRuns:
         pooled = (before * of_before + after * of_after) / np.where(freedom > 0, freedom, 1.0)
         variance, moderated = moderate_variances(pooled, freedom)
         scale = np.sqrt(np.maximum(variance, TINY))
-        runs = [past, target] if forecast is None else [np.diff(past, axis=0) / np.sqrt(2), target]
+        # a lasting change is one far step, but many far runs
+        runs = [np.diff(past, axis=0) / np.sqrt(2), target] if n_history else [past, target]
         residuals = [_standardised_residuals(side, scale).ravel() for side in runs if len(side) > 1]
         tail = tail_freedom(np.concatenate(residuals)) if residuals else np.inf
         return cls(past, n_history, variance, moderated, freedom, tail, forecast)
