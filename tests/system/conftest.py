@@ -5,6 +5,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.install import build_wheel, install_wheel
 from features.comparisons.vectors import SEED_FEATURES
 from tests import short_pipeline
+from tests.imports import ROOT
 from tests.postgres import Postgres
 from tests.system.corun import inputs as corun_inputs
 from training.comparisons.stored import Card, TrainedModel
@@ -173,6 +175,25 @@ def installed(made_once, wheel):
     return made_once("installed", lambda directory: install_wheel(wheel, directory / "environment")) / (
         "environment/bin"
     )
+
+
+@pytest.fixture(scope="session")
+def client_package(made_once):
+    """The client's wheel, and the interpreter of a fresh environment with nothing else installed."""
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv on PATH")
+
+    def fill(directory):
+        build = ["uv", "build", "--quiet", "--package", "perfjudge-client", "--wheel", "--out-dir", directory]
+        subprocess.run(build, cwd=ROOT, check=True)
+        (built,) = directory.glob("*.whl")
+        environment = directory / "environment"
+        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, environment], check=True)
+        subprocess.run(["uv", "pip", "install", "--quiet", "--python", environment, built], check=True)
+
+    directory = made_once("client", fill)
+    (built,) = directory.glob("*.whl")
+    return SimpleNamespace(wheel=built, python=directory / "environment/bin/python")
 
 
 @pytest.fixture(scope="session")

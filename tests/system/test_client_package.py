@@ -2,13 +2,9 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from types import SimpleNamespace
 from zipfile import ZipFile
-
-import pytest
 
 from tests.imports import ROOT
 from tests.system.conftest import comparison
@@ -47,74 +43,64 @@ def run(*command, **options):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def installed(made_once):
-    """Return the wheel, and the interpreter of an environment in which nothing else was installed."""
-    if shutil.which("uv") is None:
-        pytest.skip("needs uv on PATH")
-
-    def fill(directory):
-        build = ["uv", "build", "--package", "perfjudge-client", "--wheel", "--out-dir", directory]
-        run(*build, cwd=ROOT)
-        (wheel,) = directory.glob("*.whl")
-        run("uv", "venv", "--python", sys.executable, directory / "environment")
-        run("uv", "pip", "install", "--python", directory / "environment", wheel)
-
-    directory = made_once("client", fill)
-    (wheel,) = directory.glob("*.whl")
-    return SimpleNamespace(wheel=wheel, python=directory / "environment/bin/python")
-
-
 def outside(url, **variables):
     """Return the variables of a process that sees neither this project nor another server."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return kept | {"PERFJUDGE_URL": url, **variables}
 
 
-def test_the_wheel_is_small_and_needs_two_packages(installed):
-    assert installed.wheel.stat().st_size < 1_000_000
-    listed = run("uv", "pip", "list", "--python", installed.python, "--format", "json")
+def test_the_wheel_is_small_and_needs_two_packages(client_package):
+    assert client_package.wheel.stat().st_size < 1_000_000
+    listed = run("uv", "pip", "list", "--python", client_package.python, "--format", "json")
     names = {package["name"] for package in json.loads(listed)}
     assert "perfjudge-client" in names
     assert len(names) <= 3
-    packed = ZipFile(installed.wheel).namelist()
+    packed = ZipFile(client_package.wheel).namelist()
     assert "perfjudge_client/py.typed" in packed
     assert any(name.endswith("/LICENSE") for name in packed)
 
 
-def test_the_report_generator_runs_with_the_client_alone(installed, listening, tmp_path):
+def test_the_report_generator_runs_with_the_client_alone(client_package, listening, tmp_path):
     script, samples = EXAMPLES / "report_generator.py", ROOT / "docs/samples/run.csv"
     report = tmp_path / "report.html"
-    run(installed.python, script, samples, listening.url, report, cwd=tmp_path, env=outside(listening.url))
+    run(
+        client_package.python,
+        script,
+        samples,
+        listening.url,
+        report,
+        cwd=tmp_path,
+        env=outside(listening.url),
+    )
     text = report.read_text()
     assert "of 9 operations got worse" in text
     assert text.count("<tr><td>") == 9
 
 
-def test_the_cells_of_the_notebook_run_in_order(installed, listening):
+def test_the_cells_of_the_notebook_run_in_order(client_package, listening):
     notebook = json.loads((EXAMPLES / "report_generator.ipynb").read_text())
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] for cell in cells)
     code = "\n".join("".join(cell["source"]) for cell in cells)
     # a kernel starts in the directory of its notebook, too
-    said = run(installed.python, "-c", code, cwd=EXAMPLES, env=outside(listening.url))
+    said = run(client_package.python, "-c", code, cwd=EXAMPLES, env=outside(listening.url))
     assert {line.split()[0] for line in said.splitlines()[:9]} <= {"pass", "fail", "unsure", "invalid"}
     assert said.splitlines()[0].split()[0] == "fail"
     assert "\n  " in said
 
 
-def test_a_refusal_of_a_real_server_names_the_field(installed, listening, tmp_path):
+def test_a_refusal_of_a_real_server_names_the_field(client_package, listening, tmp_path):
     wrong = json.dumps([comparison("a"), comparison("b", better="bigger")])
-    command = (installed.python, "-c", REFUSED, listening.url, wrong)
+    command = (client_package.python, "-c", REFUSED, listening.url, wrong)
     said = run(*command, cwd=tmp_path, env=outside(listening.url))
     assert said == '422 body: comparisons[1].better="bigger" is not "lower" or "higher"\n'
 
 
-def test_mypy_checks_programs_against_the_installed_client(installed, tmp_path):
+def test_mypy_checks_programs_against_the_installed_client(client_package, tmp_path):
     (tmp_path / "program.py").write_text(TYPED)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "program.py"]
     done = subprocess.run(
-        [*command, "--python-executable", installed.python, "--cache-dir", tmp_path / "cache"],
+        [*command, "--python-executable", client_package.python, "--cache-dir", tmp_path / "cache"],
         cwd=tmp_path, capture_output=True, text=True, check=False, env=outside(""),
     )  # fmt: skip
     errors = [line for line in done.stdout.splitlines() if ": error:" in line]

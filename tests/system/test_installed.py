@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,29 @@ import yaml
 
 from benchmarks.install import disk_megabytes
 from tests.imports import ROOT
+from tests.ports import free_port
 from tests.system.conftest import Listening
 from tests.system.documented.project import KNOBS
 
 SAMPLES = ROOT / "docs/samples"
 NAME = "regression-comparison"
+#: Hides the checkout, and uses wheel and client in turn.
+WITHOUT_REPOSITORY = """
+mount -t tmpfs tmpfs "$repository"
+perfjudge judge mine.json --json > judged.json
+perfjudge compare base.json new.json --json > compared.json
+perfjudge serve --port "$port" 2> server.log &
+server=$!
+"$client" -c "$program" "http://127.0.0.1:$port" > answered.json
+kill $server
+"""
+PROGRAM = """
+import json, sys
+from perfjudge_client import Client
+comparisons = json.load(open("mine.json"))["comparisons"]
+answers = Client(sys.argv[1]).judge_comparisons(comparisons)
+print(json.dumps([answer.verdict for answer in answers]))
+"""
 
 
 @pytest.fixture
@@ -84,6 +103,26 @@ def test_answers_are_equal_with_and_without_pyarrow(installed, run, source):
         text=True,
     )
     assert run(*command).stdout == here.stdout
+
+
+def test_wheel_and_client_work_on_a_machine_without_the_repository(installed, client_package, tmp_path):
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("needs root and util-linux")
+    shutil.copy(SAMPLES / "mine.json", tmp_path)
+    for side in ("base", "new"):
+        shutil.copy(SAMPLES / f"formats/pytest-benchmark/{side}.json", tmp_path)
+    port = free_port()
+    variables = {
+        "PATH": f"{installed}:{os.defpath}", "HOME": str(tmp_path), "LANG": "C.UTF-8",
+        "repository": str(ROOT), "port": str(port), "client": str(client_package.python), "program": PROGRAM,
+    }  # fmt: skip
+    command = ["unshare", "--mount", "bash", "-euc", WITHOUT_REPOSITORY]
+    subprocess.run(command, cwd=tmp_path, env=variables, check=True, timeout=120)
+    judged, compared, answered = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("judged", "compared", "answered")
+    )
+    assert [verdict["verdict"] for verdict in judged["verdicts"]] == answered == ["fail"]
+    assert compared["verdicts"]
 
 
 def test_the_champion_of_a_registry_answers_first(run, champion_registry):
