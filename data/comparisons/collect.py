@@ -70,11 +70,14 @@ def tables_of_journal(suite: Suite, journal: Journal[BuildRun]) -> tuple[Compari
     """Return the tables of a measurement, and its reference slowdowns (columns `REFERENCE`).
 
     The order of an unchanged run is the number of its pass. Runs of changed builds have higher orders, so
-    that none is history of a comparison. A changed build is compared with the last passes measured before it,
-    one to five (drawn from `SPANS`); the unchanged build is also compared with itself. A reference slowdown
-    is that of a changed build, by number of threads, in samples of both builds taken in turn; it gives the
-    label. Incomplete runs are left out, and comparisons without a clear label have no label. The columns
-    ``truth_*`` of the comparisons hold the truth and must not be used as features.
+    that none is history of a comparison. A changed build is compared with one to five passes (drawn from
+    `SPANS`) before it, the unchanged build up to ``suite.same`` times with itself; the first
+    ``suite.history`` passes are only history. Runs that do not cover all numbers of threads are dropped.
+
+    A reference slowdown is a share of the unchanged value, positive is worse, estimated from samples of both
+    builds taken in turn, per number of threads. It gives the label: fail if the interval of any begins at 3 %
+    or more, pass if all end at 2 % or less, else none. The unchanged build against itself is a pass. The
+    columns ``truth_*`` of the comparisons hold the truth and must not be used as features.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):
@@ -277,9 +280,10 @@ class MeasurementSession:
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure a suite, or resume it, and write its tables to `directory`; return False after an early Ctrl-C.
 
-    Writes the three tables and ``reference.parquet`` (columns `REFERENCE`), both of complete runs only, and
-    ``settings.json``, which notes the runs left out: over their time limit, or impossible to measure. They do
-    not make the result False. InputError if the suite is invalid or `directory` holds another measurement.
+    Writes the three tables and ``reference.parquet`` (columns `REFERENCE`), both of complete runs only and
+    also after Ctrl-C, and ``settings.json``, which notes the runs that are missing: over their time limit, or
+    impossible to measure. They do not make the result False. `screen` shows notes and progress. InputError if
+    the suite is invalid or `directory` holds another measurement.
     """
     suite = suites.load_suite(path)
     session = Session.begin_or_resume(directory, suite, screen, "runs", BuildRun, note=Trial)

@@ -109,12 +109,16 @@ def stream_tables(
     measure: Measure | None = None,
     chunk_rows: int | None = CHUNK_ROWS,
 ) -> Iterator[ComparisonTables]:
-    """Yield the tables of `paths` in chunks, not checked for validity; XML needs bounded memory.
+    """Yield the tables of `paths` in chunks, then those of each ``labels.csv`` in a directory of `paths`.
 
     A comparison comes in the same chunk as its results, except in result-xml, where the baseline may be in an
-    earlier chunk. Parameters are those of `read_tables`; `chunk_rows` is the number of results per chunk
-    (None: one chunk). InputError at the first error unless ``problems.keep_going``, and if the format is
-    unknown or a path is missing.
+    earlier chunk. Comparisons that cannot be judged are not detected. Parameters are those of `read_tables`;
+    a chunk ends when it has `chunk_rows` results (None: no limit). Each path of tables, and each file of
+    comparison-json, is one chunk; those of sap-hana are ten times as long.
+
+    InputError if the format is unknown or a path is missing (when called), or a directory has no XML or JSON
+    file for a format of such files; and at the first other error, unless ``problems.keep_going``, which
+    collects errors.
     """
     reader = choose_reader(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)
@@ -129,14 +133,14 @@ def read_tables(
     measure: Measure | None = None,
     keep_going: bool = False,
 ) -> Reading[ComparisonTables]:
-    """Read all of `paths` and check that every comparison can be judged.
+    """Return the tables of all `paths`, with the errors of skipped parts and notes on assumptions.
 
     Parameters
     ----------
     name : str
         One of `FORMATS`.
     paths : list of Path
-        Files, or directories of files.
+        Files, or directories of files; a ``labels.csv`` in a directory adds labels.
     label_rules, measure : optional
         Rules for marked change points (sap-hana); the metric and its direction, where files do not define
         them.
@@ -147,7 +151,8 @@ def read_tables(
     Raises
     ------
     InputError
-        At the first error, unless `keep_going`; and if nothing can be judged or learned from.
+        If the format is unknown or a path is missing; at the first part that cannot be read or judged, unless
+        `keep_going`; and, if nothing was skipped, without results, or without two versions to compare.
     """
     problems = Problems(keep_going)
     chunks = stream_tables(name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=None)
@@ -227,8 +232,9 @@ def recognise_format(path: Path) -> str:
     """Return the format of a file or directory, a key of `FORMATS`, recognised from its content.
 
     A directory is recognised by the names of its files, else by the content of its first file of
-    measurements. InputError if the format is unknown, or `path` is missing, empty or cannot be
-    read.
+    measurements. Text that begins like JSON but is invalid is ``comparison-json``, so that its reader
+    explains the error. InputError if the format is unknown, XML is malformed, or `path` is missing, empty or
+    cannot be read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)

@@ -61,12 +61,13 @@ def tables_of(
 ) -> ComparisonTables:
     """Return the tables of a request that was loaded from JSON; `problems` receives skipped comparisons.
 
-    Versions are unnamed; their orders ascend from history to baseline, target and later versions. The first
-    version of the baseline has, in all configurations, the length of the longest history as its order.
-    `used_names` has the comparison ids and machine names of earlier requests, and receives those of this one.
-    Comparisons share no samples: from the second comparison of an operation on, the machine is called
-    ``<machine> #2`` and so on. InputError if the request has no comparison, or, unless
-    ``problems.keep_going``, at the first invalid comparison or repeated id.
+    `name` is its file in messages. Versions are unnamed; their orders ascend from history to baseline, target
+    and later versions. The first version of the baseline has, in all configurations, the length of the
+    longest history as its order. `used_names` has the comparison ids and machine names of earlier requests,
+    and receives those of this one. Comparisons share no samples: from the second comparison of an operation
+    on, the machine is called ``<machine> #2`` and so on. InputError if the request has no comparison or a
+    wrong key, or, unless ``problems.keep_going``, at the first invalid comparison, repeated id or repeated
+    threads.
     """
     used_names, builder = used_names or UsedNames(), Builder()
     request = _validate_part(JudgeRequest, content, name, "")
@@ -76,10 +77,10 @@ def tables_of(
 
 
 def checked_request(content: object, name: str) -> JudgeRequest:
-    """Return a request that was loaded from JSON, with each of its comparisons checked.
+    """Return `content`, a request to judge that was loaded from JSON, as an object with typed comparisons.
 
-    InputError, with `name`, at the first missing, unknown or wrong value; repeated ids and threads are
-    accepted.
+    Values that the request does not have get their defaults. InputError, with the file's `name`, at the first
+    missing, unknown or wrong value, and without comparisons; repeated ids and threads are accepted.
     """
     request = _validate_part(JudgeRequest, content, name, "")
     request.comparisons = [

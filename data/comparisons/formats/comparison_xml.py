@@ -63,16 +63,21 @@ class _ReportNames:
 
 
 def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
-    """Return the id of a ``comparison_result``: ``comparison_id``, else "report/benchmark/operation"."""
+    """Return the id of a ``comparison_result``: ``comparison_id``, else "report/benchmark/operation".
+
+    `attributes` are those of the element, `report` is the report's name. An empty id counts as missing; in
+    place of a missing ``benchmark_name`` or ``operation_name`` the id has "None".
+    """
     default = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
     return attributes.get("comparison_id") or default
 
 
 def summary_statistics(walk: Attributes, element: Element, place: str) -> dict[str, float]:
-    """Return the summary statistics in the attributes of `element`, by `STATS` names.
+    """Return the statistics in the attributes of `element`: min, q1, median, q3, max, mean and stdev, by
+    name.
 
-    `mean` and `stdev` are left out if missing. InputError from `walk`, naming `place`, if an attribute is not
-    a finite number, or another one is missing.
+    The attributes of the quartiles are ``first_q`` and ``third_q``. Absent `mean` and `stdev` are not in the
+    result. InputError, naming `place`, if an attribute is not a finite number, or another one is missing.
     """
     return {
         name: walk.number_attribute(element, attribute, place)
@@ -94,9 +99,11 @@ def read_documents(
     assigned by position: earlier versions from 0 on, then the baseline's, the target's and later ones. Where
     no machine is named, the report's name is used. From the second comparison of an operation on, the
     machine's name ends in ``#2`` and so on. `better` ("higher" or "lower") is used where an element has no
-    attribute ``better``; without it, higher is assumed and noted. Comparisons have the additional columns
-    `UUIDS`; a chunk ends after `chunk_rows` results (None: one chunk), and at least one is yielded.
-    InputError at the first error, unless ``problems.keep_going``.
+    attribute ``better``; without it, higher is assumed and noted. A ``result_status`` of pass or fail is the
+    label of a comparison without elements ``label``. Comparisons have the additional columns `UUIDS`. A chunk
+    ends with the comparison that reaches `chunk_rows` results (None: one chunk); at least one, maybe empty,
+    is yielded. InputError at the first error, also for a document that is malformed or has no comparison,
+    unless ``problems.keep_going``.
     """
     reader = _Reader(Builder(chunk_rows, extra_comparison_columns=UUIDS), problems, better)
     for document in documents:
@@ -110,8 +117,9 @@ def read_documents(
 def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
     """Return the tables of a request in comparison XML; `name` is its file in messages.
 
-    `problems` receives skipped comparisons; without it, or unless it has ``keep_going``, InputError at the
-    first error.
+    `problems` receives skipped comparisons, and the note that higher is assumed to be better where ``better``
+    is missing. InputError at the first error, such as malformed XML or no comparison, unless
+    ``problems.keep_going``.
     """
     return next(read_documents([Document.from_bytes(body, name)], problems or Problems()))
 
@@ -326,16 +334,19 @@ def with_status(
     Parameters
     ----------
     verdicts : mapping of comparison_id to str
-        A repeated comparison becomes ``invalid``.
+        The second and later comparisons with the same id become ``invalid``.
     otherwise : str, optional
         The verdict of comparisons that `verdicts` does not hold; by default their status is unchanged.
     written : mapping of comparison_id to bytes, optional
-        Elements ``verdict`` that replace those of the document; by default the document's are unchanged.
+        Elements ``verdict`` for comparisons with a verdict. All those of the document are removed first. By
+        default, the document's are unchanged.
 
     Raises
     ------
     InputError
-        If the document is not well-formed, or not in an encoding that extends ASCII.
+        If the document is not well-formed, or is UTF-16.
+    OSError
+        If the file `source` cannot be read.
     """
     document = Document.from_bytes(source, name) if isinstance(source, bytes) else Document.from_path(source)
     with document.open() as file:

@@ -25,9 +25,10 @@ MACHINE, VERSION, BENCHMARK = "hostname", "kernel", "benchmarkname"
 
 
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties in an element ``settings``, by their names in lower case, without empty ones.
+    """Return the properties below an element ``settings``: the attributes ``value`` by names in lower case.
 
-    InputError if a property has no value.
+    Values are stripped, and empty ones dropped; of a repeated property, the last counts. InputError if an
+    element has no attribute ``value``.
     """
     texts = {
         str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()
@@ -39,7 +40,7 @@ def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
 def properties_beside(path: Path) -> dict[str, str]:
     """Return the properties in ``<stem>.settings.xml``, else ``settings.xml``, next to `path`, else {}.
 
-    InputError if that file is not well-formed or a property is wrong.
+    Names are in lower case. InputError if that file is not well-formed or a property has no ``value``.
     """
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
@@ -221,13 +222,16 @@ class ResultRun:
 def read_results(
     paths: list[Path], problems: Problems, measure: Measure | None = None, *, chunk_rows: int | None = None
 ) -> Iterator[ComparisonTables]:
-    """Read result files, the oldest version first, in chunks; files that hold only settings are skipped.
+    """Yield the tables of result files, the oldest version first, in chunks; settings files are skipped.
 
     Results have the additional columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries).
-    The order of a version is the index of its file. Every version but the first is compared with the one
-    before. `measure` is the metric to read and its direction; a chunk ends with the file that reaches
-    `chunk_rows` results (None: one chunk). InputError if no file has results; and at the first error, unless
-    ``problems.keep_going``.
+    The order of a version is its index among the files that could be read; its name is the property
+    ``kernel``, else the file's stem. Every version but the first is compared with the one before. `measure`
+    is the metric to read and its direction; a chunk ends with the file that reaches `chunk_rows` results
+    (None: one chunk).
+
+    InputError if all files are settings; and, unless ``problems.keep_going``, at the first error: an invalid
+    file, another machine than before, or an operation that only one of two consecutive versions has.
     """
     results = [path for path in paths if not is_settings(path)]
     if not results:

@@ -71,10 +71,11 @@ def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRul
 
     A change is agreed if the marks of at least ``min_annotators`` annotators are at most ``match_window``
     versions from each other; it is at their median, rounded down. With fewer annotators it is disputed. Every
-    ``clean_every``-th version is a clean boundary if ``min_annotators`` annotators inspected it and no mark
-    is within ``exclusion_window`` versions. An annotator has inspected a boundary if one of the `spans`
-    contains the ``versions_before`` versions before it and the ``versions_after`` from it on. Changes that
-    nobody inspected are left out.
+    ``clean_every``-th version, from ``versions_before`` on, is a clean boundary if ``min_annotators``
+    annotators inspected it and no mark is within ``exclusion_window`` versions. An annotator has inspected a
+    boundary if one of the `spans` contains the ``versions_before`` versions before it and the
+    ``versions_after`` from it on. Changes that nobody inspected are dropped. In the result, ``marked`` is
+    True for changes; ``annotators`` are those who marked the change, or all inspectors of a clean boundary.
     """
     by_version: dict[int, Boundary] = {}
     last = max((span.stop for span in spans), default=0)
@@ -174,11 +175,14 @@ class _Series:
 def read_data_set(
     path: Path, problems: Problems, rules: LabelRules, chunk_rows: int | None = None
 ) -> Iterator[ComparisonTables]:
-    """Read SAP's data set: ``annotations.json`` and, at any depth, ``<id>__<category>__<unit>.csv``.
+    """Yield the tables of SAP's data set: ``annotations.json`` and, at any depth, CSV files of series.
 
-    A series is an operation with one thread; the order of a version is its index in the series. A chunk has
-    at least `_LONGER` times `chunk_rows` results (None: all). InputError if a file is missing, and at the
-    first invalid series unless ``problems.keep_going``, which skips it.
+    The files are ``<id>__<category>__<unit>.csv``. A series is an operation with one thread; the order of a
+    version is its index in the series. The boundaries that `find_boundaries` returns for `rules` are the
+    comparisons. A marked one is labelled fail if the target's median is worse than the baseline's, all others
+    pass; disputed ones have labels of annotators only. A chunk has at least ten times `chunk_rows` results
+    (None: all); the last may have fewer, or none. InputError if the annotations are missing or invalid or
+    there is no series, and at the first invalid series unless ``problems.keep_going``, which skips it.
     """
     annotations = annotations_of(path / "annotations.json")
     files = sorted(path.rglob("*__*__*.csv"))
@@ -212,10 +216,12 @@ def _series_number(name: str) -> str:
 
 
 def annotations_of(path: Path) -> dict[str, list[Annotations]]:
-    """Return the splits of every series, by the number of the series without leading zeros.
+    """Return the splits of every series, by the number of the series without leading zeros (a text).
 
-    InputError if the file is not a JSON object of ``sap_<id>`` or ``sap_<id>_split<1 or 2>`` with lists of
-    marks by annotator.
+    A split begins at the version ``first`` (0, or 750 for split 2) and has ``versions`` versions (800 for
+    split 1, else None: up to the end); ``marks`` are lists of indices within it, by annotator. InputError if
+    the file cannot be read, or is not a JSON object of ``sap_<id>`` or ``sap_<id>_split<1 or 2>`` with such
+    marks.
     """
     content = content_of(path)
     if not isinstance(content, dict):

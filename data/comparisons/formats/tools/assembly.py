@@ -183,11 +183,13 @@ def _find_problem(name: Measurement, values: _Values) -> str:
 def read_tool_tables(
     tool: ToolFormat, paths: Sequence[Path], problems: Problems, measure: Measure, chunk_rows: int | None
 ) -> Iterator[ComparisonTables]:
-    """Read the files of a tool, `paths` in the order of versions, and yield their tables.
+    """Yield the tables of a tool's files; `paths` are in the order of versions, the oldest first.
 
     Every version but the first is compared with the last version before it that measured the operation. The
-    files of a directory are read in the order of their names (10 before 9). Operations that are always 0 are
-    left out, with a note. InputError at the first source that is invalid, or a directory without files of
+    files of a directory are read in the order of their names, character by character (10 before 9). Values
+    are converted to the first unit of their operation; operations that are always 0 are dropped, with a note.
+    A chunk ends with the operation that reaches `chunk_rows` results (None: one chunk); at least one, maybe
+    empty, is yielded. InputError at the first source that is invalid, or a directory without files of
     measurements, unless ``problems.keep_going``, which skips it.
     """
     runs = Runs(tool.name)
@@ -209,8 +211,9 @@ def iterate_sources(
 ) -> Iterator[tuple[Path, list[Path]]]:
     """Yield each source with its sorted files: a single file, or a directory that is read as a whole.
 
-    A directory of a tool without `versions` and `folder` yields a source per file. InputError if a directory
-    has no file that the tool may have written, unless ``problems.keep_going``, which skips it.
+    A directory of a tool without `versions` and `folder` yields a source per file, with the file as its path.
+    A path that is not a directory is yielded even if it is missing. InputError if a directory has no file
+    that the tool may have written, unless ``problems.keep_going``, which skips it.
     """
     for path in paths:
         if not path.is_dir():
@@ -231,7 +234,9 @@ def iterate_sources(
 def measurement_files(directory: Path) -> list[Path]:
     """Return the files in a directory with the first of `SUFFIXES` that any has, sorted; [] without any.
 
-    Hidden files count; `NO_MEASUREMENTS` and subdirectories' files do not.
+    The suffixes are .xml, .json, .jsonl, .csv, .txt and .log, in this order. Hidden files count; files named
+    as in `NO_MEASUREMENTS` (such as ``labels.csv``) and files in subdirectories do not. [] if the directory
+    is missing.
     """
     by_suffix = (sorted(directory.glob(f"*{suffix}")) for suffix in SUFFIXES)
     files = ([path for path in paths if path.name not in NO_MEASUREMENTS] for paths in by_suffix)

@@ -39,9 +39,11 @@ class _PytestEntry(msgspec.Struct):
 
 
 def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the rounds of every test in seconds, or its summary if the file has no rounds.
+    """Yield a measurement per test: its rounds in seconds, or its summary if the file has no rounds.
 
-    The file is the benchmark; names contain parameters. InputError if the JSON is invalid.
+    A summary has those of min, q1, median, q3, max, mean and stdev that the file has, and gives a note. The
+    benchmark is the part of the test's full name before the last ``::``, the operation the part after it,
+    with its parameters. Lower is better. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         entries = read_json(path, _BenchmarksFile).benchmarks
@@ -75,9 +77,10 @@ class _PyperfFile(_BenchmarksFile):
 
 
 def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the values of every benchmark, without warm-ups and calibration; lower is better.
+    """Yield a measurement per benchmark: its values without warm-ups and calibration; lower is better.
 
-    Benchmarks without values are left out, with a note. InputError if the JSON is invalid.
+    The unit is s unless the file names another; a benchmark without name has the file's stem. Benchmarks
+    without values are skipped, with a note. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = read_json(path, _PyperfFile)
@@ -120,11 +123,12 @@ class _GoogleEntry(msgspec.Struct):
 
 
 def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the real time of every repetition; of benchmarks with aggregates only, one summary each.
+    """Yield the real time of every repetition; after a file's repetitions, summaries of its other benchmarks.
 
-    Summaries have mean, median, stddev, min and max. Rates that the program computes from the time are
-    ignored. Benchmarks with an error are left out with a note. The unit is the file's; names contain the
-    arguments. InputError if the JSON is invalid.
+    Benchmarks with aggregates only have a summary each, and give a note: those of mean, median, stdev, min
+    and max that are present. Rates that the program computes from the time are ignored. Benchmarks with an
+    error are skipped, with a note. The unit is the file's (default: ns), lower is better; names contain the
+    arguments except ``/threads:``. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()
@@ -176,9 +180,10 @@ class _HyperfineFile(msgspec.Struct):
 
 
 def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the times of every command in seconds, or version 2's primary metric, or its summary.
+    """Yield a measurement per command: its times in seconds, or version 2's primary metric, or its summary.
 
-    Lower is better; names contain parameters. InputError if the JSON is invalid.
+    A summary, which gives a note, has those of min, q1, median, q3, max, mean and stdev that are present.
+    Lower is better; names contain parameters. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)
@@ -231,10 +236,11 @@ class _JmhEntry(msgspec.Struct):
 
 
 def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the scores of all iterations, or percentiles and mean for sampled times.
+    """Yield a measurement per benchmark: the scores of all iterations of all forks, in the unit of the score.
 
-    The class is the benchmark, the method the operation. Higher is better in mode ``thrpt`` only. InputError
-    if the JSON is invalid.
+    Without scores (sampled times), a summary of min, median, max and mean, with a note. The class is the
+    benchmark, the method with its parameters the operation. Higher is better in mode ``thrpt`` only.
+    InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         for _, entry in decode_each(read_json(path, list[msgspec.Raw]), _JmhEntry, path, ""):

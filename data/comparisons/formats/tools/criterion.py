@@ -44,9 +44,12 @@ class _CriterionBenchmark(msgspec.Struct):
 
 
 def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the samples of every benchmark: measured value divided by the number of iterations.
+    """Yield a measurement per benchmark: for each sample, the measured value divided by the number of
+    iterations.
 
-    Lower is better. InputError if a file is invalid, or samples have no iterations.
+    Lower is better; the unit is the file's, ns for ``sample.json``, which is used only where its directory
+    has no CSV. Other files of a directory are ignored. InputError if a file is invalid, or samples have no
+    iterations.
     """
     csv = {path.parent for path in source.files if path.suffix == ".csv"}
     for path in source.files:

@@ -37,10 +37,13 @@ VALUE, OPERATION = "value", "operation"
 
 
 def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the values of every series; versions are ordered by time, or by their first rows.
+    """Yield a measurement per series, version and time: its values, in the order of first rows.
 
-    The columns are ``value``, ``operation`` and, optionally, the others of `COLUMNS`. InputError if a
-    required column is missing, a column seems misspelt, or a cell is invalid.
+    The columns are ``value``, ``operation`` and, optionally, ``benchmark, machine, unit, better, threads,
+    version`` and ``measured_at``; an empty cell has its default in `COLUMNS`. Columns are separated by comma,
+    semicolon or tab. Without ``better``, the user's choice is used, else higher is assumed, with a note. A
+    text in ``measured_at`` that is no time is ignored. InputError if a required column is missing, a column
+    seems misspelt, or another cell is invalid.
     """
     for path in source.files:
         table = read_cells(path, [OPERATION, VALUE], sep=delimiter_of(path))
@@ -105,11 +108,15 @@ class _OtavaTest:
 
 
 def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield one value per row and metric; rows of the same commit are repetitions.
+    """Yield one value per metric and row, metric by metric; rows of the same commit are repetitions.
 
-    A file has a column of times, a column per metric, and optionally a test in ``otava.yaml``. Empty cells
-    are left out. InputError if a column is missing, a value is not a number, or the file has several
-    branches.
+    A file has a column of times (``time``, ``timestamp`` or ``date``), a column per metric, and optionally a
+    test in ``otava.yaml`` or ``hunter.yaml`` in its directory or the one above. The version is the first of
+    the test's attributes, ``commit``, ``version``, ``revision`` and ``sha`` that is a column, else the time.
+    Without configured metrics, all other columns of numbers are metrics. Higher is better unless a test's
+    ``direction`` is -1; without a test, the user's choice is used, else higher is assumed, with a note. Empty
+    cells are skipped. InputError if a column is missing, a value is not a finite number, or a file has
+    several branches.
     """
     for path in source.files:
         test = _otava_test(path)

@@ -111,8 +111,9 @@ _MILLISECONDS = 1e11
 def parse_time(text: str | float | None) -> str:
     """Return a time as ISO 8601 in UTC, which sorts as text; empty if `text` is not a time.
 
-    Accepts ISO 8601 with ``-``, ``.`` or ``/`` in the date (UTC without a zone), and seconds or milliseconds
-    since 1970.
+    The result always has six decimals and ``+00:00``. Accepted are ISO 8601 with ``-``, ``.`` or ``/`` in the
+    date (UTC without a zone), and seconds since 1970 as a number or digits, above 1e11 milliseconds. None,
+    the empty text and the number 0 give the empty text.
     """
     try:
         if isinstance(text, str) and not text.replace(".", "", 1).isdigit():
@@ -130,7 +131,8 @@ def parse_time(text: str | float | None) -> str:
 
 
 def parse_number(text: str, file: Path, line: int, name: str) -> float:
-    """Return the number that `text` holds; else InputError with the line, `name` and `text`."""
+    """Return the number that `text` holds, also nan or inf; else InputError with the line, `name` and `text`.
+    """
     try:
         return float(text)
     except ValueError as exc:
@@ -146,17 +148,17 @@ _QUOTED = 200
 
 
 def read_content(path: Path) -> bytes:
-    """Return the content of a file without byte order mark.
+    """Return the content of a file without the byte order mark of UTF-8.
 
-    InputError if the file cannot be read, is empty or larger than `MAX_BYTES`.
+    InputError if the file cannot be read, is blank or larger than `MAX_BYTES` (1 GiB).
     """
     return read_bytes(path, MAX_BYTES, "measurements").removeprefix(b"\xef\xbb\xbf")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number (from 1) and the text of each line that is not blank.
+    """Yield the number (from 1) and the text of each line that is not blank, unstripped.
 
-    InputError if the file cannot be read, is empty, too large or not UTF-8.
+    InputError, at the first line, if the file cannot be read, is blank, larger than 1 GiB or not UTF-8.
     """
     try:
         text = read_content(path).decode()
@@ -168,9 +170,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def delimiter_of(path: Path) -> str:
-    """Return the delimiter of a table: comma, semicolon or tab, whichever is most frequent in its header.
+    """Return the delimiter of a table: comma, semicolon or tab, whichever is most frequent in its first line.
 
-    A header without any gives a comma. OSError if the file cannot be read.
+    A tie gives the first of these, a line without any a comma. OSError if the file cannot be read.
     """
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline(10_000)
@@ -190,8 +192,8 @@ def standard_json(content: bytes) -> bytes:
 def read_json(path: Path, kind: type[T]) -> T:
     """Decode a JSON file as the type `kind`, ignoring unknown keys; NaN and infinities are read as null.
 
-    InputError if the file cannot be read, is empty or is larger than `MAX_BYTES`; other errors are those of
-    `decode_json`.
+    MalformedError (an InputError) if the file is not JSON. InputError if it cannot be read, is blank or
+    larger than 1 GiB, a value does not have the type that `kind` expects, or an object has a key twice.
     """
     return decode_json(standard_json(read_content(path)), kind, path)
 
@@ -200,8 +202,9 @@ def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: 
     """Decode JSON, a whole document or a raw part of one, as the type `kind`, ignoring unknown keys.
 
     `place` is the part's position in the document, for messages. Errors name the file `path`: MalformedError
-    if `content` is not JSON; InputError if a value does not have the type that `kind` expects (with its
-    position), or if a whole document repeats a key. Keys that are repeated in a raw part are not detected.
+    (an InputError) if `content` is not JSON; InputError if a value does not have the type that `kind` expects
+    (with its position), or if an object in a whole document has a key twice. In a raw part, this is not
+    detected.
     """
     try:
         decoded = msgspec.json.decode(content, type=kind, strict=True)
@@ -219,7 +222,11 @@ def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: 
 
 
 def decode_each(parts: list[msgspec.Raw], kind: type[T], path: Path, place: str) -> Iterator[tuple[str, T]]:
-    """Decode the elements of a list one at a time, to save memory; yield ("place[index]", element)."""
+    """Decode the elements of a list one at a time, to save memory; yield ("place[index]", element).
+
+    Unknown keys are ignored. InputError, with `path` and place, at the first element that is not of the type
+    `kind`.
+    """
     for index, part in enumerate(parts):
         element_place = f"{place}[{index}]"
         yield element_place, decode_json(part, kind, path, element_place)

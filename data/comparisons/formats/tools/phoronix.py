@@ -47,9 +47,11 @@ class _PhoronixFile(msgspec.Struct):
 
 
 def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the values of every test and system; the systems of a result are its versions.
+    """Yield a measurement per test and system; the systems of a result are its versions.
 
-    Results without a number are left out, with a note. InputError if JSON or XML is invalid.
+    The operation is ``title[description]``, the unit the test's scale. Better values are those of the file
+    (LIB: lower, HIB: higher), else the user's choice, else higher is assumed, with a note. Results without a
+    number are skipped, with a note. InputError if JSON or XML is invalid; OSError if a file cannot be read.
     """
     for path in source.files:
         with path.open("rb") as file:

@@ -43,11 +43,12 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
 
 
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the counts of every event: one per run or interval, or, with ``-r``, a mean and its spread.
+    """Yield the counts of every event: one per run or interval, or, with ``-r``, a summary of mean and stdev.
 
-    perf does not define which values are better; unless the user does, fewer events are better, as they are
-    the cost of the same work. Other lines and events that were not counted are ignored; InputError if a JSON
-    line is invalid.
+    The spread in percent becomes ``stdev`` in the event's unit ("count" without a unit); a summary gives a
+    note. A count per processor has the processor in the operation's name. perf does not define which values
+    are better; unless the user does, fewer events are better, as they are the cost of the same work. Other
+    lines and events that were not counted are ignored; InputError if a JSON line or a count is invalid.
     """
     better = source.measure.better or "lower"
     for path in source.files:
@@ -120,7 +121,9 @@ class _SysbenchRun:
 def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the rates and the mean latency (ms) of every run; several runs in a file are repetitions.
 
-    Rates per interval replace the total. Other lines are ignored; InputError if a number is invalid.
+    Operations are named like ``events`` or ``latency``, with the test's parameters in brackets. Higher rates
+    and lower latencies are better. Rates per interval replace the total. Other lines are ignored; InputError
+    if a number is invalid.
     """
     for path in source.files:
         run = _SysbenchRun()
@@ -156,9 +159,10 @@ _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
 def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS, else 1.
 
-    ``pkg:`` names the benchmark of the lines after it, ``Unit NAME better=higher`` the direction of a unit.
-    Units other than ``ns/op`` are part of the operation's name. Other lines are ignored; InputError if a
-    number is invalid.
+    ``pkg:`` names the benchmark of the lines after it, ``Unit NAME ... better=higher`` the direction of a
+    unit. Other units are better lower if they end in ``/op``, higher in ``/s``; else the user's choice is
+    used, or higher is assumed with a note. Units other than ``ns/op`` are part of the operation's name,
+    ``Benchmark`` is not. Other lines are ignored; InputError if a number is invalid.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()

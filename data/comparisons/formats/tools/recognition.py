@@ -137,7 +137,11 @@ class UnreadFile:
 
 
 def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
-    """Return the name of the first tool with a sign that the file has completely, else None."""
+    """Return the name of the first tool that may have written the file; None if none may.
+
+    It has one of the tool's signs in full: keys of JSON, columns of a table's header, or a line like a
+    pattern.
+    """
     for tool in tools:
         if any(not file.missing_parts(sign)[0] for sign in tool.signs):
             return tool.name
@@ -145,7 +149,11 @@ def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 
 
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:
-    """Return an InputError that names the nearest formats and their missing parts; `kind` is "JSON" etc."""
+    """Return an InputError, without raising it, that names the two nearest formats and their missing parts.
+
+    The nearest have the largest share of the parts of a sign. Formats without any part are not named, except
+    tables for a table. `kind` is the kind of the content in the message, such as "JSON".
+    """
     is_table = len(file.header_cells) > 1
     shares: list[tuple[float, str]] = []
     for tool in tools:

@@ -65,8 +65,10 @@ class _AsvBenchmark(msgspec.Struct):
 def read_asv(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every combination of parameters, by commit (10 digits); lower is better.
 
-    Results that were recorded without ``--record-samples`` are summaries: a median and two quartiles. Failed
-    and skipped ones are left out. InputError if the JSON is invalid or there are no results.
+    Results that were recorded without ``--record-samples`` are summaries (median, q1, q3; with a note), or
+    the median as the only value if quartiles are missing. Failed and skipped results are dropped. The
+    benchmark is the environment's name; units and names of parameters are those in ``benchmarks.json``.
+    InputError if a file cannot be read, its JSON is invalid, or there are no results.
     """
     results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
     if not results:
@@ -164,9 +166,12 @@ class _ConbenchPage(msgspec.Struct):
 
 
 def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the repetitions of every result, by commit; tags other than the name are parameters.
+    """Yield the repetitions of every result, by commit (10 digits); missing values are dropped.
 
-    Results without values are left out, with a note. InputError if the JSON is invalid.
+    The tag ``suite`` is the benchmark, ``name`` the operation; all other tags but ``source`` are its
+    parameters, sorted, unless empty. Higher is better for units that end in ``/s``, else lower. Results
+    without values are skipped, with a note. InputError if a file cannot be read, its JSON is invalid, or a
+    value is not a number.
     """
     for path in source.files:
         for place, result in decode_each(_conbench_results(path), _ConbenchResult, path, "results"):
@@ -244,7 +249,9 @@ class _LntFile(msgspec.Struct):
 def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every metric of every test, by revision (else the file's stem).
 
-    Operations are "test metric". InputError if the JSON is invalid.
+    Operations are "test metric". Times and sizes of the suite nts are better lower, its score higher; for
+    other metrics, the user's choice is used, else higher is assumed, with a note. Keys such as hash and
+    status, and texts, are ignored. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = read_json(path, _LntFile)
@@ -310,7 +317,10 @@ class _HerderSeries(msgspec.Struct):
 def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the replicates (else the value) of every subtest, or of suites without subtests.
 
-    Files are JSON, or logs with JSON after ``PERFHERDER_DATA:``. InputError if the JSON is invalid.
+    The benchmark is the suite with its extra options. Lower is better unless the file says otherwise. A
+    subtest without values has an empty list; such a suite is skipped. Files are JSON, or logs with JSON after
+    ``PERFHERDER_DATA:``. JSON may also be a list of series: then one value per point, by revision (12
+    digits). InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = standard_json(read_content(path))
