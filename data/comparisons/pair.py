@@ -50,8 +50,10 @@ class Missing:
 def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
     """Return the machines, then operations, then configurations that only one run has, baseline first.
 
-    `results` are the rows of both runs, with columns `CONFIGURATION` and ``order``: 0 for the baseline, 1 for
-    the target. Parts of a missing machine or operation are not listed again.
+    `results` are the rows of both runs, with columns `CONFIGURATION` (benchmark, operation, machine, threads)
+    and ``order``: 0 for the baseline, 1 for the target. ``only_in`` of a part is "baseline" or "target"; its
+    fields that are narrower than the part are None. Parts of a missing machine or operation are not listed
+    again.
     """
     parts: list[Missing] = []
     for keys in (["machine"], OPERATION, CONFIGURATION):
@@ -93,7 +95,7 @@ def number_with_noun(number: int, noun: str) -> str:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Return the first `MAX_NAMES` names, joined by commas, and "and N more" for others; "" without names."""
+    """Return the first 10 (`MAX_NAMES`) names, joined by commas, then "and N more" if there are more."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}"
 
@@ -125,25 +127,13 @@ class TwoRuns:
 def pair_results(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] = SIDES) -> TwoRuns:
     """Compare every operation that both runs measured, over the configurations that both measured.
 
-    An operation without a common configuration keeps all its rows, so that its verdict is ``invalid``.
-
-    Parameters
-    ----------
-    baseline, target : DataFrame
-        Results with the columns of ``RESULT_DTYPES``; their orders are replaced by 0 and 1.
-    names : tuple of str
-        The names of the sides in messages, such as their files.
-
-    Returns
-    -------
-    TwoRuns
-        Values are in the unit of the baseline. A comparison's id is ``benchmark/operation/machine``. What
-        only one run has is in ``missing`` and in the notes.
-
-    Raises
-    ------
-    InputError
-        If no operation is common, or if the two runs of one have opposite directions or incompatible units.
+    `baseline` and `target` are results with the columns of ``RESULT_DTYPES``, whose orders are replaced by 0
+    and 1; `names` are those of the sides in messages, such as their files. A missing benchmark, operation or
+    machine becomes "unknown". In the result, comparisons are in the order of the baseline, their ids are
+    ``benchmark/operation/machine``, values are in the unit of the baseline, and parts that only one run has
+    are in ``missing`` and in the notes. An operation without a common configuration keeps all its rows, so
+    that its verdict is ``invalid``. InputError if no operation is common, or if ``better`` of one is not
+    lower or higher or differs between the runs, or units are incompatible.
     """
     results = pd.concat([baseline.assign(order=0), target.assign(order=1)], ignore_index=True)
     results[OPERATION] = results[OPERATION].fillna("unknown")
@@ -228,7 +218,6 @@ def matched_operations(
 def _resolve_match(
     text: str, sides: Sequence[Sequence[NamedOperation]], names: tuple[str, str]
 ) -> list[NamedOperation]:
-    """Return the operation of the baseline and that of the target in ``BASE=NEW``."""
     option, parts = _match_option(text), text.split("=")
     splits = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))]
     if not splits:
@@ -293,12 +282,14 @@ def paired_runs(
     earlier: Sequence[pd.DataFrame] = (),
     names: tuple[str, str] = SIDES,
 ) -> TwoRuns:
-    """Compare several runs per side; `earlier` runs, oldest first, become the baseline's history.
+    """Return comparisons of several runs per side; `earlier` runs, oldest first, are the history.
 
     Each run is a table with the columns of ``RESULT_DTYPES``; its order becomes its index in earlier,
-    baseline and target runs together. `names` are those of the sides, for messages. Of `earlier`, only
-    configurations of the baseline are used. InputError if no operation is common, or if runs of one operation
-    have opposite directions or incompatible units.
+    baseline and target runs together. `names` are those of the sides, for messages. Values are in the unit of
+    the first baseline run. Of `earlier`, only configurations of the baseline are used. Operations and
+    configurations that only one side has are in ``missing`` and in the notes. InputError if no operation is
+    common, or if runs of one operation have opposite directions or incompatible units; ValueError if a side
+    has no run.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]
@@ -322,7 +313,10 @@ def _with_run_numbers(runs: Sequence[pd.DataFrame], first: int) -> list[pd.DataF
 
 
 def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
-    """Raise an InputError if the runs of an operation differ in ``better``, or it is not lower or higher."""
+    """Raise an InputError if the runs of an operation differ in ``better``, or it is not lower or higher.
+
+    `results` has the rows of both sides, ``order`` 0 and 1; `names` are those of the sides in the message.
+    """
     first = _first_of_operation(results, results["better"])
     wrong = results.assign(first=first)[(results["better"] != first) | ~first.isin(_BETTER)]
     if len(wrong):
@@ -332,7 +326,7 @@ def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None
 
 
 def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """Convert every operation to the first unit it was measured in, the baseline's if it has one.
+    """Convert every operation to the first known unit in its rows; the baseline's rows should come first.
 
     Returns the results with new ``value`` and ``unit``, and notes on conversions and on missing units, which
     are taken to be the first unit. InputError if two units of an operation measure different quantities.

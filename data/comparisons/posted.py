@@ -23,7 +23,14 @@ from data.comparisons.tables import FIVE_NUMBERS
 
 
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
-    """Return names and sides of decoded requests; equal to `NamedSides.from_tables` of their tables."""
+    """Return the names of decoded comparisons, and their samples as arrays, in the order of `comparisons`.
+
+    ``sides`` has per comparison its configurations, ascending by threads, with lists of samples and five
+    numbers of baseline and target, and the newest 40 versions of history and first 40 later ones that have
+    samples. A configuration that neither side measured is dropped. ``units`` is a function that returns the
+    units. The result equals `NamedSides.from_tables` of the comparisons' tables, except for the numbers of
+    orders.
+    """
     return NamedSides(
         [comparison.comparison_id for comparison in comparisons],
         [comparison.benchmark for comparison in comparisons],

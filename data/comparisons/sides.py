@@ -399,7 +399,7 @@ class NamedSides:
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
-    """Return the shares as an array of shape (n_comparisons,), with NaN for None; None if all are missing."""
+    """Return the shares in an array of shape (n_comparisons,), NaN for None; None if there is no number."""
     stated = np.array(siblings_worse, np.float64)
     return None if np.isnan(stated).all() else stated
 
@@ -526,7 +526,6 @@ def _with_stated(five: Floats, stated: pd.DataFrame, series: Ints, order: Ints) 
 
 
 def _match_configurations(series: Ints, comparison_key: Ints) -> tuple[Ints, Ints]:
-    """Return, for every configuration, its comparison's row and its series."""
     first = np.searchsorted(series, comparison_key * _THREADS)
     counts = np.searchsorted(series, (comparison_key + 1) * _THREADS) - first
     comparison = np.repeat(np.arange(len(comparison_key)), counts)

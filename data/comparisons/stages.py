@@ -55,9 +55,11 @@ def import_tables(
     """Read `paths`, write the three tables to `directory` (all of them or none) and return their counts.
 
     `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories; `measure` is the
-    metric and its direction, where the format does not define them. With `keep_going`, parts that cannot be
-    read are skipped; comparisons that can be read but not judged are imported, and also counted as skipped.
-    InputError at the first error, unless `keep_going`; and if nothing can be judged or learned from.
+    metric and its direction, where the format does not define them. Existing tables are replaced. With
+    `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not judged are
+    imported, and also counted as skipped. The result also has the errors in ``skipped``, and ``notes``.
+    InputError at the first error, unless `keep_going`; and, if nothing was skipped, without results, or
+    without two versions to compare.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
@@ -195,10 +197,10 @@ class Valid(Tables):
 
 
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
-    """Return the tables of the source that params.yaml names, skipped errors and notes.
+    """Return the tables of the source that params.yaml names, with skipped errors and notes.
 
-    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; and if nothing
-    can be judged or learned from.
+    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; and, if nothing
+    was skipped, without results, or without two versions to compare.
     """
     source = section.ingest
     return formats.read_tables(
@@ -213,8 +215,10 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
     """Return a row per comparison: whether models can train on it, and its training label.
 
-    `rule` ("majority" or "dawid-skene") is how several annotators' labels are aggregated. Comparisons
-    that cannot be judged, or repeat an earlier one, are no error but get a ``reason``.
+    The columns are ``comparison_id, valid, reason`` (empty if valid) and ``status``: "pass", "fail", or
+    missing without label or in a tie; it is independent of ``valid``. `rule` ("majority" or "dawid-skene") is
+    how several annotators' labels are aggregated. Comparisons that cannot be judged, or repeat an earlier
+    one, are no error but get a ``reason``.
     """
     reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]

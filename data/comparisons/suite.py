@@ -160,8 +160,10 @@ class PlannedBuildRun:
 def plan_runs(suite: Suite) -> list[PlannedBuildRun]:
     """Return all runs in the order of measurement, shuffled with the suite's seed.
 
-    References are spread over the first ``history`` passes, runs of changed builds over the later ones. Thus
-    history covers the whole time, and every changed run follows a recent unchanged one.
+    Each of ``passes`` begins with a run of every unchanged build. References (one per changed build) are
+    spread over the first ``history`` passes, and omitted if that is 0; one to five runs of each changed build
+    over the later passes, if any. Thus history covers the whole time, and every changed run follows a recent
+    unchanged one. Every run is planned once per number of threads.
     """
     shuffle = random.Random(suite.seed)
     unchanged = [operation.unchanged_build for operation in suite.operations]

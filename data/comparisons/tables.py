@@ -134,7 +134,10 @@ class ComparisonTables(Tables):
 
 
 def comparison_units(tables: ComparisonTables) -> list[str]:
-    """Return the unit of every comparison (of its first result), in order; "" if it has none."""
+    """Return the unit of every comparison, in order: that of the first result of its operation, else "".
+
+    If all results have one unit, comparisons without results get this unit, too.
+    """
     distinct = tables.results["unit"].dropna().unique()
     if len(distinct) == 1 and tables.results["unit"].notna().all():
         return [str(distinct[0])] * len(tables.comparisons)
@@ -300,7 +303,10 @@ class Builder:
 
 
 def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
-    """Return an array per field of `Series`, by name: the fields of ``series[code]`` for all `codes`."""
+    """Return an array per field of `Series`, by name: the fields of ``series[code]`` for all `codes`.
+
+    ``threads`` is an array of int64, the others (from ``series_id`` to ``better``) are pandas arrays of text.
+    """
     fields = zip(*series, strict=True) if series else ((),) * len(Series._fields)
     return {
         name: np.asarray(values, np.int64)[codes] if name == "threads" else text_array(values, codes)

@@ -78,7 +78,10 @@ def conversion_factor(unit: str, wanted: str) -> Fraction | None:
 
 
 def scale_to(unit: str, wanted: str) -> float | None:
-    """Return the factor from `unit` to `wanted`: 1.0 if either is unknown, None if they are incompatible."""
+    """Return the factor from `unit` to `wanted`; None if they are incompatible.
+
+    It is 1.0 if both are equal, or either is blank or "unknown".
+    """
     if unit == wanted or not (is_known_unit(unit) and is_known_unit(wanted)):
         return 1.0
     scale = conversion_factor(unit, wanted)
@@ -90,9 +93,11 @@ _READABLE = (tuple(_TIMES)[:5], *(tuple(f"{p}{name}" for p in _DECIMAL) for name
 
 
 def readable_unit(value: float, unit: str) -> tuple[str, float]:
-    """Return the unit in which a person reads `value`, such as us for 0.0002 s, and the factor to it.
+    """Return the largest unit in which `value` is at least 1, such as us for 0.0002 s, and the factor to it.
 
-    The factor is 1.0 for units other than times, sizes, operations and their rates.
+    The sign is ignored. Times go from ps to s; sizes, operations and Hz have decimal prefixes up to T; in a
+    rate, the part after ``/`` stays. Other units, 0 and values below 1 in the smallest unit give `unit` and
+    1.0.
     """
     name, slash, per = unit.partition("/")
     units = next((units for units in _READABLE if name in units), ())

@@ -23,8 +23,9 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     """Return the reason why each comparison cannot be judged, shape (n_comparisons,); "" where it can.
 
     The first of these counts: no measurement, or none of one side with some number of threads; a repeated
-    number of threads; a value that is not finite; only one repetition; a value that is not above 0 (times,
-    sizes, rates and counts are positive); five numbers that do not ascend.
+    number of threads; a value of baseline or target that is not finite; only one repetition on a side; a
+    value, also in the history, that is not above 0 (times, sizes, rates and counts are positive); five
+    numbers that do not ascend.
     """
     reasons = np.full(sides.n_comparisons, "", object)
     if _are_all_usable(sides):
@@ -89,7 +90,7 @@ def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
 
 
 def find_errors(tables: ComparisonTables) -> list[InputError]:
-    """Return an InputError (not raised), with its place, per comparison that cannot be used."""
+    """Return an InputError (not raised), with its place, per comparison that cannot be used, in order."""
     reasons = unusable_reasons(tables)
     return list(
         map(

@@ -114,11 +114,9 @@ def stream_tables(
     A comparison comes in the same chunk as its results, except in result-xml, where the baseline may be in an
     earlier chunk. Comparisons that cannot be judged are not detected. Parameters are those of `read_tables`;
     a chunk ends when it has `chunk_rows` results (None: no limit). Each path of tables, and each file of
-    comparison-json, is one chunk; those of sap-hana are ten times as long.
-
-    InputError if the format is unknown or a path is missing (when called), or a directory has no XML or JSON
-    file for a format of such files; and at the first other error, unless ``problems.keep_going``, which
-    collects errors.
+    comparison-json, is one chunk; those of sap-hana are ten times as long. InputError if the format is
+    unknown or a path is missing (when called), or a directory has no XML or JSON file for a format of such
+    files; and at the first other error, unless ``problems.keep_going``, which collects errors.
     """
     reader = choose_reader(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)
@@ -135,24 +133,12 @@ def read_tables(
 ) -> Reading[ComparisonTables]:
     """Return the tables of all `paths`, with the errors of skipped parts and notes on assumptions.
 
-    Parameters
-    ----------
-    name : str
-        One of `FORMATS`.
-    paths : list of Path
-        Files, or directories of files; a ``labels.csv`` in a directory adds labels.
-    label_rules, measure : optional
-        Rules for marked change points (sap-hana); the metric and its direction, where files do not define
-        them.
-    keep_going : bool
-        Skip parts that cannot be read. Comparisons that can be read but not judged are included, and also
-        counted as skipped.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown or a path is missing; at the first part that cannot be read or judged, unless
-        `keep_going`; and, if nothing was skipped, without results, or without two versions to compare.
+    `name` is one of `FORMATS`; `paths` are files, or directories of files, where a ``labels.csv`` adds
+    labels. `label_rules` are for marked change points (sap-hana); `measure` is the metric and its direction,
+    where files do not define them. With `keep_going`, parts that cannot be read are skipped; comparisons that
+    can be read but not judged are included, and also counted as skipped. InputError if the format is unknown
+    or a path is missing; at the first part that cannot be read or judged, unless `keep_going`; and, if
+    nothing was skipped, without results, or without two versions to compare.
     """
     problems = Problems(keep_going)
     chunks = stream_tables(name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=None)
@@ -187,22 +173,11 @@ def results_of_run(
 ) -> pd.DataFrame:
     """Return the results of one run, with the columns of ``RESULT_DTYPES``.
 
-    Parameters
-    ----------
-    path : Path
-        A file of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a directory of tables.
-    problems : Problems, optional
-        Receives notes on assumptions and, with ``keep_going``, the errors of skipped parts.
-    measure : Measure, optional
-        The metric and its direction, where the file does not define them.
-    kind : str, optional
-        The format; recognised from the content by default.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, its format is unknown, or it has no results; and if it has comparisons, or
-        the results of several versions.
+    `path` is a file of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a directory of
+    tables; `kind` is its format, by default recognised from the content. `problems` receives notes on
+    assumptions and, with ``keep_going``, the errors of skipped parts. `measure` is the metric and its
+    direction, where the file does not define them. InputError if the file cannot be read, its format is
+    unknown, or it has no results; and if it has comparisons, or the results of several versions.
     """
     kind = kind or recognise_format(path)
     if kind == "comparison-json":

@@ -73,8 +73,7 @@ def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
 
 
 def summary_statistics(walk: Attributes, element: Element, place: str) -> dict[str, float]:
-    """Return the statistics in the attributes of `element`: min, q1, median, q3, max, mean and stdev, by
-    name.
+    """Return statistics in the attributes of `element`, by name: min, q1, median, q3, max, mean, stdev.
 
     The attributes of the quartiles are ``first_q`` and ``third_q``. Absent `mean` and `stdev` are not in the
     result. InputError, naming `place`, if an attribute is not a finite number, or another one is missing.
@@ -331,22 +330,12 @@ def with_status(
 ) -> bytes:
     """Return comparison XML with ``result_status`` and elements ``verdict`` filled in, otherwise unchanged.
 
-    Parameters
-    ----------
-    verdicts : mapping of comparison_id to str
-        The second and later comparisons with the same id become ``invalid``.
-    otherwise : str, optional
-        The verdict of comparisons that `verdicts` does not hold; by default their status is unchanged.
-    written : mapping of comparison_id to bytes, optional
-        Elements ``verdict`` for comparisons with a verdict. All those of the document are removed first. By
-        default, the document's are unchanged.
-
-    Raises
-    ------
-    InputError
-        If the document is not well-formed, or is UTF-16.
-    OSError
-        If the file `source` cannot be read.
+    `verdicts` maps comparison ids to verdicts; the second and later comparisons with the same id become
+    ``invalid``. `otherwise` is the verdict of comparisons that it does not hold; by default their status is
+    unchanged. `written` maps comparison ids to elements ``verdict``, which replace all those of the document,
+    and are written for comparisons with a verdict only; by default, the document's are unchanged. `name` is
+    the name of bytes in messages. InputError if the document is not well-formed, or is UTF-16; OSError if the
+    file `source` cannot be read.
     """
     document = Document.from_bytes(source, name) if isinstance(source, bytes) else Document.from_path(source)
     with document.open() as file:

@@ -65,7 +65,8 @@ class Votes:
 def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
     """Return the labels pass and fail, without those that their author later replaced by `CANNOT_TELL`.
 
-    The author is the ``annotator``, else ``labelled_by``. `labels` has the columns ``LABEL_DTYPES``.
+    The author is the ``annotator``, else ``labelled_by``; later is by ``labelled_at`` (missing: first), then
+    by row. `labels` has the columns ``LABEL_DTYPES``.
     """
     undecided = labels["status"] == CANNOT_TELL
     if not undecided.any():
@@ -78,10 +79,11 @@ def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def settled_labels(labels: pd.DataFrame) -> pd.Series:
-    """Return the status of comparisons with exactly one label without annotator, by comparison_id.
+    """Return the status ("pass", "fail") of comparisons with one label without annotator, by comparison_id.
 
-    Other comparisons are left out, and those where an annotator's label is later than the settled one: then
-    votes decide.
+    Labels that `decided_labels` removes do not count. Comparisons with several labels without annotator are
+    not in the result, nor those where an annotator's label is later (a missing time is 1970): then votes
+    decide.
     """
     labels = decided_labels(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
@@ -129,6 +131,8 @@ _EDGE = 1e-9
 def dawid_skene(votes: Votes) -> Reliability:
     """Estimate the annotators' reliability and P(fail) of every comparison by expectation maximisation.
 
+    In the result, `sensitivity` and `specificity` are each person's shares of fails and of passes that are
+    voted right, `prevalence` is the share of fails, `posterior` is P(fail); the order is that of `votes`.
     Method: Dawid and Skene (1979), with weak priors for few votes. ValueError if there are no votes.
     """
     if not len(votes.comparisons):
@@ -183,9 +187,10 @@ def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     """Return the status ("pass", "fail") of every labelled comparison, indexed by comparison_id.
 
     It is missing where votes are tied. A settled label (`settled_labels`: the only one without annotator)
-    precedes all votes. Other comparisons get the status of the majority, or with the rule "dawid-skene" the
-    more probable status given the reliability of the voters. Comparisons without a vote (all labels are
-    `CANNOT_TELL`, or were replaced by it) are left out; the result may be empty.
+    precedes all votes unless one is later, and comes first in the result; the others are sorted by id. They
+    get the status of the majority, or with the rule "dawid-skene" the more probable status given the
+    reliability of the voters. Comparisons without a vote (all labels are `CANNOT_TELL`, or were replaced by
+    it) are not in the result, which may be empty.
     """
     votes = Votes.from_labels(labels)
     if rule == "majority":
@@ -203,8 +208,9 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
     """Return the reliability of every annotator, the one with most labels first, ties by name.
 
     The columns are `ANNOTATOR_COLUMNS`: the number of labels (``cases``) and of fails among them, sensitivity
-    and specificity by Dawid and Skene, and the share of labels that agree with `status`, the consensus by
-    comparison_id. Empty if no comparison has votes of two annotators.
+    and specificity by Dawid and Skene, and ``agreement``, the share of labels that agree with `status`, the
+    consensus by comparison_id (NaN if no label has one). Only an annotator's last label of a comparison
+    counts. Empty if no comparison has votes of two annotators.
     """
     votes = Votes.from_labels(labels)
     if not len(votes.comparisons) or votes.vote_counts.sum(axis=0).max() <= 1:
@@ -231,9 +237,9 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
 def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
     """Return comparisons with votes for both labels: those without consensus first, then the others.
 
-    Either part is ordered by the number of votes for the rarer label, the largest first. `status` is the
-    consensus by comparison_id. The columns are ``comparison_id``; ``voted_fail`` and ``voted_pass``, the
-    names of the annotators who voted so, joined by commas; and ``status``, missing without consensus. The
+    Either part is ordered by the number of votes for the rarer label, the largest first, then by id. `status`
+    is the consensus by comparison_id. The columns are ``comparison_id``; ``voted_fail`` and ``voted_pass``,
+    the names of the annotators who voted so, joined by commas; and ``status``, missing without consensus. The
     table is empty if no comparison is disputed.
     """
     votes = Votes.from_labels(labels)

@@ -104,10 +104,11 @@ _MIGRATION_PATIENCE = 15.0
 
 
 def migrate_tables(engine: Engine, address: str) -> None:
-    """Create or upgrade the tables; safe if several processes do so at the same time.
+    """Create or upgrade the tables of labels; do nothing if they are current.
 
-    IncompatibleStoreError, with `address`, if a newer perfjudge, or an unreleased older one, has written the
-    database.
+    Several processes may do so at once. IncompatibleStoreError, with `address`, if a newer perfjudge, or an
+    unreleased older one, has written the database. SQLAlchemyError if it is unreachable, or an SQLite file
+    stays locked for 15 s.
     """
     version = None
     with engine.connect() as connection:
@@ -233,22 +234,12 @@ class LabelStore:
         return added.label
 
     def add_all(self, labels: Sequence[NewLabel], max_recent: int | None = None) -> list[Added | InputError]:
-        """Add labels in one transaction.
+        """Add labels in one transaction; return for each `Added`, or the error for which it was refused.
 
-        Parameters
-        ----------
-        max_recent : int, optional
-            Maximum number of labels of an annotator within `LIMIT_SECONDS` seconds; further ones are refused.
-
-        Returns
-        -------
-        list
-            For each label `Added`, or the reason why it was refused: `KeyTakenError`, `TooManyLabelsError`.
-
-        Raises
-        ------
-        UnreachableError
-            If the store is unreachable. The labels may have been stored or not; adding them again is safe.
+        `max_recent` is the maximum number of labels of an annotator within `LIMIT_SECONDS` seconds; further
+        ones are refused with TooManyLabelsError, a label with the key of another one with KeyTakenError.
+        UnreachableError if the store is unreachable: the labels may have been stored or not, and adding them
+        again is safe.
         """
         now = datetime.now(UTC)
         with self._open_transaction(writes=True) as connection:
@@ -375,7 +366,7 @@ def _label_outcome(new_label: NewLabel, history: list[StoredLabel], *, fresh: bo
 
 @dataclass(frozen=True)
 class ImportedLabelCounts:
-    """Numbers of labels that were added, were already known, or were left out for want of an annotator."""
+    """Numbers of labels that were added, were already known, or were skipped for want of an annotator."""
 
     added: int
     already_stored: int
@@ -385,10 +376,10 @@ class ImportedLabelCounts:
 def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> ImportedLabelCounts:
     """Add the labels of a table to a store, except those that it already has; return their counts.
 
-    A label without a time is older than any with one. Labels without an annotator are added as labels of
-    `by`; without `by` they are left out, because they are a consensus or the truth of an injected change.
-    InputError if a label's time is in the future, or the store is unreachable; earlier labels may have been
-    added.
+    The counts are ``added``, ``already_stored`` and ``unattributed``. A label without a time is older than
+    any with one. Labels without an annotator are added as labels of `by`; without `by` they are skipped,
+    because they are a consensus or the truth of an injected change. InputError if a label's time is in the
+    future (then none is added), or the store is unreachable; earlier labels may have been added.
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
@@ -422,8 +413,9 @@ def export_label_table(store: LabelStore, labels: pd.DataFrame | None = None) ->
     """Return the current labels of a store, as a table with columns ``LABEL_DTYPES``.
 
     Current is the last label of each annotator on each comparison, unless it was withdrawn. The rows of
-    `labels`, the table of the data, come first. A row of them is left out if the store has a label, even a
-    withdrawn one, of the same annotator on the same comparison. UnreachableError if the store is unreachable.
+    `labels`, the table of the data, come first; a row is skipped if the store has a label, even a withdrawn
+    one, of the same annotator on the same comparison. UnreachableError (an InputError) if the store is
+    unreachable.
     """
     last = store.last_labels()
     last["labelled_at"] = last["labelled_at"].where(last["labelled_at"] > LONG_AGO)

@@ -76,8 +76,8 @@ class HeatSamples:
 def heat_files_beside(result: Path) -> Iterator[Path]:
     """Yield the files with loads per core or node over time next to a result file, sorted by name.
 
-    Their names begin with the stem of `result` and a dot, and end as listed in `BESIDE`; symbolic links are
-    ignored. Nothing is yielded if the directory does not exist.
+    Their names begin with the stem of `result` and a dot, and end in ``.mpstat.json``, ``.cores.csv`` or
+    ``.nodes.csv``; symbolic links are ignored. Nothing is yielded if the directory does not exist.
     """
     for path in sorted(result.parent.glob(f"{glob.escape(result.stem)}.*")):
         if path.name.endswith(BESIDE) and path.is_file() and not path.is_symlink():
@@ -85,11 +85,13 @@ def heat_files_beside(result: Path) -> Iterator[Path]:
 
 
 def read_heats(path: Path) -> HeatSamples:
-    """Read loads from the output of ``mpstat -P ALL -o JSON 1``, or from CSV of percentages.
+    """Read loads in percent from the output of ``mpstat -P ALL -o JSON 1``, or from CSV of percentages.
 
-    CSV has a column ``seconds`` (ascending) and one per core or node. The load of a core is its user and
-    system time. More than `MAX_TIMES` times are averaged. InputError if the file is invalid or too large;
-    OSError if it is missing.
+    CSV has a column ``seconds`` (ascending) and one per core or node; empty cells are NaN. The load of a core
+    is its user and system time; the core "all" is ignored. The result has the names of ``rows``, ``seconds``
+    from 0 on, and ``values`` of shape (n_rows, n_times). More than 600 times are averaged to 600. InputError
+    if the file is invalid, larger than 64 MiB, or has more than 4096 cores or nodes; OSError if it is
+    missing.
     """
     if path.stat().st_size > MAX_BYTES:
         raise InputError(f"is larger than {MAX_BYTES >> 20} MB", file=path)

@@ -79,8 +79,9 @@ def read_rule_sets(path: Path) -> tuple[RuleSet, ...]:
 
     A set has the nodes ``baseline``, ``targets`` (or ``target``) and optionally ``start``. Their child
     elements have the names of properties in the settings of a result (the scheduler thesis, figure 4.3) and a
-    regular expression as the attribute ``value``. The root is the only set, or its elements are several sets,
-    named by the attribute ``title``. InputError if a node is unknown, repeated, missing or empty, or a
+    regular expression (RE2, for the whole value) as the attribute ``value``. The root is the only set, or its
+    elements are several sets, named by the attribute ``title``, else by the file's stem and number.
+    InputError if the file is missing or not well-formed, a node is unknown, repeated, missing or empty, or a
     pattern is invalid.
     """
     tree = WholeDocument(Document.from_path(path))

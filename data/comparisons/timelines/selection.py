@@ -31,7 +31,11 @@ _EARLIER, _END, _LETTERS, _NUMBER = range(4)
 
 
 def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
-    """Return a key that sorts versions naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2."""
+    """Return a key that sorts versions naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2.
+
+    Numbers are compared by value (01 equals 1), other parts by code point, numbers after letters. Parts like
+    rc, alpha, beta, pre and dev, in any case, precede the end. Only the first 1000 characters count.
+    """
     parts = [
         (_NUMBER, int(text))
         if text[0] in "0123456789"
@@ -107,8 +111,9 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
 
     The baseline is the newest version that matches its rules. Targets are all versions that match theirs,
     older ones, too; with rules of the start, only those from the first target on that also matches these.
-    Rules on the property ``Operation`` select operations. InputError if no machine has a baseline and
-    targets; if possible, it names a rule without a match.
+    Rules on the property ``Operation``, of any role, select operations; runs without a selected operation are
+    dropped. InputError if no operation matches, or no machine has a baseline and targets; if possible, it
+    names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
@@ -272,7 +277,7 @@ class MeasuredVersions:
 
 
 class _Rows:
-    """Assigns rows to series: `row` and unit conversion factor by series, None for those left out."""
+    """Assigns rows to series: `row` and unit conversion factor by series, None for skipped series."""
 
     def __init__(self, chosen: ChosenRuns, problems: Problems) -> None:
         self.chosen, self.problems = chosen, problems
@@ -309,9 +314,10 @@ class _Rows:
 def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     """Return the runs of a timeline as arrays; if a version was measured repeatedly, the newest counts.
 
-    Values are converted to the first unit of their operation. InputError if no operation is left, or if an
-    operation was measured in opposite directions or incompatible units; with ``problems.keep_going``, such a
-    measurement is left out instead.
+    Values are converted to the first unit of their operation. Operations are in the order of their first run,
+    their configurations by threads; a version without measurement has no samples and NaN in ``five``.
+    InputError if no operation is left, or if an operation was measured in opposite directions or incompatible
+    units; with ``problems.keep_going``, such a measurement is skipped instead.
     """
     rows = _Rows(chosen, problems)
     latest: dict[tuple[int, int], tuple[Floats, Floats]] = {}

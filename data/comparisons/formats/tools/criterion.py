@@ -44,8 +44,7 @@ class _CriterionBenchmark(msgspec.Struct):
 
 
 def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per benchmark: for each sample, the measured value divided by the number of
-    iterations.
+    """Yield a measurement per benchmark: the measured value of each sample divided by its iterations.
 
     Lower is better; the unit is the file's, ns for ``sample.json``, which is used only where its directory
     has no CSV. Other files of a directory are ignored. InputError if a file is invalid, or samples have no

@@ -131,8 +131,7 @@ def parse_time(text: str | float | None) -> str:
 
 
 def parse_number(text: str, file: Path, line: int, name: str) -> float:
-    """Return the number that `text` holds, also nan or inf; else InputError with the line, `name` and `text`.
-    """
+    """Return the number in `text`, also nan or inf; else InputError with the line, `name` and `text`."""
     try:
         return float(text)
     except ValueError as exc:
