@@ -68,9 +68,9 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
 def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the operations, and of their configurations, that baseline and target both have.
 
-    `results` have the columns `CONFIGURATION` and ``order`` (0: baseline, 1: target). An operation of one
-    side only is dropped. An operation of both sides without a common configuration keeps all its rows, so
-    that it can be reported as invalid.
+    `results` have the columns benchmark, operation, machine, threads and ``order`` (0: baseline, 1: target).
+    An operation of one side only is dropped. An operation of both sides without a common configuration keeps
+    all its rows, so that it can be reported as invalid.
     """
     results = results[_in_both(results, OPERATION)]
     common = _in_both(results, CONFIGURATION)
@@ -80,8 +80,8 @@ def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
 def describe_missing(parts: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
     """Yield a line per kind of part and side, such as "2 operations only in v1: a, b".
 
-    `parts` are in the order of `missing_parts`, `names` are those of baseline and target. At most `MAX_NAMES`
-    names are listed in a line; nothing is yielded without parts.
+    `parts` are in the order of `missing_parts`, `names` are those of baseline and target. At most 10 names
+    are listed in a line, then "and N more"; nothing is yielded without parts.
     """
     name_of_side = dict(zip(SIDES, names, strict=True))
     for (kind, side), group in groupby(parts, key=lambda part: (part.part_kind, part.only_in)):

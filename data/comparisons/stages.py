@@ -58,8 +58,8 @@ def import_tables(
     metric and its direction, where the format does not define them. Existing tables are replaced. With
     `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not judged are
     imported, and also counted as skipped. The result also has the errors in ``skipped``, and ``notes``.
-    InputError at the first error, unless `keep_going`; and, if nothing was skipped, without results, or
-    without two versions to compare.
+    InputError at the first error, unless `keep_going`; and if nothing was skipped, but there are no results
+    or no two versions to compare.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
@@ -199,8 +199,8 @@ class Valid(Tables):
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
     """Return the tables of the source that params.yaml names, with skipped errors and notes.
 
-    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; and, if nothing
-    was skipped, without results, or without two versions to compare.
+    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; and if nothing
+    was skipped, but there are no results or no two versions to compare.
     """
     source = section.ingest
     return formats.read_tables(

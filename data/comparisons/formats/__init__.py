@@ -137,8 +137,8 @@ def read_tables(
     labels. `label_rules` are for marked change points (sap-hana); `measure` is the metric and its direction,
     where files do not define them. With `keep_going`, parts that cannot be read are skipped; comparisons that
     can be read but not judged are included, and also counted as skipped. InputError if the format is unknown
-    or a path is missing; at the first part that cannot be read or judged, unless `keep_going`; and, if
-    nothing was skipped, without results, or without two versions to compare.
+    or a path is missing; at the first part that cannot be read or judged, unless `keep_going`; and if nothing
+    was skipped, but there are no results or no two versions to compare.
     """
     problems = Problems(keep_going)
     chunks = stream_tables(name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=None)

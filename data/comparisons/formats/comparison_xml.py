@@ -331,11 +331,11 @@ def with_status(
     """Return comparison XML with ``result_status`` and elements ``verdict`` filled in, otherwise unchanged.
 
     `verdicts` maps comparison ids to verdicts; the second and later comparisons with the same id become
-    ``invalid``. `otherwise` is the verdict of comparisons that it does not hold; by default their status is
-    unchanged. `written` maps comparison ids to elements ``verdict``, which replace all those of the document,
-    and are written for comparisons with a verdict only; by default, the document's are unchanged. `name` is
-    the name of bytes in messages. InputError if the document is not well-formed, or is UTF-16; OSError if the
-    file `source` cannot be read.
+    ``invalid``. `otherwise` is the verdict of comparisons that `verdicts` does not hold; by default their
+    status is unchanged. `written` maps comparison ids to elements ``verdict``, which replace all those of the
+    document, and are written for comparisons with a verdict only; by default, the document's are unchanged.
+    `name` is the name of bytes in messages. InputError if the document is not well-formed, or is UTF-16;
+    OSError if the file `source` cannot be read.
     """
     document = Document.from_bytes(source, name) if isinstance(source, bytes) else Document.from_path(source)
     with document.open() as file:

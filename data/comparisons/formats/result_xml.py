@@ -28,7 +28,7 @@ def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
     """Return the properties below an element ``settings``: the attributes ``value`` by names in lower case.
 
     Values are stripped, and empty ones dropped; of a repeated property, the last counts. InputError if an
-    element has no attribute ``value``.
+    element below it has no attribute ``value``.
     """
     texts = {
         str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()
@@ -228,10 +228,9 @@ def read_results(
     The order of a version is its index among the files that could be read; its name is the property
     ``kernel``, else the file's stem. Every version but the first is compared with the one before. `measure`
     is the metric to read and its direction; a chunk ends with the file that reaches `chunk_rows` results
-    (None: one chunk).
-
-    InputError if all files are settings; and, unless ``problems.keep_going``, at the first error: an invalid
-    file, another machine than before, or an operation that only one of two consecutive versions has.
+    (None: one chunk). InputError if all files are settings; and, unless ``problems.keep_going``, at the first
+    error: an invalid file, another machine than before, or an operation that only one of two consecutive
+    versions has.
     """
     results = [path for path in paths if not is_settings(path)]
     if not results:

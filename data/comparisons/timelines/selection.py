@@ -195,9 +195,10 @@ def _no_match(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]
 
 
 def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
-    """Return the common folder of a version's runs (or the only source), and the time of the newest.
+    """Return the common folder of a version's runs, and the time of the newest.
 
-    The time is text, ``2026-11-22 09:30`` in UTC; None if unknown. ValueError if `runs` is empty.
+    The first source replaces the folder if it is the only one, or there is no common folder. The time is
+    text, ``2026-11-22 09:30`` in UTC; None if unknown. ValueError if `runs` is empty.
     """
     moments = [run.measured_at for run in runs if run.measured_at is not None]
     sources = list(dict.fromkeys(run.source for run in runs))

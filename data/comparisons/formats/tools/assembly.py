@@ -64,7 +64,7 @@ def _merge_measurements(
 ) -> tuple[list[tuple[Measurement, _Values]], list[str]]:
     """Merge measurements by series and version; return them and the versions, by time if all have one.
 
-    Each is the first measurement of a series and version without its values, and all their values.
+    Of each series and version, the first measurement is returned without values, and with it all values.
     """
     lists: dict[tuple[Any, ...], tuple[Measurement, _Values]] = {}
     times: dict[str, str] = {}
@@ -234,9 +234,9 @@ def iterate_sources(
 def measurement_files(directory: Path) -> list[Path]:
     """Return the files in a directory with the first of `SUFFIXES` that any has, sorted; [] without any.
 
-    The suffixes are .xml, .json, .jsonl, .csv, .txt and .log, in this order. Hidden files count; files named
-    as in `NO_MEASUREMENTS` (such as ``labels.csv``) and files in subdirectories do not. [] if the directory
-    is missing.
+    The suffixes are .xml, .json, .jsonl, .csv, .txt and .log, in this order. Hidden files count;
+    ``labels.csv``, ``package.json``, ``asv.conf.json`` and files in subdirectories do not. [] if the
+    directory is missing.
     """
     by_suffix = (sorted(directory.glob(f"*{suffix}")) for suffix in SUFFIXES)
     files = ([path for path in paths if path.name not in NO_MEASUREMENTS] for paths in by_suffix)

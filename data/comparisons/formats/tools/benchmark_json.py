@@ -57,7 +57,7 @@ def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
 
 
 class _PyperfMetadata(msgspec.Struct, frozen=True):
-    """Name and unit of a benchmark; those that all benchmarks share are in the file's metadata."""
+    """Name and unit of a benchmark; fields that all benchmarks share are in the file's metadata."""
 
     name: str = ""
     unit: str = ""
@@ -238,9 +238,9 @@ class _JmhEntry(msgspec.Struct):
 def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: the scores of all iterations of all forks, in the unit of the score.
 
-    Without scores (sampled times), a summary of min, median, max and mean, with a note. The class is the
-    benchmark, the method with its parameters the operation. Higher is better in mode ``thrpt`` only.
-    InputError if a file cannot be read, or its JSON is invalid.
+    Benchmarks without scores (sampled times) have a summary of min, median, max and mean instead, with a
+    note. The class is the benchmark, the method with its parameters the operation. Higher is better in mode
+    ``thrpt`` only. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         for _, entry in decode_each(read_json(path, list[msgspec.Raw]), _JmhEntry, path, ""):

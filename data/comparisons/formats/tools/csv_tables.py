@@ -43,7 +43,7 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     version`` and ``measured_at``; an empty cell has its default in `COLUMNS`. Columns are separated by comma,
     semicolon or tab. Without ``better``, the user's choice is used, else higher is assumed, with a note. A
     text in ``measured_at`` that is no time is ignored. InputError if a required column is missing, a column
-    seems misspelt, or another cell is invalid.
+    seems misspelt, or another cell is invalid; OSError if a file cannot be read.
     """
     for path in source.files:
         table = read_cells(path, [OPERATION, VALUE], sep=delimiter_of(path))
@@ -113,10 +113,10 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     A file has a column of times (``time``, ``timestamp`` or ``date``), a column per metric, and optionally a
     test in ``otava.yaml`` or ``hunter.yaml`` in its directory or the one above. The version is the first of
     the test's attributes, ``commit``, ``version``, ``revision`` and ``sha`` that is a column, else the time.
-    Without configured metrics, all other columns of numbers are metrics. Higher is better unless a test's
-    ``direction`` is -1; without a test, the user's choice is used, else higher is assumed, with a note. Empty
-    cells are skipped. InputError if a column is missing, a value is not a finite number, or a file has
-    several branches.
+    Without configured metrics, all other columns of numbers are metrics, with the user's choice of better
+    values, else higher is assumed, with a note. Higher is better for configured metrics unless their
+    ``direction`` is -1. Empty cells are skipped. InputError if a column is missing, a value is not a finite
+    number, or a file has several branches; OSError if it cannot be read.
     """
     for path in source.files:
         test = _otava_test(path)

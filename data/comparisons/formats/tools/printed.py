@@ -160,8 +160,8 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS, else 1.
 
     ``pkg:`` names the benchmark of the lines after it, ``Unit NAME ... better=higher`` the direction of a
-    unit. Other units are better lower if they end in ``/op``, higher in ``/s``; else the user's choice is
-    used, or higher is assumed with a note. Units other than ``ns/op`` are part of the operation's name,
+    unit. For other units, lower is better if they end in ``/op``, higher if in ``/s``; else the user's choice
+    is used, or higher is assumed, with a note. Units other than ``ns/op`` are part of the operation's name,
     ``Benchmark`` is not. Other lines are ignored; InputError if a number is invalid.
     """
     for path in source.files:

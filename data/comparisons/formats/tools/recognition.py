@@ -139,7 +139,7 @@ class UnreadFile:
 def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
     """Return the name of the first tool that may have written the file; None if none may.
 
-    It has one of the tool's signs in full: keys of JSON, columns of a table's header, or a line like a
+    The file has one of its signs in full: keys of JSON, columns of a table's header, or a line like a
     pattern.
     """
     for tool in tools:
@@ -151,8 +151,8 @@ def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:
     """Return an InputError, without raising it, that names the two nearest formats and their missing parts.
 
-    The nearest have the largest share of the parts of a sign. Formats without any part are not named, except
-    tables for a table. `kind` is the kind of the content in the message, such as "JSON".
+    Nearest are formats with the largest share of a sign's parts in the file. Formats without any part are not
+    named, except tables for a table. `kind` is the kind of the content in the message, such as "JSON".
     """
     is_table = len(file.header_cells) > 1
     shares: list[tuple[float, str]] = []

@@ -249,8 +249,8 @@ class _LntFile(msgspec.Struct):
 def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every metric of every test, by revision (else the file's stem).
 
-    Operations are "test metric". Times and sizes of the suite nts are better lower, its score higher; for
-    other metrics, the user's choice is used, else higher is assumed, with a note. Keys such as hash and
+    Operations are "test metric". Lower is better for times and sizes of the suite nts, higher for its score;
+    for other metrics, the user's choice is used, else higher is assumed, with a note. Keys such as hash and
     status, and texts, are ignored. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
