@@ -73,8 +73,10 @@ _ALIKE = 0.8
 def axes_of(x: Floats, directions: tuple[int, ...]) -> Floats:
     """Return the axes that merge correlated columns, shape (n_features, n_axes); less is worse on each.
 
-    No weight is against a column's direction; the absolute weights of an axis add up to one. Columns of the
-    standardised rows `x` without a direction, and constant columns, are on no axis.
+    `directions` is 1 where a larger value is worse, -1 where better, 0 for neither. Columns that correlate by
+    0.8 or more on average, turned so that less is worse, form one axis, their mean. The absolute weights of
+    an axis add up to one. Columns of the standardised rows `x` without a direction, and constant columns, are
+    on no axis.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
