@@ -94,7 +94,7 @@ def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
 
 
 def fit_model(data: Learnable, seed: int) -> Any:
-    """Return an extra-trees pipeline fitted to ``data.all_rows``; None while all labels are equal."""
+    """Return an extra-trees pipeline fitted to the user's and any extra labels; None while all are equal."""
     whole = data.all_rows
     return _fit_extra_trees(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 

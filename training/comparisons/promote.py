@@ -243,7 +243,7 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the readers of out-of-fold predictions, of the project's and of a registered model."""
+    """Return the names of files with out-of-fold predictions, and functions that read these and a model's."""
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
         _read_predictions,

@@ -220,6 +220,7 @@ def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float)
     """Return each sampled co-run's change of event rates: log(rate + 1), co-run minus solo run.
 
     Columns: ``task, corunners, machine, repetition``, then one per event; rates are of the first `seconds`.
+    Co-runs without a solo run of their task on the machine, or a row in `instances`, are left out.
     """
     sampled = SampledRuns.from_samples(samples, seconds)
     pairs = pair_runs(sampled.runs, instances)

@@ -118,7 +118,10 @@ def possible_splits(
 
 
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
-    """Return the part of all rows, then the folds of each possible design; InputError if none is possible."""
+    """Return the part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
+
+    Designs are in the order of `wanted`. InputError if none is possible.
+    """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
     everything = DesignPart(main, -1, np.arange(len(table)), np.arange(0))

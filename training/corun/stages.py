@@ -160,7 +160,7 @@ def tune_stage() -> None:
 
 
 def read_valid_tables() -> CorunTables:
-    """Return the ingested tables without the rows rejected by the stage validate."""
+    """Return the ingested tables without the rows rejected by the stage validate; InputError without files."""
     tables = CorunTables.read(PATHS.interim)
     return CorunDecisions.read(PATHS.valid).select_kept(tables)
 
@@ -392,7 +392,8 @@ def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
     """Return the impacts predicted for the test rows of `cell` by its model, fitted to its training rows.
 
     Columns: ``task, corunners, machine, design, fold, model, kind, preparation, measured, predicted, right``
-    (bool: as in `FittedImpact.is_correct`), those of oof.parquet without intervals.
+    (bool: relative error below the tolerance, or for a classification the right range), those of oof.parquet
+    without intervals.
     """
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
@@ -471,8 +472,9 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
     """Return table 1 of the co-run paper with our accuracies, only for the design "random" (else empty).
 
-    Columns: ``predictor, kind, preparation, accuracy, spread`` (over folds), ``seeds`` (accuracy in the paper
-    or NaN). Models take the features `rates` alone, as in equation 1.
+    Columns: ``predictor, kind, preparation, accuracy`` (a share), ``spread`` (over folds, by n), ``seeds``
+    (accuracy in the paper or NaN), sorted by kind, predictor and preparation. Models are fitted anew, to the
+    features `rates` alone, as in equation 1.
     """
     prepared = []
     for cell in cells:

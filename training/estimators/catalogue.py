@@ -209,7 +209,8 @@ def extra_trees(params: Params, seed: int, balance: Balance, directions: Directi
 def forest_params(params: Params, seed: int) -> dict[str, Any]:
     """Return the arguments that scikit-learn's forests share, with the values of `params` under its names.
 
-    KeyError if ``trees, leaf`` or ``features`` is missing from `params`.
+    They include the random seed and a single job. KeyError if ``trees, leaf`` or ``features`` is missing from
+    `params`.
     """
     return {
         "n_estimators": params["trees"],

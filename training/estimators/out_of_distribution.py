@@ -223,8 +223,8 @@ def _squash_values(deviations: Floats) -> Floats:
 def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
     """Return flags, shape (n_rows,), of the test rows of each fold; folds consist of whole groups.
 
-    Up to `FOLDS` folds, in the order of the groups' names; only those with test rows and more than one
-    training row.
+    Groups are dealt to `FOLDS` (5) folds in turn, in the order of their names. Only folds with test rows and
+    more than one training row are in the result.
     """
     _, place = np.unique(groups, return_inverse=True)
     flags = (place % FOLDS == fold for fold in range(FOLDS))

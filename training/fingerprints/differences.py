@@ -38,24 +38,15 @@ APPLICATIONS, HALVINGS = 20, 5
 class ProfileDifference:
     """Two profiles compared.
 
-    Attributes
-    ----------
-    paired : bool
-        Whether both were measured on the same machines, whose performances were exchanged pair by pair.
-    units : int
-        Number of machines (or CPU models) that were exchanged.
-    features : DataFrame
-        Per stressor, least p-value first: ``stressor, importance_a, importance_b`` (largest = 100),
-        ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are tested),
-        ``p_value`` (adjusted for all stressors), ``moved`` (bool: significant).
-    categories : DataFrame
-        The same columns, without scores, per ``category`` of table 1 of the fingerprint paper,
-        whose shares are tested.
-    stops_at : str or None
-        The stressor at which the paper's algorithm stops: the first, in the ranking of a, whose importances
-        differ by more than `tolerance` (of 100); None where the profiles are equivalent.
-    reasons : tuple of str
-        Why the test is unreliable (few machines); may be empty.
+    `paired`: both were measured on the same machines, whose performances were exchanged pair by pair; `units`
+    is the number of machines (or CPU models) exchanged. `features` has a row per stressor, least p-value
+    first: ``stressor, importance_a, importance_b`` (largest = 100), ``change`` (b - a), ``score_a, score_b``
+    (signed correlation-adjusted scores, which are tested), ``p_value`` (adjusted for all stressors),
+    ``moved`` (bool: significant). `categories` has the same columns, without scores, per ``category`` of
+    table 1 of the fingerprint paper, whose shares are tested. `stops_at` is the stressor at which the paper's
+    algorithm stops: the first, in the ranking of a, whose importances differ by more than `tolerance` (of
+    100); None where the profiles are equivalent. `reasons` tell why the test is unreliable (few machines);
+    they may be empty.
     """
 
     a: str

@@ -46,7 +46,7 @@ def seed_shares(
 
 
 def seed_model(boosting: Boosting, seed: int) -> Any:
-    """Return the unfitted boosted trees of the fingerprint paper (1000 trees, depth 4, rate 0.01)."""
+    """Return 1000 unfitted boosted trees (depth 4, rate 0.01), XGBoost's for "xgboost", else scikit-learn's."""
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 

@@ -32,22 +32,15 @@ ENOUGH = 3
 class Profile:
     """An inferred resource utilisation profile (IRUP).
 
-    Attributes
-    ----------
-    measured : Measured
-        The training data, one row per machine.
-    features : DataFrame
-        Per stressor, most important first: ``stressor, importance`` (largest = 100), ``low, high`` (bootstrap
-        interval), ``score`` (correlation-adjusted; positive where more of it goes with more speed),
-        ``permutation`` (growth of the held-out error when it is shuffled, largest = 100), ``cluster`` (int,
-        of correlated stressors), ``categories`` (of table 1, comma-separated).
-    clusters, categories : DataFrame
-        ``cluster, stressors`` (comma-separated) or ``category``, and ``importance, low, high, permutation``.
-        A stressor of several categories is shared among them equally.
-    shares : ndarray of shape (n_columns,)
-        Importances before scaling, which add up to 1, in the order of ``measured.columns``.
-    resampled : ndarray of shape (n_resamples, n_columns)
-        The shares in each bootstrap resample.
+    `measured` is the training data, one row per machine. `features` has a row per stressor, most important
+    first: ``stressor, importance`` (largest = 100), ``low, high`` (bootstrap interval), ``score``
+    (correlation-adjusted; positive where more of it goes with more speed), ``permutation`` (growth of the
+    held-out error when it is shuffled, largest = 100), ``cluster`` (int, of correlated stressors),
+    ``categories`` (of table 1, comma-separated). `clusters` and `categories` have ``cluster, stressors``
+    (comma-separated) or ``category``, and ``importance, low, high, permutation``; a stressor of several
+    categories is shared among them equally. `shares`, shape (n_columns,), are the importances before scaling,
+    which add up to 1, in the order of ``measured.columns``; `resampled`, shape (n_resamples, n_columns),
+    those of each bootstrap resample.
     """
 
     measured: Measured

@@ -68,7 +68,7 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote_stage() -> None:
-    """Log the forecast models that are not in MLflow yet, the best one last; no model is registered."""
+    """Log the forecast models that are not in MLflow yet, the best last; print its name; none is registered."""
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
@@ -140,11 +140,12 @@ def profile_application(measured: Measured, params: Profiling, seed: int) -> Pro
 
 
 def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
-    """Return the stage's tables by the name of their file.
+    """Return the stage's tables by the name of their file; ValueError without results.
 
-    ``profiles`` (`Profile.features` with ``seed_importance``), ``clusters`` and ``categories`` (as in
-    `Profile`), each with ``application`` as the first column; ``trust``, one row per application: ``metric,
-    better, enough``, the fields of `Trust`, ``seed_stability`` and ``our_stability``.
+    ``profiles`` (`Profile.features` with ``seed_importance``, the largest 100), ``clusters`` and
+    ``categories`` (as in `Profile`), each with ``application`` as the first column; ``trust``, one row per
+    application: ``application, metric, better, enough``, the fields of `Trust` (tuples joined to text),
+    ``seed_stability`` and ``our_stability``.
     """
     parts: dict[str, dict[str, pd.DataFrame]] = {"profiles": {}, "clusters": {}, "categories": {}}
     rows = []
@@ -166,7 +167,7 @@ def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
 
 
 def profile_stage() -> None:
-    """Profile every application by the fingerprint paper's method and ours; write tables and claims."""
+    """Profile every application by the paper's method and ours; write tables and claims; print counts."""
     params = load(Fingerprints)
     section = params.section
     measured = _read_measured(section)

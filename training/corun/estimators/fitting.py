@@ -288,8 +288,9 @@ def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float)
 
     `solo` has solo seconds by machine and task; `tolerance` is also the width of ranges, as a share of a
     task's mean impact. Returns ``repeated``: the number of repeated co-runs; ``within_tolerance, mape,
-    p90_error`` and ``same_range`` of one repetition as a prediction of the median of the others, None without
-    repetitions; ``solo_spread``: median over tasks of the coefficient of variation of solo times.
+    p90_error`` and ``same_range`` of one repetition as a prediction of the median of the others, shares, None
+    without repetitions; ``solo_spread``: median over tasks of the coefficient of variation of solo times,
+    None if no task has two. Values have 6 digits.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()
