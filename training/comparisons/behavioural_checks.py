@@ -193,12 +193,12 @@ Holds = Callable[[Floats, float], NDArray[np.bool_]]
 
 
 def at_least(bound: float) -> Holds:
-    """Return a function of (probabilities, ignored threshold) that flags probabilities of at least `bound`."""
+    """Return a function of (probabilities, ignored threshold) that flags each probability >= `bound`."""
     return lambda probability, _: probability >= bound
 
 
 def at_most(bound: float) -> Holds:
-    """Return a function of (probabilities, ignored threshold) that flags probabilities of at most `bound`."""
+    """Return a function of (probabilities, ignored threshold) that flags each probability <= `bound`."""
     return lambda probability, _: probability <= bound
 
 

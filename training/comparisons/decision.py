@@ -202,9 +202,9 @@ def count_outcomes(
     `y` are the labels, 1 is fail; `adjusted` the calibrated probabilities; `below` flags rows below the
     minimum effect size; all of shape (n_rows,). Columns: ``kind, share, made, cases, fails, false_negatives,
     passes, false_positives, unsure``; an ``unsure`` row is not wrong. Kinds, in this order: "chosen" (the
-    thresholds in use; ``share`` 0), "max_false_negative_rate" and "max_false_positive_rate" (one row per
-    guaranteed rate, the ``share``; ``made``: whether a threshold guarantees it, else True) and "sent"
-    (``share``: the limit on ``unsure``). Shares ascend within a kind.
+    thresholds in use; ``share`` 0), "max_false_negative_rate" and "max_false_positive_rate" (a row per rate,
+    the ``share``; ``made`` is whether a threshold guarantees it) and "sent" (``share``: the limit on
+    ``unsure``). ``made`` is True for the other kinds; shares ascend within a kind.
     """
     guarantee, threshold = learned.guarantee, learned.threshold
     cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]

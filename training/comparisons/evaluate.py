@@ -62,8 +62,8 @@ def tie_break(
     (95 %, 400 draws) of its score minus the best one is below 0, over groups drawn with replacement. Models
     that one measurement cannot distinguish are ordered by how little they depend on it, as Breiman, Friedman,
     Olshen and Stone choose the simplest model within one standard error (Classification and Regression Trees,
-    1984, section 3.4.3). `failed` are the labels, of which both must occur, `groups` the groups of the rows,
-    both of shape (n_rows,).
+    1984, section 3.4.3). `failed` are the labels (both must occur), `groups` the groups of the rows, both of
+    shape (n_rows,).
     """
     names = sorted(predicted, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
@@ -101,7 +101,7 @@ def accuracy_curves(examples: Examples, folds: list[Part], seed: int, compute: C
 
     One row per ``fold`` (from 0), ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees")
     and ``parameter`` (1 to at most 30 neighbours, or 1 to the number of trees), with ``accuracy``, a share. A
-    tie of votes passes. At most `LARGEST` training rows are used; fails are never dropped for it.
+    tie of votes passes. Passes are dropped at random from more than 3,000 training rows.
     """
     tasks = [
         (examples.select_rows(part.train).drop_passes(LARGEST, seed), examples.select_rows(part.test))

@@ -81,9 +81,9 @@ class FewModel:
 def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
     """Return a model fitted to `data`, with its threshold of ``fail``; None while all labels are equal.
 
-    With extra training data, the user's labels are used only from `ENOUGH` fails and passes on: passes alone
-    teach a model to recognise where a measurement comes from, and it would judge everything from there as
-    pass. Until then the unlabelled rows are ignored, too.
+    With extra training data, the user's labels are used only from 5 (`ENOUGH`) fails and 5 passes on: passes
+    alone teach a model to recognise where a measurement comes from, and it would judge everything from there
+    as pass. Until then the unlabelled rows are ignored, too.
     """
     if data.start is not None and np.bincount(data.user_labels.y, minlength=2).min() < ENOUGH:
         data = Learnable(data.start)

@@ -125,8 +125,8 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
 def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
     """Log the best model in MLflow, after all others that are not there yet, and return its run and address.
 
-    The best is logged even if it is there already; the others are ordered from worst to best. `tags` needs
-    only "evidence", a digest; runs logged with the same one count as there.
+    The best is logged even if it is there already; the others are ordered from worst to best. Only the tag
+    "evidence", a digest, is used: models logged with another one are logged again.
     """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])

@@ -35,7 +35,7 @@ _WHO = ("annotator", "labelled_by")
 def write_examples(
     model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path
 ) -> None:
-    """Write examples.npz: up to `MOST` labelled comparisons of `table` as nearest examples.
+    """Write examples.npz: up to 2,000 (`MOST`) labelled comparisons of `table` as nearest examples.
 
     Comparisons with equal features are written once. If a label has too many, half of those chosen are
     nearest to the threshold, the others random. They come with annotators and times from the Parquet file

@@ -120,7 +120,8 @@ def possible_splits(
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return the part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    Designs are in the order of `wanted`. InputError if none is possible.
+    Designs are in the order of `wanted`. InputError if none is possible, KeyError if a name is unknown,
+    ValueError if "random" is wanted and there are fewer rows than folds.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))

@@ -160,7 +160,7 @@ def tune_stage() -> None:
 
 
 def read_valid_tables() -> CorunTables:
-    """Return the ingested tables without the rows rejected by the stage validate; InputError without files."""
+    """Return the ingested tables without the rows that validate rejected; InputError if a file is missing."""
     tables = CorunTables.read(PATHS.interim)
     return CorunDecisions.read(PATHS.valid).select_kept(tables)
 

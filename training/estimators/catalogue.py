@@ -117,10 +117,10 @@ def build_neighbours(
 ) -> Any:
     """Return unfitted nearest neighbours with ``k`` and the Minkowski power ``p`` of `params`.
 
-    `directions` has 1, -1 or 0 by column: the effect of a larger value on the probability of ``fail``. With
-    directions the neighbours are one-sided, which keeps them, and `seed` is used; None: scikit-learn's.
-    `more` are further arguments, such as ``weights``. `balance` is ignored, since votes have no class
-    weights.
+    `directions` has 1, -1 or 0 by column, the effect of a larger value on the probability of ``fail``: then
+    the neighbours are one-sided and monotone, ignore columns with 0, and use `seed`. None: those of
+    scikit-learn. `more` are further arguments, such as ``weights``. `balance` is ignored, since votes have no
+    class weights.
     """
     from sklearn.neighbors import KNeighborsClassifier
 
@@ -174,8 +174,8 @@ def decision_tree(
 def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) -> Any:
     """Return an unfitted support vector classifier with scikit-learn's ``C`` from ``c`` of `params`.
 
-    The kernel is radial unless `more`, which goes to scikit-learn, has another. `balance` has the weights of
-    the classes 0 and 1, or is None.
+    The kernel is RBF unless `more`, which goes to scikit-learn, has another. `balance` has the weights of the
+    classes 0 and 1, or is None.
     """
     from sklearn.svm import SVC
 
@@ -225,7 +225,7 @@ def build_xgboost(params: Params, seed: int, balance: Balance, directions: Direc
     """Return an unfitted XGBoost classifier of two classes, monotone where `directions` has 1 or -1.
 
     `params` has ``rate_of_learning, subsample`` and the names of `boosting_params`, all required. `balance`
-    has the weights of the classes 0 and 1, of which only the ratio counts, or is None.
+    has the weights of the classes 0 and 1 (only their ratio counts), or is None.
     """
     from xgboost import XGBClassifier
 

@@ -340,7 +340,7 @@ def check_claims(
     params: Profiling,
     seed: int,
 ) -> pd.DataFrame:
-    """Test the claims of the fingerprint paper on the data; return a row of text per claim, in their order.
+    """Test the fingerprint paper's claims on the data; return a row of text per claim, in the paper's order.
 
     A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
     or by the test of two profiles. Claims about applications without a profile are left out. `seed_shares`

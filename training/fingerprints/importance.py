@@ -46,7 +46,7 @@ def seed_shares(
 
 
 def seed_model(boosting: Boosting, seed: int) -> Any:
-    """Return 1000 unfitted boosted trees (depth 4, rate 0.01), XGBoost's for "xgboost", else scikit-learn's."""
+    """Return unfitted boosted trees (1000, depth 4, rate 0.01): XGBoost for "xgboost", else scikit-learn."""
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 
@@ -251,7 +251,7 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
 
 
 def needed_machines_factor(measured: Measured, reached: float, wanted: float, seed: int) -> float:
-    """Return by which factor the number of machines must grow for a regression to reach the R2 `wanted`.
+    """Return the factor by which the number of machines must grow to reach the R2 `wanted`.
 
     `reached` is the R2 now, on held-out CPU models. The unexplained part is assumed to fall as a power of the
     number of CPU models; the exponent comes from folds that learn from half of them and from most. Infinite

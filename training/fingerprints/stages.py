@@ -68,7 +68,7 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote_stage() -> None:
-    """Log the forecast models that are not in MLflow yet, the best last; print its name; none is registered."""
+    """Log the forecast models that are not in MLflow yet, the best last; print its name and register none."""
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
@@ -124,9 +124,9 @@ class Profiled:
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Return one application's profile by our method, and its importances by the fingerprint paper's.
 
-    The importances, shape (n_columns,), add up to 1; for both methods the result has the mean overlap
-    (Jaccard) of the top five stressors between ``params.n_thesis_bootstrap`` resamples, NaN with fewer than
-    two. Raises InputError if there are fewer than two machines, or all perform alike.
+    The importances, shape (n_columns,), add up to 1, or are all 0; for both methods the result has the mean
+    overlap (Jaccard) of the top five stressors between ``params.n_thesis_bootstrap`` resamples, NaN with
+    fewer than two. Raises InputError if there are fewer than two machines, or all perform alike.
     """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)

@@ -209,7 +209,7 @@ def _permute_speeds(measured: Measured, deals: int, generator: np.random.Generat
 
 
 def too_few_messages(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
-    """Yield a message for machines, and one for CPU models, if they are fewer than the least number in `limits`."""
+    """Yield a message for machines, and one for CPU models, if they are fewer than `limits` require."""
     for have, least, what in (
         (machines, limits.min_machines, "machines"),
         (cpus, limits.min_cpus, "CPU models"),
