@@ -83,10 +83,12 @@ class Violation:
 def find_violations(
     judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[BehaviouralCheck]
 ) -> Iterator[Violation]:
-    """Yield a violation for each check that a model violates, with the first case where it does.
+    """Yield a violation for each check that a model violates, in the order of `rules`.
 
-    `judge` returns the model's probabilities of ``fail``, shape (n_comparisons,); `threshold` is that of the
-    verdict ``fail``; `rules` are the checks, at least one.
+    A violation has the name of the check, and description and probability of its first wrong case. `judge`
+    takes the samples of the cases of all checks, and returns the model's probabilities of ``fail``, shape
+    (n_cases,); it is called once. `threshold` is the probability from which the verdict is ``fail``.
+    ValueError if `rules` is empty.
     """
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])
@@ -97,7 +99,7 @@ def find_violations(
 
 
 def build_checks(seed: int) -> tuple[BehaviouralCheck, ...]:
-    """Return all checks, with cases drawn by `seed`."""
+    """Return all checks of a model's probabilities of ``fail``; `seed` draws the samples of their cases."""
     draw = np.random.default_rng(seed)
     return (*_plain_checks(draw), *_order_checks(draw), *_invariance_checks(draw), *_verdict_checks(draw))
 
@@ -146,8 +148,10 @@ def draw_unchanged(
 ) -> Case:
     """Return a random comparison of one build: baseline and target have the same `level`.
 
-    `size` samples per side scatter by the share `noise`; with earlier runs (`history`), runs scatter by a
-    third of that.
+    Each side and each of the `history` earlier runs has `size` normal samples around `level`, in every one of
+    the `configurations`; `noise` is their standard deviation as a share of the level. If `history` is above
+    0, the levels of all runs vary by a third of `noise`. Samples are not bounded at 0. `better` is only
+    noted.
     """
 
     def draw_run() -> Floats:
@@ -189,17 +193,22 @@ Holds = Callable[[Floats, float], NDArray[np.bool_]]
 
 
 def at_least(bound: float) -> Holds:
-    """Return a function that checks that each probability is at least `bound`."""
+    """Return a function of (probabilities, ignored threshold) that flags each probability >= `bound`."""
     return lambda probability, _: probability >= bound
 
 
 def at_most(bound: float) -> Holds:
-    """Return a function that checks that each probability is at most `bound`."""
+    """Return a function of (probabilities, ignored threshold) that flags each probability <= `bound`."""
     return lambda probability, _: probability <= bound
 
 
 def never_less(chain: int) -> Holds:
-    """Return a function that checks that probabilities never fall within chains of `chain` cases."""
+    """Return a function that checks that probabilities never fall within chains of `chain` consecutive cases.
+
+    It takes probabilities, shape (n_cases,), and a threshold, which is ignored; it returns a flag for each
+    case: not below the case before in its chain by more than 1e-9. The first of a chain is True. ValueError
+    if the number of cases is not a multiple of `chain`.
+    """
 
     def never_falls(probability: Floats, _: float) -> NDArray[np.bool_]:
         return np.asarray(np.diff(probability.reshape(-1, chain), axis=1, prepend=-1.0) >= -SAME).ravel()
@@ -208,7 +217,12 @@ def never_less(chain: int) -> Holds:
 
 
 def equal_in_groups(count: int) -> Holds:
-    """Return a function that checks that each `count` neighbouring cases have the same probability."""
+    """Return a function that checks that each `count` consecutive cases have the same probability.
+
+    It takes probabilities, shape (n_cases,), and a threshold, which is ignored; it returns a flag for each
+    case: within 1e-9 of the first of its group. ValueError if the number of cases is not a multiple of
+    `count`.
+    """
 
     def all_equal(probability: Floats, _: float) -> NDArray[np.bool_]:
         by_group = probability.reshape(-1, count)

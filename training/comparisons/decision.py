@@ -41,10 +41,11 @@ Floats = NDArray[np.float64]
 
 
 def examples_of(family: Family, table: FeatureTable) -> Examples:
-    """Return the labelled rows of `table`, and as `bare` those computed without history.
+    """Return vectors, labels and groups of `table`, and in the field `bare` those computed without history.
 
-    Rows below the minimum effect size are flagged. InputError if a file of the stage featurize is missing, or
-    has other comparisons than `table`.
+    Both have the same rows. The field `below` flags rows below the family's minimum effect size. InputError
+    if a file of the stage featurize is missing, has other comparisons than `table`, or has another order of
+    them.
     """
     min_effect_size, path = family.section.decide.min_effect_size or 0.0, family.stage_file("bare")
     bare = FeatureTable.read(path, table.columns).examples
@@ -54,10 +55,11 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:
-    """Return the ``worst_change`` of each comparison of `table`, from a file of the stage featurize.
+    """Return the change of the median that worsened most in each comparison of `table`, from a Parquet file.
 
-    Shape (n_comparisons,), a share of the baseline's median, negative is worse. InputError if the file is
-    missing, or has other comparisons than the table or another order.
+    It is the column ``worst_change`` of a file of the stage featurize: shape (n_comparisons,), a share of the
+    baseline's median, negative is worse. InputError if the file is missing, or its comparisons or their order
+    differ from those of the table.
     """
     frame = read_table(path, {"comparison_id": "str", "worst_change": "float64"})
     if frame["comparison_id"].tolist() != table.frame["comparison_id"].tolist():
@@ -101,10 +103,12 @@ class Decision:
 
 
 def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed: int) -> Decision:
-    """Return calibration, threshold and risk guarantees, learned from out-of-fold predictions.
+    """Return calibration, thresholds and risk guarantees of a model, learned from out-of-fold predictions.
 
-    `threshold` is the uncalibrated probability from which on ``fail`` is the better guess; `how` has the
-    limits on error and review rates; `seed` is that of random splits.
+    `threshold` is the uncalibrated probability from which on ``fail`` is the better guess; its calibrated
+    value is in the result. `how` has the limits on error and review rates, or costs, that set the thresholds
+    of ``unsure`` and ``fail``. Rows below the minimum effect size do not train the calibration; the result
+    has a factor, at most 1, for their probabilities. `seed` is that of random splits.
     """
     below, above = inner.below, ~inner.below
     calibration = learn_calibration(inner.y[above], inner.probability[above], inner.groups[above])
@@ -128,9 +132,12 @@ def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed:
 
 
 def learn_guarantee(inner: InnerPredictions, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
-    """Return the risk guarantees of thresholds for several error rates, at the confidence of `how`.
+    """Return thresholds that keep several rates of either error, at the confidence of `how`.
 
-    `adjusted`, shape (n_rows,), are the calibrated probabilities of ``fail`` of the rows of `inner`.
+    The rates are 0.5, 1, 2, 5, 10 and 20 %, and those that `how` requests, ascending, for false negatives and
+    for false positives; a rate that cannot be guaranteed has the threshold None. `adjusted`, shape (n_rows,),
+    are the calibrated probabilities of ``fail`` of the rows of `inner`; rows below the minimum effect size
+    never count as false positives. `seed` is that of random splits.
     """
     fails, passes = inner.y == 1, inner.y == 0
     missed_levels = guarantee_rates(
@@ -157,9 +164,10 @@ def _guaranteed_shares(wished: float | None) -> list[float]:
 
 
 def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Floats]]) -> None:
-    """Write held.npz: for each (part, model, probabilities) in `predicted`, an array named "part model".
+    """Write held.npz to `directory`: an array named "part model" for each (part, model, probabilities).
 
-    The probabilities are out-of-fold ones of the part's training rows, shape (n_rows,).
+    The probabilities are out-of-fold ones of the part's training rows, shape (n_rows,). An existing file is
+    replaced.
     """
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
         arrays: dict[str, Any] = {f"{part} {model}": probability for part, model, probability in predicted}
@@ -169,7 +177,8 @@ def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Float
 def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
     """Return the out-of-fold probabilities of each (part, model) in `cells`, in their order.
 
-    Each has shape (n_training_rows,). InputError if held.npz in `directory` is missing or has no such entry.
+    Each has shape (n_training_rows,), unchecked. InputError if held.npz in `directory` cannot be opened or
+    has no such entry.
     """
     path = directory / OUT_OF_FOLD_FILE
     try:
@@ -188,12 +197,14 @@ COUNTED = ("cases", "fails", "false_negatives", "passes", "false_positives", "un
 def count_outcomes(
     learned: Decision, y: NDArray[np.int64], adjusted: Floats, below: NDArray[np.bool_]
 ) -> pd.DataFrame:
-    """Return the numbers of false negatives, false positives and ``unsure`` in a fold at each threshold.
+    """Return the numbers of wrong verdicts and of ``unsure`` among the test rows of a fold, by threshold.
 
-    `y` are the labels of the test rows, 1 is fail; `adjusted` the calibrated probabilities; `below` flags
-    rows below the minimum effect size; all of shape (n_rows,). Columns: ``kind`` ("chosen",
-    "max_false_negative_rate", "max_false_positive_rate" or "sent"), ``share`` (the requested limit), ``made``
-    (whether it could be guaranteed) and `COUNTED`; one row per kind and share.
+    `y` are the labels, 1 is fail; `adjusted` the calibrated probabilities; `below` flags rows below the
+    minimum effect size; all of shape (n_rows,). Columns: ``kind, share, made, cases, fails, false_negatives,
+    passes, false_positives, unsure``; an ``unsure`` row is not wrong. Kinds, in this order: "chosen" (the
+    thresholds in use; ``share`` 0), "max_false_negative_rate" and "max_false_positive_rate" (a row per rate,
+    the ``share``; ``made`` is whether a threshold guarantees it) and "sent" (``share``: the limit on
+    ``unsure``). ``made`` is True for the other kinds; shares ascend within a kind.
     """
     guarantee, threshold = learned.guarantee, learned.threshold
     cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]
@@ -226,7 +237,8 @@ def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -
     """Return, for each model, its calibration error and its error rates by kind and limit in one split.
 
     `verdicts` are the rows of oof.parquet, `counted` those of `count_outcomes` with ``split, entry``. The
-    value of a model has ``calibration_error`` and for each kind a list with the rows of `pool_rates`.
+    result has, by model, sorted by name, a dict of ``calibration_error`` (6 digits) and, for each ``kind`` in
+    `counted`, a list of dicts, the rows of `pool_rates`. It is empty if `counted` has no row of `split`.
     """
     summary: dict[str, Any] = {}
     for entry, counts in counted[counted["split"] == split].groupby("entry", sort=True):
@@ -243,7 +255,11 @@ def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -
 
 
 def review_curve(by_entry: dict[str, Any]) -> pd.DataFrame:
-    """Return ``entry, unsure, false_negative_rate, false_positive_rate``, a row per model and review rate."""
+    """Return ``entry, unsure, false_negative_rate, false_positive_rate``, a row per model and review limit.
+
+    `by_entry` has a result of `summarise_split`, whose lists ``sent`` are stacked in their order; rates are
+    shares. ValueError if it is empty.
+    """
     tables = [pd.DataFrame(rows["sent"]).assign(entry=entry) for entry, rows in by_entry.items()]
     return pd.concat(tables, ignore_index=True)[
         ["entry", "unsure", "false_negative_rate", "false_positive_rate"]
@@ -254,8 +270,10 @@ def pool_rates(counted: pd.DataFrame) -> pd.DataFrame:
     """Return the error rates over all folds of one entry and kind, one row per limit, ascending.
 
     ``share`` (the limit); ``folds``, ``made`` (number of folds where it could be guaranteed) and ``n_kept``
-    (in how many of these it held); ``false_negative_rate``, a share of the fails, ``false_positive_rate``, of
-    the passes, and ``unsure``, of all cases. `counted` are rows of `count_outcomes`.
+    (in how many of these the fold's rate was at most the limit: of false positives for the kind
+    "max_false_positive_rate", else of false negatives); ``false_negative_rate``, a share of the fails,
+    ``false_positive_rate``, of the passes, and ``unsure``, of all cases, with 6 digits, NaN without cases.
+    `counted` are rows of `count_outcomes`.
     """
     wrong = counted["false_negatives"] / counted["fails"]
     if (counted["kind"] == "max_false_positive_rate").any():

@@ -57,12 +57,13 @@ def tie_break(
 ) -> str:
     """Return the first model of `order` that is not significantly worse than the best.
 
-    The score of a model is the mean of its balanced accuracy and its average precision, as in the search for
-    parameters. A model is worse if the whole bootstrap interval of the difference in score, over groups drawn
-    with replacement, is below 0. Models that one measurement cannot distinguish are ordered by how little
-    they depend on it, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard
-    error (Classification and Regression Trees, 1984, section 3.4.3). `failed` are the labels, `groups` the
-    groups of the rows, both of shape (n_rows,); `order` names the preferred models first.
+    Models that are not in `order` come last. The score of a model is the mean of its balanced accuracy and
+    its average precision, as in the search for parameters. A model is worse if the whole bootstrap interval
+    (95 %, 400 draws) of its score minus the best one is below 0, over groups drawn with replacement. Models
+    that one measurement cannot distinguish are ordered by how little they depend on it, as Breiman, Friedman,
+    Olshen and Stone choose the simplest model within one standard error (Classification and Regression Trees,
+    1984, section 3.4.3). `failed` are the labels (both must occur), `groups` the groups of the rows, both of
+    shape (n_rows,).
     """
     names = sorted(predicted, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
@@ -98,9 +99,9 @@ LARGEST = 3000
 def accuracy_curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
     """Return the test accuracy of majority votes by number of neighbours or trees (thesis, section 6.7).
 
-    One row per ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter``
-    (number of neighbours, or of trees) and ``fold``, with ``accuracy``. At most `LARGEST` training rows are
-    used.
+    One row per ``fold`` (from 0), ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees")
+    and ``parameter`` (1 to at most 30 neighbours, or 1 to the number of trees), with ``accuracy``, a share. A
+    tie of votes passes. Passes are dropped at random from more than 3,000 training rows.
     """
     tasks = [
         (examples.select_rows(part.train).drop_passes(LARGEST, seed), examples.select_rows(part.test))
@@ -137,7 +138,6 @@ def _neighbour_votes(classifier: Any, x: Floats, y: NDArray[np.int64]) -> Iterat
 
 
 def _tree_votes(classifier: Any, x: Floats) -> Iterator[Floats]:
-    """Yield the share of votes for fail of the first 1, 2, ... trees of a forest."""
     total = np.zeros(len(x))
     for number, tree in enumerate(classifier.estimators_, start=1):
         total += tree.predict_proba(x)[:, 1]
@@ -169,9 +169,11 @@ def out_of_fold(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the contents of oof.parquet and risk_guarantees.parquet.
 
-    The first has the verdicts of models and rules on the test rows of all folds: ``comparison_id, split,
-    repeat, fold, entry, kind, verdict, status, probability, threshold``. The second has the rows of
-    `count_outcomes` for each ``split, repeat, fold, entry``. InputError if `tuned` does not have a part.
+    The first has a row per test row of each fold for each model, then for each fixed rule: ``comparison_id,
+    split, repeat, fold, entry, kind`` ("model" or "rule"), ``verdict`` ("pass" or "fail"), ``status`` (the
+    label), ``probability`` (calibrated; 0 below the minimum effect size) and ``threshold``, both NaN for a
+    rule. The second has the rows of `count_outcomes` for each ``split, repeat, fold, entry``. InputError if
+    `tuned` does not have a part, or a file of an earlier stage is missing.
     """
     examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
     below = ~examples.needs_model
@@ -234,7 +236,12 @@ def _verdict_rows(
 
 
 def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict[str, Any]:
-    """Return the content of metrics.json from rows of oof.parquet: data, scores by split, champion."""
+    """Return the content of metrics.json, apart from risk guarantees, from rows of oof.parquet.
+
+    Keys: ``family``; ``data`` (source, digest and counts); ``seed``; ``features`` (name of the feature set);
+    ``splits`` (for "grouped" and "stratified" the ``scheme, folds`` and, by model or rule, the scores in
+    ``entries``); ``champion``, the model that `tie_break` chooses on the split "grouped".
+    """
     section, how = family.section, family.section.evaluate
     by_operation = summarise_entries(verdicts, "grouped")
     return {
@@ -266,7 +273,6 @@ def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame)
 
 
 def _choose_champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> str:
-    """Return the model to promote, by its verdicts on unseen operations."""
     grouped = verdicts[(verdicts["kind"] == "model") & (verdicts["split"] == "grouped")]
     ordered = {
         str(name): rows.set_index("comparison_id").reindex(table.frame["comparison_id"])

@@ -160,9 +160,10 @@ class Part:
 
 
 def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return the part of all rows, which has no test rows, then those of the random and grouped split.
+    """Return the splits into training and test rows: all rows, then the random split, then the one by group.
 
-    InputError if the rows cannot be split so that both labels are in every part.
+    The first part, "all", has no test rows. InputError if a label has fewer rows or groups than folds, or a
+    fold of whole groups has a single label.
     """
     everything = Part("all", np.arange(len(examples.y)), np.arange(0))
     return [everything, *stratified_parts(examples, how, seed), *grouped_parts(examples, how, seed)]
@@ -171,8 +172,8 @@ def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
     """Return the parts of a random split, with the same share of fails in every fold (thesis, section 6.6.1).
 
-    ``how.n_folds`` parts for each of ``how.n_repeats`` repeats. InputError if a label has fewer rows than
-    folds.
+    ``how.n_folds`` parts for each of ``how.n_repeats`` repeats, repeat by repeat; a part has the row numbers
+    of training and test, ascending. InputError if a label has fewer rows than folds.
     """
     from sklearn.model_selection import RepeatedStratifiedKFold
 
@@ -190,7 +191,11 @@ def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]
 
 
 def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return the parts of a split of whole groups; InputError if folds with both labels are impossible."""
+    """Return ``how.n_grouped_folds`` parts that have no group in both training and test rows.
+
+    A part has the row numbers of training and test, ascending. InputError if a label has fewer groups than
+    folds, or the test rows of a fold have a single label.
+    """
     folds = group_folds(examples, how.n_grouped_folds, seed, "grouped split")
     return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
 
@@ -226,7 +231,8 @@ Flags = NDArray[np.bool_]
 def median_worse(sides: Sides, share: float = 0.05) -> Flags:
     """Return true for comparisons with a median worse than the baseline's by more than `share` of it.
 
-    Shape (n_comparisons,); one such configuration is enough. False where a median is unknown.
+    Shape (n_comparisons,); one such configuration is enough. Whether more is worse depends on the
+    configuration. False where a median is unknown, or both are 0.
     """
     return _any_configuration(sides, _median_shift(sides) < -share)
 
@@ -234,8 +240,9 @@ def median_worse(sides: Sides, share: float = 0.05) -> Flags:
 def mann_whitney(sides: Sides, p: float) -> Flags:
     """Return true where Mann-Whitney's two-sided test gives less than `p` and the target ranks worse.
 
-    Shape (n_comparisons,); one such configuration is enough. Normal approximation with the corrections for
-    ties and continuity, as SciPy computes it for all but the smallest samples.
+    Shape (n_comparisons,); one such configuration is enough. False where a side has no samples. Normal
+    approximation with the corrections for ties and continuity, as SciPy computes it for all but the smallest
+    samples.
     """
     return _any_configuration(sides, _ranks_worse(sides, p))
 
@@ -243,7 +250,8 @@ def mann_whitney(sides: Sides, p: float) -> Flags:
 def welch_rule(sides: Sides, p: float = 0.05) -> Flags:
     """Return true for comparisons where Welch's two-sided p is below `p` and the target's mean is worse.
 
-    Shape (n_comparisons,); one such configuration is enough. False where a side has fewer than two samples.
+    Shape (n_comparisons,); one such configuration is enough. False where a side has fewer than two samples;
+    where neither side varies, any loss is true.
     """
     from scipy.special import stdtr
 
@@ -255,11 +263,11 @@ def welch_rule(sides: Sides, p: float = 0.05) -> Flags:
 
 
 def asv_rule(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
-    """Return true where Mann-Whitney's p is below `p` and the median worse by more than `share`.
+    """Return true where Mann-Whitney's p is below `p` and the median is worse by more than `share`.
 
-    Shape (n_comparisons,); one such configuration is enough. The defaults are those of airspeed velocity.
-    With so few samples that no arrangement of them reaches `p` (5 and 5), asv falls back on confidence
-    intervals; that fallback is not modelled, so the rule is false.
+    Shape (n_comparisons,); one configuration that meets both is enough. The defaults are those of airspeed
+    velocity. With so few samples that no arrangement of them reaches `p` (5 and 5), asv falls back on
+    confidence intervals; that fallback is not modelled, so the rule is false.
     """
     return _any_configuration(sides, _ranks_worse(sides, p) & (_median_shift(sides) < -share))
 
@@ -267,8 +275,9 @@ def asv_rule(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
 def perfherder_rule(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
     """Return true where Welch's t, towards worse, exceeds `t` and the mean is worse by more than `share`.
 
-    Shape (n_comparisons,); one such configuration is enough. False where a side has fewer than two samples.
-    This is the rule of Mozilla's alerts.
+    Shape (n_comparisons,); one configuration that meets both is enough; `share` is of the baseline's mean.
+    False where a side has fewer than two samples; where neither side varies, t is infinite. This is the rule
+    of Mozilla's alerts.
     """
     baseline, target = sample_moments(sides.baseline), sample_moments(sides.target)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -327,7 +336,6 @@ def _welch_degrees(baseline: Moments, target: Moments) -> Floats:
 
 
 def _version_means(samples: Samples) -> Samples:
-    """Replace the samples of every version by their mean."""
     owner, place = flatten_samples(samples)
     values, orders = samples.values[place], samples.orders[place]  # noqa: PD011
     edge = np.r_[True, (np.diff(owner) != 0) | (np.diff(orders) != 0)][: len(owner)]
@@ -379,7 +387,7 @@ class Family:
 
 
 def bound() -> Family:
-    """Return the family with params.yaml and the files of the working directory; InputError if invalid."""
+    """Return the family with params.yaml of the working directory; InputError if it is missing or invalid."""
     params = load(Comparisons)
     seen = partial(model_columns, params.section.featurize.feature_set)
     return Family(params, seen, partial(_rule_verdicts, FamilyPaths(Family.name)))

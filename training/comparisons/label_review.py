@@ -79,11 +79,11 @@ class FewModel:
 
 
 def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
-    """Return a model fitted to `data`, with its threshold; None while all labels are equal.
+    """Return a model fitted to `data`, with its threshold of ``fail``; None while all labels are equal.
 
-    With extra training data, the user's labels are used only from `ENOUGH` fails and passes on: passes alone
-    teach a model to recognise where a measurement comes from, and it would judge everything from there as
-    pass.
+    With extra training data, the user's labels are used only from 5 (`ENOUGH`) fails and 5 passes on: passes
+    alone teach a model to recognise where a measurement comes from, and it would judge everything from there
+    as pass. Until then the unlabelled rows are ignored, too.
     """
     if data.start is not None and np.bincount(data.user_labels.y, minlength=2).min() < ENOUGH:
         data = Learnable(data.start)
@@ -94,7 +94,7 @@ def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
 
 
 def fit_model(data: Learnable, seed: int) -> Any:
-    """Return an extra-trees pipeline fitted to `data`; None while all labels are equal."""
+    """Return an extra-trees pipeline fitted to the user's and any extra labels; None while all are equal."""
     whole = data.all_rows
     return _fit_extra_trees(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
@@ -105,9 +105,9 @@ def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -
     The rows labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows, judged by
     `model`, count as passes (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data,
     KDD 2008), or as partial fails where the user's labels make fail the likelier verdict. The fails of
-    `data.start` count as well, because the user's may be too few; its passes do not, because unchanged
+    ``data.start`` count as well, because the user's may be too few; its passes do not, because unchanged
     comparisons differ between measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5
-    without enough labels.
+    if a label has fewer than two groups, a fold would train on one label, or nothing counts as a pass.
     """
     whole, folds = data.all_rows, _grouped_folds(data.all_rows, seed)
     if folds is None:
@@ -157,10 +157,11 @@ START, UNLABELLED_FILE = "start.parquet", "unlabelled.parquet"
 def read_training_data(
     features: Path, table: FeatureTable, labelled: Examples, *, unlabelled: bool = False
 ) -> Learnable:
-    """Return `labelled` with the extra training data and, on request, the unlabelled rows.
+    """Return `labelled` with the extra training data and, if `unlabelled`, the unlabelled rows.
 
-    These are start.parquet and unlabelled.parquet next to the file `features`, if they exist. InputError if a
-    file is not readable or a column of `table` is missing.
+    These are start.parquet and unlabelled.parquet next to the file `features`; the field is None if the file
+    does not exist (or start.parquet is empty). InputError if a file is not readable or a column of `table` is
+    missing.
     """
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None
@@ -171,7 +172,7 @@ def read_training_data(
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:
-    """Return the digest of `table`, after 6 digits of start.parquet's if that file is next to `features`."""
+    """Return the digest of `table`, after 6 digits of that of start.parquet next to `features`, if any."""
     start = features.with_name(START)
     return f"{digest_of(start)[:6]}{table.digest}" if start.is_file() else table.digest
 
@@ -197,7 +198,10 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
     that verdict is the label (the threshold of confident learning, one per fold). `verdicts` are out-of-fold,
     one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status, probability``. The entry
     `champion` gives the probabilities; of all entries, those that contradict the label are counted. `labels`
-    is the table of all annotators' labels.
+    is the table of all annotators' labels. An item has the label, its annotators ("unknown" without any), the
+    probability of ``fail``, the doubt (see `label_doubts`, at least 0) and the reasons in words. The second
+    part is ordered as in `disputed_comparisons`; comparisons without the champion's verdict are not in the
+    result.
     """
     champion_rows = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
     doubt = pd.Series(label_doubts(champion_rows), champion_rows.index)
@@ -230,8 +234,9 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
 def label_doubts(champion_rows: pd.DataFrame) -> Floats:
     """Return how much the confidence in the verdict that is not the label exceeds its threshold.
 
-    `champion_rows` has ``fold, status, probability``; the result has shape (n_rows,). A negative value
-    supports the label; NaN where a fold has no label of the other kind.
+    The threshold is the mean confidence in that verdict over the rows of the same fold where it is the label.
+    `champion_rows` has ``fold, status, probability`` (of fail); the result has shape (n_rows,). A negative
+    value supports the label; NaN where a fold has no label of the other kind.
     """
     fail = np.asarray(champion_rows["status"] == "fail")
     other = np.where(fail, 1 - champion_rows["probability"], champion_rows["probability"])

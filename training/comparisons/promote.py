@@ -50,7 +50,12 @@ _KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold
 
 
 def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTest:
-    """Return the functions that read, compare, log and check the champion of metrics.json."""
+    """Return the functions that compare the best model of metrics.json with the registered champion.
+
+    They also read it, log it in MLflow and test its behaviour. `metrics` is the content of metrics.json.
+    InputError if a file of the stage featurize is missing or does not fit; FileNotFoundError without
+    oof.parquet.
+    """
     table = family.read_features()
     changes = read_changes(family.stage_file("changes"), table)
     outs = StageOutputs(
@@ -63,10 +68,10 @@ def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTes
 
 
 def first_violation(directory: Path, seed: int) -> str:
-    """Return the first behavioural check that a model violates, with the case; empty if it passes all.
+    """Return the first behavioural check that a model violates, with the case, in words; "" if it passes all.
 
     `directory` has the model, `seed` is that of random cases. Models that do not take the feature `EVIDENCE`
-    (such as the vector of the thesis) are not checked.
+    (such as the vector of the thesis) are not checked: "". InputError if the model cannot be read.
     """
     model = ReadyModel.read(directory)
     if EVIDENCE not in model.card.features:
@@ -118,7 +123,11 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
 
 
 def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
-    """Log the best model, and all that are not in MLflow yet; return the run and address of the best."""
+    """Log the best model in MLflow, after all others that are not there yet, and return its run and address.
+
+    The best is logged even if it is there already; the others are ordered from worst to best. Only the tag
+    "evidence", a digest, is used: models logged with another one are logged again.
+    """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])
     files_of = import_mlflow().artifacts.list_artifacts
@@ -234,7 +243,7 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the readers of out-of-fold predictions, of the project's and of a registered model."""
+    """Return the names of files with out-of-fold predictions, and functions that read these and a model's."""
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
         _read_predictions,

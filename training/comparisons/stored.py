@@ -218,7 +218,6 @@ class Card(StoredCard):
         return smallest_set_with(self.features)
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a feature is missing in `reference`."""
         lost = [name for name in self.features if name not in self.reference]
         if lost:
             raise ValueError(f'reference has no "{lost[0]}"')
@@ -313,7 +312,6 @@ class ReadyModel:
         )
 
     def _predict_and_compare(self, sides: Sides) -> tuple[Floats, Floats]:
-        """Return the probabilities, and the worst change of the medians."""
         prepared = PreparedComparisons.from_clean_sides(sides, NO_OUTLIERS, self.card.run_spread)
         features = feature_vectors(prepared.sides, self.computed_set, steps=prepared.steps)
         return self.predict_probability(self.select_features(features)), prepared.worst_change
@@ -334,20 +332,12 @@ class ReadyModel:
     def predict_and_explain(self, columns: Floats) -> tuple[Floats, Floats]:
         """Return the calibrated probability of ``fail``, and the features' contributions to the raw one.
 
-        A positive contribution is one towards fail. Linear models: coefficient x deviation from the card's
-        reference (log-odds). XGBoost: exact Shapley values (log-odds). Trees and forests: the change of
-        probability along the path that the comparison takes. Any other model: how much the probability falls
-        when that one feature is replaced by its reference. Raises ModelError if a number is not finite.
-
-        Parameters
-        ----------
-        columns : ndarray of shape (n_comparisons, n_features)
-            Columns as in the card.
-
-        Returns
-        -------
-        predict_probability : ndarray of shape (n_comparisons,)
-        contributions : ndarray of shape (n_comparisons, n_features)
+        `columns`, shape (n_comparisons, n_features), are as in the card; the results have the shape
+        (n_comparisons,) and that of `columns`. A positive contribution is one towards fail. Linear models:
+        coefficient x deviation from the card's reference (log-odds). XGBoost: exact Shapley values
+        (log-odds). Trees and forests: the change of probability along the path that the comparison takes. Any
+        other model: how much the probability falls when that one feature is replaced by its reference. Raises
+        ModelError if a number is not finite.
         """
         with model_answering(self.card.model):
             raw, contributions = self.answering.predict_and_explain(columns, self.reference_features)

@@ -35,12 +35,13 @@ _WHO = ("annotator", "labelled_by")
 def write_examples(
     model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path
 ) -> None:
-    """Write examples.npz: up to `MOST` labelled comparisons of `table` as nearest examples.
+    """Write examples.npz: up to 2,000 (`MOST`) labelled comparisons of `table` as nearest examples.
 
-    If a label has too many, half of those chosen are nearest to the threshold, the others random. They come
-    with annotators and times from the file `labels`, and with the distribution of the training rows `seen`,
-    for the out-of-distribution score. The file ``model.skops`` of `model` must already be in `directory`,
-    since its SHA-256 is stored; InputError otherwise.
+    Comparisons with equal features are written once. If a label has too many, half of those chosen are
+    nearest to the threshold, the others random. They come with annotators and times from the Parquet file
+    `labels`, and with the distribution of the training rows `seen`, for the out-of-distribution score. The
+    file ``model.skops`` of `model` must already be in `directory`, since its SHA-256 is stored; InputError
+    otherwise.
     """
     ready, examples = ReadyModel.from_trained(model), table.examples
     chosen = _choose_examples(ready, examples.x, examples.y)

@@ -91,10 +91,11 @@ class Classified(Tuned):
 def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     """Return the parameters, the threshold and the trials of a search, which is run or continued.
 
-    The parameters come from the trials, on a sample of the rows if there are many; the threshold then comes
-    from inner out-of-fold probabilities on all training rows. The result depends on the task alone: each
-    trial has its own sampler, seeded by the trial's number, so that an interrupted and continued search has
-    the same result. InputError if the rows cannot be split into folds with both labels.
+    The parameters come from the trials, on a sample of the rows if there are many; the best has the highest
+    mean of balanced accuracy and average precision. The threshold then comes from inner out-of-fold
+    probabilities on all training rows, which are in the result, too. The result depends on the task alone:
+    each trial has its own sampler, seeded by the trial's number, so that an interrupted and continued search
+    has the same result. InputError if the rows cannot be split into folds with both labels.
     """
     from optuna.pruners import MedianPruner
     from sklearn import config_context
@@ -153,8 +154,9 @@ class InnerFold:
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Return ``task.how.n_folds`` inner folds of whole groups of `examples`, stratified by label.
 
-    The rows of each fold are imputed and scaled as the model of `task` needs; training rows include the extra
-    training data. InputError if folds with both labels are impossible.
+    A fold has its training vectors and labels, and the vectors and row numbers of its test rows. Vectors are
+    imputed and scaled as the model of `task` needs; training rows include the extra training data. InputError
+    if folds with both labels are impossible.
     """
     model, inner_folds = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.n_folds, task.seed, f"{task.part} {task.model}"):
@@ -192,7 +194,11 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
-    """Return the path of the trials of `task`, a different one for each input that they depend on."""
+    """Return the path of the stored trials of `task`, a different one for each input that they depend on.
+
+    It is ``DIGESTS/PART/MODEL.log`` in `directory`; digests are of features, columns, settings, seed, rows
+    below the minimum effect size, and the code. Nothing is created.
+    """
     modules = (catalogue, preparation, monotone, thresholds, evaluation_search)
     files = (Path(module.__file__ or "") for module in modules)
     code = digest_of(Path(__file__), Path(inspect.getfile(Examples)), *files)
@@ -232,7 +238,11 @@ def _trial_row(task: SearchTask, trial: Any) -> TrialRow:
 
 
 def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
-    """Return the searches, one per part and model, slow models first; InputError if one is impossible."""
+    """Return the searches, one per part and model: model by model, the slowest models first.
+
+    InputError if params.yaml names an unknown model, the rows cannot be split, or a file of featurize is
+    missing.
+    """
     how, seed, examples = family.section.tune, family.params.seed, examples_of(family, table)
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
     sources = read_training_data(family.features_file, table, examples, unlabelled=how.unlabelled == "pass")

@@ -63,9 +63,11 @@ class SampledRuns:
 
 
 def start_rates(times: Floats, counts: Floats, seconds: float) -> Floats:
-    """Return `SampledRuns.start` of one run, shape (n_events, 3), from the intervals that end by `seconds`.
+    """Return rates of one run's first seconds as log(rate + 1), shape (n_events, 3), rates per second.
 
-    `times`, shape (n_intervals,), are the ends of the intervals, `counts` has shape (n_intervals, n_events).
+    They are over the intervals that end by `seconds` (at least the first), over the last half of these, and
+    over the last of these. `times`, shape (n_intervals,), are the ends of the intervals, ascending from the
+    run's start; `counts` has shape (n_intervals, n_events).
     """
     number = max(int((times <= seconds + 1e-9).sum()), 1)
     starts = np.concatenate([[0.0], times[:-1]])
@@ -171,8 +173,10 @@ def fit_online_models(
 ) -> list[OnlineModel]:
     """Return one model for each regression in `second_stages`, in this order; stage one is fitted once.
 
-    The regressions are fitted in place, and are part of the models. `pairs` is a table of `pair_runs` with at
-    least one row: ``solo, corun`` are row numbers of ``sampled.runs``, ``impact`` is the target.
+    Stage one predicts a run's event rates from those of its first seconds; stage two predicts log impact from
+    the ratios of co-run to solo rates. The regressions are fitted in place, and are part of the models.
+    `pairs` is a table of `pair_runs` with at least one row: ``solo, corun`` are row numbers of
+    ``sampled.runs``, ``impact`` is the target.
     """
     used, events = np.union1d(pairs["solo"], pairs["corun"]), range(len(sampled.events))
     coefficients = np.array([_stage_one(sampled.start[used, e], sampled.final[used, e]) for e in events])
@@ -199,9 +203,9 @@ def _stage_one(start: Floats, final: Floats) -> Floats:
 def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     """Return a row per sampled co-run with the first sampled solo run of its task on the same machine.
 
-    Columns: ``solo, corun`` (row numbers of `runs`), ``impact`` (co-run seconds / median solo seconds) and
-    the ``families`` of all tasks, joined by ``+``. Co-runs without a solo run or a row in `instances` are
-    left out.
+    Columns: ``solo, corun`` (row numbers of `runs`, from 0), and ``impact`` (co-run / solo time) and
+    ``families`` (of all tasks, joined by ``+``) of the same co-run in `instances`, by ``task, corunners,
+    machine``. Co-runs without a solo run or a row in `instances` are left out.
     """
     numbered = runs.assign(corun=np.arange(len(runs)))
     solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
@@ -216,6 +220,7 @@ def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float)
     """Return each sampled co-run's change of event rates: log(rate + 1), co-run minus solo run.
 
     Columns: ``task, corunners, machine, repetition``, then one per event; rates are of the first `seconds`.
+    Co-runs without a solo run of their task on the machine, or a row in `instances`, are left out.
     """
     sampled = SampledRuns.from_samples(samples, seconds)
     pairs = pair_runs(sampled.runs, instances)
@@ -260,7 +265,9 @@ class SampleFold:
 def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
     """Predict a fold's test co-runs by each of `SECOND`; impacts are ``measured`` and ``predicted``.
 
-    Columns: ``task, corunners, machine, repetition, model, measured, predicted, design, fold, seconds``.
+    Columns: ``task, corunners, machine, repetition, model`` ("linear", "svm", "random-forest" or "xgboost"),
+    ``measured, predicted, design, fold, seconds``; model after model. Models are fitted to the training
+    co-runs.
     """
     sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
     solo, corun = test_pairs["solo"], test_pairs["corun"]
@@ -282,10 +289,10 @@ def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
 
 
 def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
-    """Return the accuracy of `predict_held_out`, a row per ``seconds, design, model``.
+    """Return the accuracy of `predict_held_out`, a row per ``seconds, design, model``, in this order.
 
     Columns after these: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
-    standard deviation over folds), ``mape`` (mean relative error) and ``r2``.
+    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2``.
     """
     rows = []
     for (seconds, design, model), group_rows in predictions.groupby(

@@ -95,10 +95,11 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
 
 
 def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
-    """Return a placement with a large total on as few machines as possible; InputError if they are too few.
+    """Return a placement with a large total on the fewest machines that hold `tasks`.
 
-    It is the worst placement for two slots and as many tasks as slots; else the worst that the search finds.
-    `cost` returns slow-downs, shape (n_groups,).
+    For one or two slots per machine it is the worst placement on these machines (``exact=True``); else the
+    worst that a local search, seeded by `seed`, finds. `cost` takes groups of task numbers and returns
+    slow-downs, shape (n_groups,), 0 for a task alone. InputError if the tasks do not fit in `room`.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
@@ -107,17 +108,21 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
 
 
 def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
-    """Return the total slow-downs of the `random_placements` with the same arguments, shape (draws,)."""
+    """Return the total slow-downs of `draws` random placements of `tasks` in `room`, shape (draws,).
+
+    They are those of `random_placements` with the same arguments; InputError if the tasks do not fit.
+    """
     return np.array(
         [placement.total for placement in random_placements(tasks, room, cost, draws, seed)], np.float64
     )
 
 
 def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
-    """Return `draws` random placements of `tasks` tasks on the machines of `room`, each with its cost.
+    """Return `draws` random placements of `tasks` tasks on the machines of `room`, each with its total.
 
-    Each puts the tasks into slots drawn without replacement; `cost` takes the groups of tasks that share a
-    machine and returns shape (n_groups,). Raises InputError if `tasks` do not fit in `room`.
+    Each puts the tasks into slots drawn without replacement; placements may repeat, and ``exact`` is False.
+    `cost` takes the groups of tasks that share a machine and returns slow-downs, shape (n_groups,). Raises
+    InputError if `tasks` do not fit in `room`.
     """
     room.require_space(tasks)
     generator = np.random.default_rng(seed)
@@ -204,7 +209,7 @@ def _group_by_machine(machines: NDArray[np.intp]) -> list[Group]:
 
 
 def total_slowdown(groups: list[Group], cost: Cost) -> float:
-    """Return the slow-down summed over all groups of task numbers, 0 for a task alone."""
+    """Return the slow-down summed over groups of task numbers; groups of one task count 0, without `cost`."""
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 
 

@@ -134,8 +134,10 @@ class AlignedRuns:
 def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: bool = False) -> AlignedRuns:
     """Return a task's solo run and co-run, divided into blocks of equal work.
 
-    `whole`: the solo run is all of the task's work, not only its beginning, else ``rest`` is empty; `ended`:
-    the co-run has ended, too (assumed where `whole`, if their work differs by less than 1 %).
+    The result has the seconds of each block alone and together, of the solo blocks that the co-run has not
+    reached (``rest``), and numbers that distinguish phases. `whole`: the solo run is all of the task's work,
+    not only its beginning, else ``rest`` is empty; `ended`: the co-run has ended, too (assumed where `whole`,
+    if their work differs by less than 1 %); then both are aligned by the share of their work.
     """
     both_complete = ended or (whole and abs(corun.total_work / solo.total_work - 1) < SAME)
     common = min(solo.total_work, corun.total_work)
@@ -295,7 +297,6 @@ def _scale_posteriors(runs: AlignedRuns, rests: Floats, correlations: Floats) ->
 
 
 def _noise_variance(ratios: Floats) -> float:
-    """Return the variance of a block's noise, from the median difference of neighbours."""
     if len(ratios) < _FEW:
         return _UNTOLD**2
     differs = float(np.median(np.diff(ratios) ** 2)) / _MEDIAN / 2
@@ -355,7 +356,10 @@ class ImpactPosterior:
 
 
 def impact_posterior(runs: AlignedRuns) -> ImpactPosterior:
-    """Return the posterior of the whole run's log impact, given the seen part of the co-run."""
+    """Return the posterior of the natural log of a whole run's impact (co-run / solo time), a normal mixture.
+
+    It is given the seen part of the co-run, and very narrow if the whole run was seen.
+    """
     logs, means, variances = (values.ravel() for values in _posteriors(runs))
     weights = np.exp(logs - logs.max())
     return ImpactPosterior(weights / weights.sum(), means, np.sqrt(variances + REPEATS**2))
@@ -403,5 +407,9 @@ KINDS = (*map(ProgressKind, WORK), *CLOCKS)
 
 
 def choose_progress_kind(counted: Collection[str]) -> ProgressKind | None:
-    """Return the first of `KINDS` (best first) whose event is in `counted`; None if there is no match."""
+    """Return the first of `KINDS` (best first) whose event is in `counted`; None if there is no match.
+
+    Instructions and other counts of work come first, then cycles and clocks, whose result also has the
+    distribution of the slow-down that they do not show.
+    """
     return next((candidate for candidate in KINDS if candidate.event in counted), None)

@@ -39,7 +39,11 @@ _BY_SECONDS = ("within_tolerance", "mape", "r2")
 
 
 def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
-    """Return the functions that read, compare and log the best model that predicts from solo runs."""
+    """Return the functions that read, compare and log the best model that predicts from solo runs.
+
+    It is compared with the registered champion by relative errors on unseen co-runs. `metrics` is the content
+    of metrics.json. InputError if a model's card is missing; FileNotFoundError without oof.parquet.
+    """
     design, oof = main_design(tuple(metrics["splits"])), pd.read_parquet(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
     rows = {name: _with_groups(oof[(oof["model"] == name) & (oof["design"] == design)]) for name in entries}
@@ -62,7 +66,11 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
 
 
 def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
-    """Return the functions that read, compare and log the best model that predicts from first samples."""
+    """Return the functions that read, compare and log the best model that predicts from first samples.
+
+    It is compared with the registered champion by relative errors on unseen co-runs. ``metrics["online"]``,
+    of metrics.json, must not be None. FileNotFoundError without online.parquet.
+    """
     online, oof = metrics["online"], pd.read_parquet(paths.evaluated / "online.parquet")
     at = oof[(oof["seconds"] == online["trained_at"]) & (oof["design"] == online["design"])]
     entries = pd.DataFrame(online["entries"])
@@ -140,7 +148,6 @@ def _read_predictions(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldP
 
 
 def _name_cases(rows: pd.DataFrame) -> pd.DataFrame:
-    """Name the cases of each model; repetitions get a number."""
     pair = rows["task"] + f" {AND} " + rows["corunners"]
     times = rows.groupby([*KEYS, "model"], sort=False).cumcount() + 1
     cases = pair + ", " + rows["machine"] + (" #" + times.astype(str)).where(times > 1, "")

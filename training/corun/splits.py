@@ -105,7 +105,8 @@ def possible_splits(
     """Return (training, test) row numbers of folds, by each wanted design that the table allows.
 
     A design needs enough to hold out: two machines, or two families per fold. `table` has ``families,
-    machine, device``. Raises InputError if no design is possible, KeyError if a name is unknown.
+    machine, device``. Raises InputError if no design is possible, KeyError if a name is unknown, ValueError
+    if "random" is wanted and there are fewer rows than folds.
     """
     divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
     if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine
@@ -117,7 +118,11 @@ def possible_splits(
 
 
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
-    """Return the part of all rows, then the folds of each possible design; InputError if none is possible."""
+    """Return the part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
+
+    Designs are in the order of `wanted`. InputError if none is possible, KeyError if a name is unknown,
+    ValueError if "random" is wanted and there are fewer rows than folds.
+    """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
     everything = DesignPart(main, -1, np.arange(len(table)), np.arange(0))
@@ -130,7 +135,7 @@ def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed:
 
 
 def main_design(designs: tuple[str, ...]) -> str:
-    """Return the name of the design that the champion is chosen by: "pairs" if available, else the first."""
+    """Return the design that the champion is chosen by: "pairs" if it is in `designs`, else the first."""
     return "pairs" if "pairs" in designs else designs[0]
 
 

@@ -142,7 +142,11 @@ def divide_table(table: ImpactTable, section: Corun, seed: int) -> list[DesignPa
 def recipe_of(
     table: ImpactTable, model: str, section: Corun, seed: int, chosen: dict[str, Any] | None = None
 ) -> ImpactRecipe:
-    """Return the settings to fit `model`, a name in the catalogue, with parameters `chosen` by a search."""
+    """Return the settings to fit `model`, a name in the catalogue, with parameters `chosen` by a search.
+
+    They have the features of `table` that the model takes, and the width of classes of impacts, which is the
+    section's tolerance. `chosen` None: no parameters. KeyError if `model` is unknown.
+    """
     share = section.evaluate.tolerance
     return ImpactRecipe(model, chosen or {}, table.model_features(model), share, seed, table.rate_features)
 
@@ -156,7 +160,7 @@ def tune_stage() -> None:
 
 
 def read_valid_tables() -> CorunTables:
-    """Return the ingested tables without the rows rejected by the stage validate."""
+    """Return the ingested tables without the rows that validate rejected; InputError if a file is missing."""
     tables = CorunTables.read(PATHS.interim)
     return CorunDecisions.read(PATHS.valid).select_kept(tables)
 
@@ -279,10 +283,10 @@ class ExplainedFold:
 
 
 def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
-    """Return the increase of the mean relative error of test rows when a feature is shuffled.
+    """Return the increase of the mean relative error of test rows when a feature is shuffled, after fitting.
 
-    Columns: ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first. At
-    most `PERMUTED` rows are used.
+    Columns: ``feature, rise, spread`` (mean and standard deviation, by n, over 5 shuffles; shares), largest
+    rise first, equal ones by name. At most 500 test rows, drawn by `seed`, are used.
     """
     generator = np.random.default_rng(seed)
     model, rows = fold.recipe.fit(fold.train), fold.test
@@ -307,8 +311,9 @@ def accuracy_without_events(
 ) -> pd.DataFrame:
     """Return the accuracy over all folds without each event that the co-run paper calls essential.
 
-    `predictions` has ``measured, predicted`` with all features. Columns: ``without`` (empty: with all),
-    ``measured`` (whether the rows have that event), ``within_tolerance, mape`` (NaN if not measured).
+    `predictions` has ``measured, predicted`` with all features. The models of `folds`, at least one, are
+    fitted anew for each event. Columns: ``without`` (the event; empty, in the first row: none), ``measured``
+    (whether the rows have that event), ``within_tolerance, mape`` (shares; NaN if not measured).
     """
     errors = np.abs(
         predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
@@ -387,7 +392,8 @@ def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
     """Return the impacts predicted for the test rows of `cell` by its model, fitted to its training rows.
 
     Columns: ``task, corunners, machine, design, fold, model, kind, preparation, measured, predicted, right``
-    (bool: as in `FittedImpact.is_correct`), those of oof.parquet without intervals.
+    (bool: relative error below the tolerance, or for a classification the right range), those of oof.parquet
+    without intervals.
     """
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
@@ -466,8 +472,9 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
     """Return table 1 of the co-run paper with our accuracies, only for the design "random" (else empty).
 
-    Columns: ``predictor, kind, preparation, accuracy, spread`` (over folds), ``seeds`` (accuracy in the paper
-    or NaN). Models take the features `rates` alone, as in equation 1.
+    Columns: ``predictor, kind, preparation, accuracy`` (a share), ``spread`` (over folds, by n), ``seeds``
+    (accuracy in the paper or NaN), sorted by kind, predictor and preparation. Models are fitted anew, to the
+    features `rates` alone, as in equation 1.
     """
     prepared = []
     for cell in cells:

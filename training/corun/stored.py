@@ -137,17 +137,10 @@ _CHANGES = {"mean": ArraySpec("f", ("events",)), "covariance": ArraySpec("f", ("
 class ImpactCard(StoredCard):
     """The card of an impact model.
 
-    Attributes
-    ----------
-    features : tuple of str
-        In the order in the input of the model.
-    half_widths : dict of str to float
-        Half widths of prediction intervals of log impact: ``pairs`` for known tasks on a known machine,
-        ``tasks`` for unknown tasks, ``machines`` for an unknown machine.
-    machines, tasks : tuple of str
-        In the training data, whose SHA-256 is `data_digest`.
-    confidence : float
-        Nominal coverage of the intervals.
+    `features` are in the order of the model's input; `machines` and `tasks` are those of the training data,
+    whose SHA-256 is `data_digest`. `half_widths` are of prediction intervals of log impact with the nominal
+    coverage `confidence`: ``pairs`` for known tasks on a known machine, ``tasks`` for unknown tasks,
+    ``machines`` for an unknown machine.
     """
 
     model: str
@@ -232,20 +225,11 @@ class TrainedImpact(StoredModel[ImpactCard]):
 class OnlineCard(StoredCard):
     """The card of an online model.
 
-    Attributes
-    ----------
-    model : str
-        Of stage two, by its name in the catalogue.
-    coefficients : tuple of tuple of float, shape (n_events, 4)
-        Of stage one, see `training.corun.online.OnlineModel`.
-    seconds : float
-        Seconds of samples that it was trained for.
-    half_widths : dict of str to float
-        By seconds of samples: half widths of prediction intervals of log impact for unseen tasks.
-    blind_half_width : float
-        Half width of intervals around the median impact, without any sample.
-    confidence : float
-        Nominal coverage of the intervals.
+    `model` is stage two, by its name in the catalogue; `coefficients`, shape (n_events, 4), are stage one,
+    see `training.corun.online.OnlineModel`; `seconds` is the length of the samples that it was trained for.
+    `half_widths` are, by seconds of samples, those of prediction intervals of log impact for unseen tasks,
+    with the nominal coverage `confidence`; `blind_half_width` is that of intervals around the median impact,
+    without any sample.
     """
 
     model: str
@@ -260,7 +244,6 @@ class OnlineCard(StoredCard):
     confidence: FiniteFloat
 
     def __post_init__(self) -> None:
-        """Raise ValueError if the parts of the card are inconsistent."""
         if len(self.coefficients) != len(self.events):
             raise ValueError(f"{len(self.coefficients)} rows of coefficients for {len(self.events)} events")
         for seconds in self.half_widths:

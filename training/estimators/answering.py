@@ -57,6 +57,8 @@ def raise_by_evidence(probability: Floats, evidence: Floats, sure: float) -> Flo
     """Return probabilities of ``fail``, raised towards 1 where the step exceeds `sure` standard errors.
 
     `evidence`, shape (n_rows,), is the signed square root of the step in standard errors; negative is worse.
+    The probability of ``pass`` is divided by 1 + exp(3 (step - sure)), with the step positive where worse: by
+    2 at `sure`, by about 1 far below.
     """
     beyond = STEEPNESS * (-evidence * np.abs(evidence) - sure)
     return np.asarray(1 - (1 - probability) * np.exp(-np.logaddexp(0.0, beyond)))
@@ -72,19 +74,9 @@ class Answering(Protocol):
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return the probability of ``fail``, and the contribution of each feature (positive: towards fail).
 
-        The result of a row does not depend on the other rows.
-
-        Parameters
-        ----------
-        columns : ndarray of shape (n_rows, n_features)
-            NaN where a feature is unknown.
-        reference : ndarray of shape (n_features,)
-            Features of an ordinary comparison.
-
-        Returns
-        -------
-        predict_probability : ndarray of shape (n_rows,)
-        contributions : ndarray of shape (n_rows, n_features)
+        `columns`, shape (n_rows, n_features), is NaN where a feature is unknown; `reference`, shape
+        (n_features,), has the features of an ordinary comparison. The results have the shape (n_rows,) and
+        that of `columns`. The result of a row does not depend on the other rows.
         """
 
     def predict_probability(self, columns: Floats) -> Floats:
@@ -162,7 +154,6 @@ class Preparation:
     unit: ClassVar[Unit] = "probability"
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a scale is not above 0 or the evidence column does not exist."""
         if (self.scale <= 0).any():
             raise ValueError(f"scale={self.scale.min()} is not above 0")
         if not -1 <= self.evidence < len(self.fill):
@@ -261,7 +252,6 @@ class CalibrationMap:
     calibrated: tuple[FiniteFloat, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless the knots increase strictly from 0 to 1."""
         if len(self.raw) != len(self.calibrated) or not {*self.raw[:1], *self.calibrated[:1]} == {0.0}:
             raise ValueError("calibration: expected as many knots on both sides, from 0 on")
         if self.raw[-1] != 1 or self.calibrated[-1] != 1 or np.diff([self.raw, self.calibrated]).min() <= 0:

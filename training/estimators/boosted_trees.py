@@ -162,7 +162,6 @@ def _leaf_of_path(
 
 
 def _attribution_table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
-    """Return the entries of all leaves: their parts, their features, and the attributions."""
     players = max((len(leaf.asks) for leaf in leaves), default=0)
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").T.astype(bool)
     passes = np.ones((players, len(leaves), 256))

@@ -67,7 +67,11 @@ Space = Mapping[str, Real | OneOf | Any]
 
 
 def suggest_params(space: Space, trial: Trial) -> dict[str, Any]:
-    """Return the values that `trial` suggests in `space`, without parameters of unmet conditions."""
+    """Return the values that `trial` suggests in `space`, by name, and the constants of `space`.
+
+    A parameter whose condition is not met is absent. KeyError if a condition names a parameter that is
+    absent.
+    """
     params: dict[str, Any] = {}
     for name, values in space.items():
         if not isinstance(values, Real | OneOf):
@@ -111,9 +115,12 @@ class Model:
 def build_neighbours(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
-    """Return unfitted nearest neighbours (``k``, ``p``); one-sided ones if there are directions.
+    """Return unfitted nearest neighbours with ``k`` and the Minkowski power ``p`` of `params`.
 
-    Arguments as in `Model.build`; `balance` is ignored, since votes have no class weights.
+    `directions` has 1, -1 or 0 by column, the effect of a larger value on the probability of ``fail``: then
+    the neighbours are one-sided and monotone, ignore columns with 0, and use `seed`. None: those of
+    scikit-learn. `more` are further arguments, such as ``weights``. `balance` is ignored, since votes have no
+    class weights.
     """
     from sklearn.neighbors import KNeighborsClassifier
 
@@ -129,9 +136,10 @@ def build_neighbours(
 def build_logistic(
     params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
-    """Return an unfitted logistic regression (``c``), with constrained signs if there are directions.
+    """Return an unfitted logistic regression; ``c`` of `params` is the inverse of the penalty.
 
-    Arguments as in `Model.build`; ``c`` is the inverse of the penalty.
+    `balance` has the weights of the classes 0 and 1, or is None. With `directions`, 1, -1 or 0 by column, a
+    coefficient has that sign or is free, and `seed` and `more` are ignored; else `more` goes to scikit-learn.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -147,7 +155,9 @@ def decision_tree(
 ) -> Any:
     """Return an unfitted decision tree with ``leaf`` (least rows per leaf) and ``criterion`` of `params`.
 
-    Arguments as in `Model.build`; `more` go to scikit-learn. KeyError if one of both is missing.
+    `balance`: weights of the classes 0 and 1, or None. `directions`: 1, -1 or 0 by column, the sign of its
+    effect on the probability of ``fail``, or None. `more` goes to scikit-learn. KeyError if a parameter is
+    missing.
     """
     from sklearn.tree import DecisionTreeClassifier
 
@@ -162,9 +172,10 @@ def decision_tree(
 
 
 def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) -> Any:
-    """Return an unfitted support vector machine with the penalty ``c`` of `params`.
+    """Return an unfitted support vector classifier with scikit-learn's ``C`` from ``c`` of `params`.
 
-    Arguments as in `Model.build`, but without directions.
+    The kernel is RBF unless `more`, which goes to scikit-learn, has another. `balance` has the weights of the
+    classes 0 and 1, or is None.
     """
     from sklearn.svm import SVC
 
@@ -174,8 +185,9 @@ def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) ->
 def random_forest(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Return an unfitted RandomForestClassifier; it is monotone in the columns with 1 or -1 in `directions`.
 
-    ``samples`` in `params`, if given, is the share of rows per tree; the other names are those of
-    `forest_params`. Arguments are as in `Model.build`.
+    ``samples`` in `params`, if given, is the share of rows per tree; the other names are ``trees, leaf``
+    (least rows per leaf) and ``features``, all required. `balance` has the weights of the classes 0 and 1, or
+    is None.
     """
     from sklearn.ensemble import RandomForestClassifier
 
@@ -184,9 +196,10 @@ def random_forest(params: Params, seed: int, balance: Balance, directions: Direc
 
 
 def extra_trees(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted classifier of extremely randomised trees; `params` has the names of `forest_params`.
+    """Return an unfitted classifier of extremely randomised trees, monotone where `directions` has 1 or -1.
 
-    Arguments as in `Model.build`.
+    `params` has ``trees, leaf`` (least rows per leaf) and ``features``, all required. `balance` has the
+    weights of the classes 0 and 1, or is None.
     """
     from sklearn.ensemble import ExtraTreesClassifier
 
@@ -196,7 +209,8 @@ def extra_trees(params: Params, seed: int, balance: Balance, directions: Directi
 def forest_params(params: Params, seed: int) -> dict[str, Any]:
     """Return the arguments that scikit-learn's forests share, with the values of `params` under its names.
 
-    KeyError if ``trees, leaf`` or ``features`` is missing from `params`.
+    They include the random seed and a single job. KeyError if ``trees, leaf`` or ``features`` is missing from
+    `params`.
     """
     return {
         "n_estimators": params["trees"],
@@ -208,10 +222,10 @@ def forest_params(params: Params, seed: int) -> dict[str, Any]:
 
 
 def build_xgboost(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted XGBoost classifier of two classes; `params` has the names of `boosting_params`.
+    """Return an unfitted XGBoost classifier of two classes, monotone where `directions` has 1 or -1.
 
-    Also ``rate_of_learning, subsample``. Arguments as in `Model.build`; `balance` has the weights of the
-    classes 0 and 1.
+    `params` has ``rate_of_learning, subsample`` and the names of `boosting_params`, all required. `balance`
+    has the weights of the classes 0 and 1 (only their ratio counts), or is None.
     """
     from xgboost import XGBClassifier
 
@@ -227,7 +241,8 @@ def build_xgboost(params: Params, seed: int, balance: Balance, directions: Direc
 def boosting_params(params: Params, seed: int) -> dict[str, Any]:
     """Return the arguments that all uses of XGBoost share, with the values of `params` under XGBoost's names.
 
-    KeyError if ``trees, depth, child_weight`` or ``columns`` is missing from `params`.
+    Also the histogram method, one thread and the random seed. KeyError if ``trees, depth, child_weight`` or
+    ``columns`` is missing from `params`.
     """
     return {
         "n_estimators": params["trees"],
@@ -352,7 +367,7 @@ class ClassCounts:
 
 
 def space_of(model: Model) -> Space:
-    """Return the search space of a pipeline with this classifier, resampling and class weights."""
+    """Return by name the ranges of a model's parameters, of resampling, and of any class weights."""
     return {**model.space, **_RESAMPLING, **(_WEIGHTING if model.weighted else {})}
 
 

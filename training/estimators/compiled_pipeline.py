@@ -64,7 +64,11 @@ class Tree(NamedTuple):
 
 
 def join_trees(trees: Sequence[Tree]) -> dict[str, Any]:
-    """Return ``roots, feature, threshold, children, value`` of a `Forest` of these trees."""
+    """Return ``roots, feature, threshold, children, value`` of a `Forest` of these trees, at least one.
+
+    The nodes of all trees are numbered on, tree by tree; children of leaves become -1, `roots` are the first
+    nodes.
+    """
     sizes = np.array([len(tree.feature) for tree in trees])
     roots = np.cumsum(sizes) - sizes
     below = [
@@ -193,7 +197,6 @@ class Trees(Forest, Preparation):
     """
 
     def __post_init__(self) -> None:
-        """Raise ValueError if the trees lead out of the arrays or a value is not a share."""
         super().__post_init__()
         self.check_nodes(len(self.fill))
         if (self.value < 0).any() or (self.value > 1).any():
@@ -268,7 +271,6 @@ class NearVotes:
         return np.asarray(expit(odds))
 
     def _one_sided_distance(self, points: Single, rows: Single, sign: int) -> Single:
-        """Return the one-sided distance of each row from each point, shape (n_rows, n_points)."""
         total = np.zeros((len(rows), points.shape[1]), np.float32)
         for axis, positions in enumerate(points):
             difference = sign * (positions - rows[:, axis, None])
@@ -338,7 +340,11 @@ _OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClas
 
 
 def compile_pipeline(pipeline: Any) -> CompiledPipeline | None:
-    """Return a fitted pipeline as arrays; None unless it is linear, of trees or one-sided neighbours."""
+    """Return a fitted pipeline as arrays that predict alike; None if it cannot be converted.
+
+    It must impute and scale as the catalogue's pipelines do; samplers are ignored. The classifier must be a
+    logistic regression, a decision tree, a random forest, extra trees or `OneSidedNeighbours`.
+    """
     parts = Preparation.from_pipeline(pipeline)
     if parts is None:
         return None
@@ -368,7 +374,7 @@ def by_name(compiled: Preparation | Forest) -> dict[str, NDArray[Any]]:
 
 
 def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, Any]) -> None:
-    """Write arrays to `path`, with the SHA-256 of the file `model` that they belong to."""
+    """Write arrays to `path`, a NumPy archive, with the SHA-256 of the file `model` that they belong to."""
     with replacing(path) as temporary:
         np.savez(temporary, version=version, model_digest=digest_of(model), **content)
 

@@ -73,8 +73,10 @@ _ALIKE = 0.8
 def axes_of(x: Floats, directions: tuple[int, ...]) -> Floats:
     """Return the axes that merge correlated columns, shape (n_features, n_axes); less is worse on each.
 
-    No weight is against a column's direction; the absolute weights of an axis add up to one. Columns of the
-    standardised rows `x` without a direction, and constant columns, are on no axis.
+    `directions` is 1 where a larger value is worse, -1 where better, 0 for neither. Columns that correlate by
+    0.8 or more on average, turned so that less is worse, form one axis, their mean. The absolute weights of
+    an axis add up to one. Columns of the standardised rows `x` without a direction, and constant columns, are
+    on no axis.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -106,24 +108,12 @@ class OneSidedNeighbours(ProbabilityClassifier):
 
     Correlated columns with a direction form one axis, their mean; columns without a direction are ignored.
 
-    Parameters
-    ----------
-    p : int
-        Power of the Minkowski distance.
-    directions : tuple of int
-        By column; see `training.estimators.answering.MonotoneConstraints`.
-    weights : {"uniform", "distance"}
-        Mean of the `k` distances: arithmetic, or harmonic, so that the nearest count most.
-    seed : int
-        Random seed for the choice of rows where a class has more than `MOST`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-    axes_ : ndarray of shape (n_features, n_axes)
-        Weight of each column in each axis; on an axis, less is worse.
-    points_ : ndarray of shape (n_kept, n_axes)
-    fails_ : ndarray of bool, shape (n_kept,)
+    `p` is the power of the Minkowski distance. `directions` has 1, -1 or 0 by column; see
+    `training.estimators.answering.MonotoneConstraints`. `weights` names the mean of the `k` distances:
+    "uniform" is arithmetic, "distance" harmonic, so that the nearest count most. `seed` draws the rows to
+    store where a class has more than `MOST`. Fitting sets ``classes_``, shape (2,); ``axes_``, (n_features,
+    n_axes), the weight of each column in each axis, on which less is worse; ``points_``, (n_kept, n_axes);
+    and the flags ``fails_``, (n_kept,).
     """
 
     def __init__(

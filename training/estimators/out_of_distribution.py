@@ -166,7 +166,6 @@ class TrainingDistribution:
         return int(np.argmax(gain * outside if (gain * outside).any() else gain))
 
     def _gaps_beyond_patterns(self, missing: Bools) -> Bools:
-        """Return the missing features beyond the training pattern that covers most of them."""
         beyond = missing & ~self.patterns
         return np.asarray(beyond[beyond.sum(axis=1).argmin()])
 
@@ -201,14 +200,12 @@ def _shrunken_precision(squashed: Floats, finite: Bools, mean: Floats) -> Floats
 
 
 def _maximal_patterns(missing: Bools) -> Bools:
-    """Return the distinct rows that no other row contains."""
     different = np.unique(missing, axis=0)
     contained = [(different | ~row).all(axis=1).sum() > len(("itself",)) for row in different]
     return np.asarray(different[~np.array(contained)])
 
 
 def _rows_by_pattern(missing: Bools) -> Sequence[Alike]:
-    """Return every pattern of missing features, and the rows that have it."""
     if not missing.any():
         return [(np.zeros(missing.shape[1], bool), slice(None))]
     packed = np.packbits(missing, axis=1)
@@ -226,8 +223,8 @@ def _squash_values(deviations: Floats) -> Floats:
 def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
     """Return flags, shape (n_rows,), of the test rows of each fold; folds consist of whole groups.
 
-    Up to `FOLDS` folds, in the order of the groups' names; only those with test rows and more than one
-    training row.
+    Groups are dealt to `FOLDS` (5) folds in turn, in the order of their names. Only folds with test rows and
+    more than one training row are in the result.
     """
     _, place = np.unique(groups, return_inverse=True)
     flags = (place % FOLDS == fold for fold in range(FOLDS))
@@ -239,8 +236,9 @@ def score_held_out_rows(
 ) -> OutOfDistributionScore:
     """Return the share of held-out rows that are called out of distribution, given the other groups.
 
-    `rows`: shape (n_rows, n_features). `groups`: shape (n_rows,). `level` is the intended share. The share is
-    0 if no group can be held out.
+    `rows`: shape (n_rows, n_features), NaN where missing. `groups`: shape (n_rows,); they are held out by the
+    folds of `fold_flags`. `level`, the intended share, is in the result, too. The measured share is 0 if no
+    group can be held out.
     """
     flags = [
         TrainingDistribution.from_rows(rows[~test], groups[~test], level).is_out_of_distribution(rows[test])

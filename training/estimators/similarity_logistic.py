@@ -173,7 +173,12 @@ class Curvature:
 def em_iteration(
     pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature
 ) -> tuple[Floats, Floats]:
-    """Return the weights, and their scores, after one E step and the M step that starts at `weights`."""
+    """Return the weights after one E step and the M step that starts at `weights`, and their scores.
+
+    `weights` has shape (n_weights,); `scores`, shape (2 n_pairs,), are ``pairs.rows @ weights``. The expected
+    likelihood never falls. `curvature` is changed: it is factorised anew where its Newton steps gain too
+    little.
+    """
     hidden = pairs.hidden_probability(scores)
     value = pairs.expected_likelihood(weights, scores, hidden)
     last, enough = np.inf, 0.0
@@ -205,9 +210,10 @@ def em_iteration(
 def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     """Return the weights that maximise the penalised likelihood of `pairs`, by accelerated EM.
 
-    The search begins at `start`, shape (n_weights,), and ends where no component of the gradient exceeds
-    `tol` per unit of weight; the result is not ``converged`` if it ends after `max_iter` iterations before
-    that.
+    The search begins at `start`, shape (n_weights,), and has ``converged`` where no component of the gradient
+    exceeds `tol` times the weight of all pairs, or an iteration no longer raises the likelihood; it ends
+    after `max_iter` iterations in any case. The result also has the number of iterations, and the penalised
+    log-likelihood before and after each.
     """
     state = Climb(start)
     scores = pairs.rows @ start
@@ -249,9 +255,10 @@ def _extrapolate_steps(past: list[tuple[Floats, Floats]]) -> Floats:
 def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     """Return the weights that maximise the penalised likelihood of `pairs`, by L-BFGS.
 
-    `start`, `tol` and `max_iter` are as in `expectation_maximisation`, but `tol` bounds the gradient in other
-    coordinates, in which the curvature is about equal. The returned weights are in the coordinates of
-    `start`; without convergence, the result's ``converged`` is False and no error is raised.
+    The search begins at `start`, shape (n_weights,), and ends after at most `max_iter` iterations. `tol`
+    bounds the gradient per unit of weight, in coordinates in which the curvature is about equal; the returned
+    weights are in those of `start`. The result also has the number of iterations, and the penalised
+    log-likelihoods; without convergence its ``converged`` is False and no error is raised.
     """
     total = float(pairs.cost.sum()) / 2
     scores = pairs.rows @ start
@@ -288,8 +295,9 @@ def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) 
 def start_of(pairs: Pairs, max_starts: int) -> Floats:
     """Return starting weights, shape (n_weights,), the best after a few EM iterations from several starts.
 
-    At most `max_starts` combinations of direction and size are tried, see `SimilarityLogistic`; zeros without
-    any.
+    Each start is a direction that predicts the labels, at the most likely of four sizes. The `max_starts`
+    most likely ones are compared, on at most 4,000 evenly spaced pairs; 1: the most likely is returned
+    without iterations. Zeros without any direction.
     """
     pairs = pairs.evenly_spaced(SOUGHT)
     starts = [

@@ -33,8 +33,9 @@ _NUMBERS = range(2, 257)
 def frequency_cuts(rows: Labelled, levels: int) -> Floats:
     """Return the cuts of every feature into levels of equal frequency, shape (n_features, levels - 1).
 
-    A feature with at most `levels` distinct values keeps them all. Cuts ascend, and are infinite where a
-    feature has fewer levels. The level of a value is the number of cuts below it.
+    Frequencies are sums of the weights of `rows`, if it has any. A feature with at most `levels` distinct
+    values keeps them all. Cuts ascend, and are infinite where a feature has fewer levels. The level of a
+    value is the number of cuts below it.
     """
     weights = None if rows.weights is None else rows.weights[:, None]
     total = float(rows.weights_or_ones().sum())
@@ -60,8 +61,8 @@ def class_cuts(rows: Labelled) -> Floats:
     MODL (Boulle 2006, "MODL: a Bayes optimal discretization method for continuous attributes", Machine
     Learning 65) minimises the description length of the number of intervals, their bounds, the frequency of
     the classes in each, and the classes themselves. The minimum is exact on a grid of 64 cells of equal
-    weight, after every class got the same total weight. A feature without information on the class keeps one
-    level, that is, no cuts. Result: shape (n_features, n_cuts), n_cuts of the feature with the most; cuts
+    weight, after every class got the same total weight, for up to 12 intervals. A feature without information
+    on the class gets no cuts. Result: shape (n_features, n_cuts), n_cuts of the feature with the most; cuts
     ascend and are followed by infinity where a feature has fewer.
     """
     n_classes = len(rows.classes)

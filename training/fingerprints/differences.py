@@ -38,24 +38,15 @@ APPLICATIONS, HALVINGS = 20, 5
 class ProfileDifference:
     """Two profiles compared.
 
-    Attributes
-    ----------
-    paired : bool
-        Whether both were measured on the same machines, whose performances were exchanged pair by pair.
-    units : int
-        Number of machines (or CPU models) that were exchanged.
-    features : DataFrame
-        Per stressor, least p-value first: ``stressor, importance_a, importance_b`` (largest = 100),
-        ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are tested),
-        ``p_value`` (adjusted for all stressors), ``moved`` (bool: significant).
-    categories : DataFrame
-        The same columns, without scores, per ``category`` of table 1 of the fingerprint paper,
-        whose shares are tested.
-    stops_at : str or None
-        The stressor at which the paper's algorithm stops: the first, in the ranking of a, whose importances
-        differ by more than `tolerance` (of 100); None where the profiles are equivalent.
-    reasons : tuple of str
-        Why the test is unreliable (few machines); may be empty.
+    `paired`: both were measured on the same machines, whose performances were exchanged pair by pair; `units`
+    is the number of machines (or CPU models) exchanged. `features` has a row per stressor, least p-value
+    first: ``stressor, importance_a, importance_b`` (largest = 100), ``change`` (b - a), ``score_a, score_b``
+    (signed correlation-adjusted scores, which are tested), ``p_value`` (adjusted for all stressors),
+    ``moved`` (bool: significant). `categories` has the same columns, without scores, per ``category`` of
+    table 1 of the fingerprint paper, whose shares are tested. `stops_at` is the stressor at which the paper's
+    algorithm stops: the first, in the ranking of a, whose importances differ by more than `tolerance` (of
+    100); None where the profiles are equivalent. `reasons` tell why the test is unreliable (few machines);
+    they may be empty.
     """
 
     a: str
@@ -94,7 +85,13 @@ class Exchanged:
 
 
 def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileDifference:
-    """Return the significant changes from profile `a` to `b`; ValueError if their stressors differ."""
+    """Return the changes from profile `a` to `b`, with their p-values; ValueError if their stressors differ.
+
+    The result has a table of stressors and one of their categories, least p-value first, with the importances
+    of both, the change (b - a) and whether its p-value is at most ``params.significance``; the stressor at
+    which the paper's algorithm stops; and reasons to doubt the test. The p-values come from
+    ``params.n_bootstrap`` random exchanges, which `seed` draws.
+    """
     if a.measured.columns != b.measured.columns:
         raise ValueError("the profiles are over different stressors")
     columns, least = a.measured.columns, params.significance
@@ -122,9 +119,11 @@ def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> E
     """Return the scores of two applications, as measured and after `number` random exchanges.
 
     `a` and `b` are two applications, or two sets of machines, with one row per machine and the same columns.
-    Where both were measured on mostly the same machines, the two (standardised) performances of a machine are
-    swapped, alike for all machines of a CPU model. Otherwise machines are dealt to the two sides: those of a
-    CPU model on both sides among themselves, and each other CPU model as a whole.
+    Where at least half of the smaller side's machines are also on the other side, only shared machines are
+    used (``paired``), and the two (standardised) performances of a machine are swapped, alike for all
+    machines of a CPU model. Otherwise machines are dealt to the two sides: those of a CPU model on both sides
+    among themselves, and each other CPU model as a whole. Scores of each side are signed, shape (1 + number,
+    n_columns); the result also has the number of ``units`` exchanged and the ``least`` possible p-value.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
@@ -254,8 +253,9 @@ def count_false_positives(
 ) -> FalsePositives | None:
     """Compare the halves of applications' machines, several times; return how many pairs seem different.
 
-    Of more than `APPLICATIONS` applications, that many evenly spaced ones are used. None if no application
-    was measured on 16 machines or more.
+    Applications with at least 16 machines are used, at most 20 evenly spaced ones; each is halved at random
+    five times. The result has the numbers of applications, of pairs, and of pairs where any stressor's
+    p-value is at most ``params.significance`` (``alarms``). None if no application has 16 machines.
     """
     every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
@@ -340,7 +340,7 @@ def check_claims(
     params: Profiling,
     seed: int,
 ) -> pd.DataFrame:
-    """Test the claims of the fingerprint paper on the data; return a row of text per claim.
+    """Test the fingerprint paper's claims on the data; return a row of text per claim, in the paper's order.
 
     A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
     or by the test of two profiles. Claims about applications without a profile are left out. `seed_shares`

@@ -35,8 +35,8 @@ def seed_shares(
     """Return the importances of columns by the regression of the fingerprint paper, shape (n_columns,).
 
     They are of z-scores for the performance, and add up to 1; all 0 where no split helps. `weights`, shape
-    (n_rows,), weigh the rows. "xgboost" is a faster equivalent of scikit-learn's boosting, as in the paper:
-    of equally good splits scikit-learn draws one and XGBoost takes the first column.
+    (n_rows,), weigh the rows; None: all 1. "xgboost" is a faster equivalent of scikit-learn's boosting, as in
+    the paper: of equally good splits scikit-learn draws one and XGBoost takes the first column.
     """
     counts = np.ones(len(measured.y)) if weights is None else weights
     has_weight = counts > 0
@@ -46,7 +46,7 @@ def seed_shares(
 
 
 def seed_model(boosting: Boosting, seed: int) -> Any:
-    """Return the unfitted boosted trees of the fingerprint paper (1000 trees, depth 4, rate 0.01)."""
+    """Return unfitted boosted trees (1000, depth 4, rate 0.01): XGBoost for "xgboost", else scikit-learn."""
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 
@@ -96,8 +96,9 @@ def log_rates(x: Floats, train_rows: NDArray[np.int64] | None = None) -> Floats:
 def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     """Return signed correlation-adjusted scores, shape (n_resamples, n_columns); positive: both faster.
 
-    Their squares are the shares of R2 that the stressors explain. `weights`, shape (n_resamples, n_rows), is
-    the weight of each row in each resample; None: one resample with every row once.
+    Their squares are the shares of R2 that the stressors explain, on natural logarithms; a constant column
+    has 0. `weights`, shape (n_resamples, n_rows), is the weight of each row in each resample; None: one
+    resample with every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
@@ -118,7 +119,8 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 def speed_correlations(measured: Measured, weights: Floats) -> Floats:
     """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    0 where a column does not vary. `weights`, shape (n_resamples, n_rows), is the weight of each row.
+    They are of logarithms; 0 where a column does not vary, and undefined where the performance does not.
+    `weights`, shape (n_resamples, n_rows), is the weight of each row.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
@@ -141,9 +143,10 @@ def standardise_columns(values: Floats) -> Floats:
 
 
 def car_operator(logs: Floats) -> Floats:
-    """Return the matrix (n_columns, n_rows) that converts standardised performances to scores.
+    """Return the matrix (n_columns, n_rows) that converts standardised log performances to scores.
 
-    `logs` are log rates, shape (n_rows, n_columns); scores as in `car_scores`.
+    `logs` are log rates, shape (n_rows, n_columns), without NaN. The matrix times performances, shape
+    (n_rows,), gives signed correlation-adjusted scores, shape (n_columns,).
     """
     standard = standardise_columns(logs)
     among = standard.T @ standard / len(logs)
@@ -222,9 +225,11 @@ def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tup
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
     """Return errors when each CPU model is predicted from the others, and their growth by shuffling.
 
-    `groups` are column indices that are shuffled together. Without two CPU models errors are NaN, growth 0.
-    The regression is a forest of extremely randomised trees on logarithms: fast, and without assumptions
-    about how stressors act together.
+    ``r2`` of log performance and the relative ``median_error`` are NaN without two CPU models; ``growth``,
+    one number per group, at least 0, is the increase of the mean squared log error when the columns of the
+    group are shuffled together (0 without two CPU models). `groups` are column indices. The regression is a
+    forest of extremely randomised trees on logarithms: fast, and without assumptions about how stressors act
+    together.
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         return HeldOut(float("nan"), float("nan"), np.zeros(len(groups)))
@@ -246,7 +251,7 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
 
 
 def needed_machines_factor(measured: Measured, reached: float, wanted: float, seed: int) -> float:
-    """Return by which factor the number of machines must grow for a regression to reach the R2 `wanted`.
+    """Return the factor by which the number of machines must grow to reach the R2 `wanted`.
 
     `reached` is the R2 now, on held-out CPU models. The unexplained part is assumed to fall as a power of the
     number of CPU models; the exponent comes from folds that learn from half of them and from most. Infinite
@@ -275,10 +280,11 @@ def r2(misses: Floats, truth: Floats) -> float:
 
 
 def predict_by_extra_trees(measured: Measured, train: Rows, logs: Floats, rows: Floats, seed: int) -> Floats:
-    """Return log speeds of `rows`, (n_rows, n_columns), by extremely randomised trees fitted to `train`.
+    """Return log speeds of `rows`, shape (n_rows,), by 50 extremely randomised trees fitted to `train`.
 
-    The result equals that of scikit-learn's ``ExtraTreesRegressor``, which takes twice as long: it copies and
-    checks its parameters for every tree.
+    `logs` are the log rates of all machines of `measured`, `train` the indices of those to fit to, `rows` log
+    rates, (n_rows, n_columns), all without NaN. The result equals that of scikit-learn's
+    ``ExtraTreesRegressor``, which takes twice as long: it copies and checks its parameters for every tree.
     """
     import sklearn
     from sklearn.tree import ExtraTreeRegressor

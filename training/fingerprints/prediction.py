@@ -139,7 +139,10 @@ def _unfitted_members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any
 
 
 def held_out_errors(measured: Measured, seed: int) -> Floats:
-    """Return predicted - true log speed of each row, its CPU model held out; InputError for one CPU model."""
+    """Return predicted - true natural log of speed of each row, its CPU model held out, shape (n_rows,).
+
+    Speed is the performance, inverted where lower is better. InputError for a single CPU model.
+    """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
         raise InputError(problem, place=f'application "{measured.application}"')
@@ -155,20 +158,11 @@ def predict_performance(
 ) -> tuple[Prediction, ...]:
     """Return an application's predicted performance on machines that were only fingerprinted, in order.
 
-    Parameters
-    ----------
-    measured : Measured
-        The application on other machines.
-    machines : ndarray of str, shape (n,)
-    x : ndarray of shape (n, n_columns)
-        Their rates, in the order of ``measured.columns``; NaN where a stressor did not run.
-    confidence : float
-        Nominal coverage of the interval, for example 0.9.
-
-    Raises
-    ------
-    InputError
-        If the application was measured on machines of one CPU model only.
+    `measured` is the application on other machines; `machines` are names, shape (n,), and `x` their rates,
+    shape (n, n_columns), in the order of ``measured.columns``, NaN where a stressor did not run. A prediction
+    has the value and its interval in the application's unit; `confidence` is the interval's nominal coverage,
+    for example 0.9. It also has reasons not to rely on it: fewer than five CPU models, or R2 on held-out CPU
+    models not above 0. InputError if the application was measured on machines of one CPU model only.
     """
     training_data = measured.by_machine()
     misses = held_out_errors(training_data, seed)
@@ -214,11 +208,12 @@ class Forecast:
 
 
 def forecast_application(task: Forecast) -> pd.DataFrame:
-    """Predict every machine from machines of other CPU models; a row per entry and machine.
+    """Predict every machine from machines of other CPU models; return a row per entry and machine.
 
-    Returns ``application, entry, fold, machine, cpu_model, value, predicted, low, high``, performances in
-    their own unit; the margin of a fold's interval comes from the errors of the other folds. ValueError for a
-    single CPU model.
+    Columns: ``application, entry`` (the method, one of ``task.entries``), ``fold`` (from 0), ``machine,
+    cpu_model, value`` (measured), ``predicted, low, high``, performances in their own unit; the margin of a
+    fold's interval comes from the errors of the other folds. ValueError for a single CPU model, KeyError for
+    an unknown entry.
     """
     measured = task.measured
     tables = []
@@ -280,12 +275,13 @@ ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
 
 
 def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
-    """Return the scores of predictions of `forecast_application` by entry.
+    """Return the scores of predictions of `forecast_application` by entry, sorted by name.
 
-    An entry has ``kind`` ("model", or "rule" for the median) and `METRICS`. Every score is computed per
-    application and averaged over applications: ``mean`` and ``std`` over the folds and ``pooled`` over all
-    machines, None where it cannot be computed. Correct is a relative error up to `tolerance`; ``r2`` is of
-    logarithms.
+    An entry has ``kind`` ("model", or "rule" for the median) and ``within_tolerance`` (share of relative
+    errors up to `tolerance`), ``mape, median_error`` (relative), ``r2`` (of logarithms) and ``coverage``
+    (share of values inside the interval). Every score is computed per application and averaged over
+    applications: ``mean`` and ``std`` (by n) over the folds and ``pooled`` over all machines, None where it
+    cannot be computed.
     """
     summaries = {}
     for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):

@@ -32,22 +32,15 @@ ENOUGH = 3
 class Profile:
     """An inferred resource utilisation profile (IRUP).
 
-    Attributes
-    ----------
-    measured : Measured
-        The training data, one row per machine.
-    features : DataFrame
-        Per stressor, most important first: ``stressor, importance`` (largest = 100), ``low, high`` (bootstrap
-        interval), ``score`` (correlation-adjusted; positive where more of it goes with more speed),
-        ``permutation`` (growth of the held-out error when it is shuffled, largest = 100), ``cluster`` (int,
-        of correlated stressors), ``categories`` (of table 1, comma-separated).
-    clusters, categories : DataFrame
-        ``cluster, stressors`` (comma-separated) or ``category``, and ``importance, low, high, permutation``.
-        A stressor of several categories is shared among them equally.
-    shares : ndarray of shape (n_columns,)
-        Importances before scaling, which add up to 1, in the order of ``measured.columns``.
-    resampled : ndarray of shape (n_resamples, n_columns)
-        The shares in each bootstrap resample.
+    `measured` is the training data, one row per machine. `features` has a row per stressor, most important
+    first: ``stressor, importance`` (largest = 100), ``low, high`` (bootstrap interval), ``score``
+    (correlation-adjusted; positive where more of it goes with more speed), ``permutation`` (growth of the
+    held-out error when it is shuffled, largest = 100), ``cluster`` (int, of correlated stressors),
+    ``categories`` (of table 1, comma-separated). `clusters` and `categories` have ``cluster, stressors``
+    (comma-separated) or ``category``, and ``importance, low, high, permutation``; a stressor of several
+    categories is shared among them equally. `shares`, shape (n_columns,), are the importances before scaling,
+    which add up to 1, in the order of ``measured.columns``; `resampled`, shape (n_resamples, n_columns),
+    those of each bootstrap resample.
     """
 
     measured: Measured
@@ -72,7 +65,10 @@ class Profile:
 def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     """Return which stressors explain an application's performance, and whether that can be trusted.
 
-    Raises InputError if there are fewer than two machines, or all perform alike.
+    The profile has tables of stressors, of clusters of correlated ones and of categories, most important
+    first (the largest importance is 100) with bootstrap intervals; the shares of the stressors, in each
+    resample, too; and the verdict on trust. Rows of one machine are averaged first. Raises InputError if
+    there are fewer than two machines, or all perform alike.
     """
     machines = measured.by_machine()
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from
@@ -133,17 +129,17 @@ def _rank_groups(
 
 
 def resampled_unit(measured: Measured) -> Unit:
-    """Return the unit of resampling: CPU models, or machines where CPU models are few."""
+    """Return the unit of resampling: "CPU models" if there are at least `MANY_CPUS` (10), else "machines"."""
     return "CPU models" if len(np.unique(measured.cpus)) >= MANY_CPUS else "machines"
 
 
 def resampling_units(measured: Measured) -> NDArray[np.str_]:
-    """Return the name of each row's CPU model, or machine if CPU models are few; shape (n_rows,)."""
+    """Return the name of each row's CPU model, or machine with fewer than 10 CPU models; shape (n_rows,)."""
     return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
 def top_columns(shares: Floats) -> frozenset[int]:
-    """Return the indices of the `TOP` largest of `shares`, shape (n_columns,); of equal ones the first."""
+    """Return the indices of the five largest of `shares`, shape (n_columns,); of equal ones the first."""
     return frozenset(np.argsort(-shares, kind="stable")[:TOP].tolist())
 
 
@@ -175,7 +171,8 @@ def shares_of(scores: Floats) -> Floats:
 def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
     """Return the share of each column (rows) in each group (columns); rows add up to 1.
 
-    `groups` are column indices; a column in several groups is shared equally, and each must be in one.
+    `groups` are column indices; a column in several groups is shared equally, and each of the `columns`
+    columns must be in a group (its row is NaN otherwise).
     """
     sums = np.zeros((columns, len(groups)))
     for number, members in enumerate(groups):

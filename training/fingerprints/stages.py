@@ -68,7 +68,7 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote_stage() -> None:
-    """Log the forecast models that are not in MLflow yet, the best one last; no model is registered."""
+    """Log the forecast models that are not in MLflow yet, the best last; print its name and register none."""
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
@@ -83,7 +83,10 @@ def promote_stage() -> None:
 def run_of(
     name: str, metrics: dict[str, Any], rows: pd.DataFrame, params: Params[Fingerprints]
 ) -> TrackedRun:
-    """Return the data to log in MLflow on entry `name` of metrics.json; `rows` are its predictions."""
+    """Return the data to log in MLflow on entry `name` of metrics.json; `rows` are its predictions.
+
+    It has the scores, a nested run per fold with scores of its own, and a function that draws the figures.
+    """
     return TrackedRun(
         name,
         scores_by_name(metrics["splits"], name, "grouped"),
@@ -121,7 +124,9 @@ class Profiled:
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Return one application's profile by our method, and its importances by the fingerprint paper's.
 
-    Raises InputError if there are fewer than two machines, or all perform alike.
+    The importances, shape (n_columns,), add up to 1, or are all 0; for both methods the result has the mean
+    overlap (Jaccard) of the top five stressors between ``params.n_thesis_bootstrap`` resamples, NaN with
+    fewer than two. Raises InputError if there are fewer than two machines, or all perform alike.
     """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)
@@ -135,11 +140,12 @@ def profile_application(measured: Measured, params: Profiling, seed: int) -> Pro
 
 
 def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
-    """Return the stage's tables by the name of their file.
+    """Return the stage's tables by the name of their file; ValueError without results.
 
-    ``profiles`` (`Profile.features` with ``seed_importance``), ``clusters`` and ``categories`` (as in
-    `Profile`), each with ``application`` as the first column; ``trust``, one row per application: ``metric,
-    better, enough``, the fields of `Trust`, ``seed_stability`` and ``our_stability``.
+    ``profiles`` (`Profile.features` with ``seed_importance``, the largest 100), ``clusters`` and
+    ``categories`` (as in `Profile`), each with ``application`` as the first column; ``trust``, one row per
+    application: ``application, metric, better, enough``, the fields of `Trust` (tuples joined to text),
+    ``seed_stability`` and ``our_stability``.
     """
     parts: dict[str, dict[str, pd.DataFrame]] = {"profiles": {}, "clusters": {}, "categories": {}}
     rows = []
@@ -161,7 +167,7 @@ def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
 
 
 def profile_stage() -> None:
-    """Profile every application by the fingerprint paper's method and ours; write tables and claims."""
+    """Profile every application by the paper's method and ours; write tables and claims; print counts."""
     params = load(Fingerprints)
     section = params.section
     measured = _read_measured(section)

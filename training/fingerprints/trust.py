@@ -40,24 +40,14 @@ MANY_TIMES = 10.0
 class Trust:
     """The evidence for and against a profile, which must be falsifiable (section 7, the fingerprint paper).
 
-    Attributes
-    ----------
-    r2 : float
-        Of log performance, with whole CPU models held out; negative is worse than the mean.
-    median_error : float
-        Median relative error of the same predictions.
-    stability : float
-        Mean overlap (Jaccard) of the top five stressors between bootstrap resamples of the machines.
-    leaders : tuple of str
-        The stressors ahead of all others, in any order; empty if there are `reasons`.
-    top_rank_stability : float
-        Share of the resamples where the leaders are ahead; without leaders, where the first stressor is.
-    by : {"importance", "correlation"}
-        The measure of that ranking.
-    chance : float
-        P-value: how often permuted performances correlate as closely with any stressor.
-    reasons, unpredicted : tuple of str
-        Why the ranking, and why predictions on other CPU models, cannot be trusted; empty where they can.
+    `r2` is that of log performance with whole CPU models held out (negative: worse than the mean),
+    `median_error` the median relative error of these predictions. `stability` is the mean overlap (Jaccard)
+    of the top five stressors between bootstrap resamples of the machines. `leaders` are the stressors ahead
+    of all others by the measure `by`, in any order, empty if there are `reasons`; `top_rank_stability` is the
+    share of the resamples where they are ahead; without leaders, where the first stressor is. `chance` is a
+    p-value: how often permuted performances correlate as closely with any stressor. `reasons` and
+    `unpredicted` tell why the ranking, and why predictions on other CPU models, cannot be trusted; empty
+    where they can.
     """
 
     machines: int
@@ -119,13 +109,13 @@ class Lead:
 
 
 def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
-    """Return the stressors ahead of all others, by importance or by correlation.
+    """Return the stressors ahead of all others (column indices), by importance or by correlation.
 
     Importance is divided among correlated stressors, which hides a cause among many similar ones, although
     its correlation with the performance is still the closest. So correlation is used if it has the same
     leaders as importance, in more resamples. `shares` and `related` are importances and correlations, shape
     (1 + n_resamples, n_columns), as measured in the first row; a group must be ahead in the share `limit` of
-    the resamples.
+    the resamples. The result is that of `find_leaders`.
     """
     by_importance = find_leaders("importance", shares, limit)
     by_correlation = find_leaders("correlation", related, limit)
@@ -138,7 +128,10 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
     """Return the smallest group of columns that leads; if no group of up to five does, the first alone.
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
-    row. A group leads if all its values exceed all others in the share `limit` of the resamples.
+    row. A group leads if all its values exceed all others in the share `limit` of the resamples. The result
+    has the column indices, the share of the resamples, whether it suffices (``settled``), the column most
+    often ahead (``rival``) and the factor by which the number of machines must grow. A single column always
+    leads.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
@@ -183,8 +176,9 @@ class Chance:
 def chance_correlation(measured: Measured, deals: int, level: float, seed: int) -> Chance:
     """Return the closest correlation of any stressor with the performance, and its p-value.
 
-    The p-value is the share of `deals` permutations of performances among CPU models (and the original) whose
-    closest correlation is as large. ``usual`` is the closest correlation that a share `level` of the
+    The result has the index of that stressor's column, the absolute correlation (of logarithms), ``usual``
+    and the p-value: the share of `deals` permutations of performances among CPU models (and the original)
+    whose closest correlation is as large. ``usual`` is the closest correlation that a share `level` of the
     permutations exceeds. The machines of a CPU model are near-copies: their common part is permuted as a
     whole, the rest among all machines. Taking the closest of all stressors allows for their number (Westfall
     and Young 1993).
@@ -215,7 +209,7 @@ def _permute_speeds(measured: Measured, deals: int, generator: np.random.Generat
 
 
 def too_few_messages(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
-    """Yield a message for machines, and for CPU models, if they are too few for any result."""
+    """Yield a message for machines, and one for CPU models, if they are fewer than `limits` require."""
     for have, least, what in (
         (machines, limits.min_machines, "machines"),
         (cpus, limits.min_cpus, "CPU models"),
@@ -298,9 +292,11 @@ class Evidence:
 def judge_profile(
     evidence: Evidence, stability: float, limits: TrustLimits, level: float, seed: int
 ) -> Trust:
-    """Return whether a profile's ranking and predictions can be trusted, with reasons if not.
+    """Return whether a profile's ranking and predictions can be trusted, with reasons in words if not.
 
-    `stability` is the mean overlap of the top five between resamples, `level` the significance level.
+    `stability` is the mean overlap of the top five between resamples, `level` the significance level. The
+    result also has the names of the leading stressors, none if the ranking cannot be trusted, and the
+    measures of `evidence`.
     """
     reasons = tuple(evidence.ranking_reasons(limits, level))
     names = () if reasons else tuple(evidence.measured.columns[column] for column in evidence.lead.columns)

@@ -104,7 +104,6 @@ class ImpactArrays(Forest):
     gap: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a walk through the trees would leave the arrays or not end."""
         self.check_nodes(2 * len(self.fill))
 
     @classmethod
@@ -151,7 +150,7 @@ class QuickContention(ContentionRegressor):
 
 
 def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) -> None:
-    """Write the arrays of a fitted model to `path`, with the SHA-256 of its model file `stored`."""
+    """Write a fitted model's arrays to `path` (NumPy archive), with the SHA-256 of its file `stored`."""
     content = by_name(ImpactArrays.from_model(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
     # a part without a share was not fitted
     if model.is_blended:
@@ -162,7 +161,7 @@ def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) ->
 
 
 def read_impact_arrays(path: Path, stored: Path) -> QuickContention | None:
-    """Return the model from a file of `write_impact_arrays`, read without pickle.
+    """Return the fitted model from a file of `write_impact_arrays`, read without pickle.
 
     Returns None if the file does not exist, has another version or does not belong to the file `stored`.
     Raises InputError if `stored` does not exist, or an array is missing or wrong.
@@ -189,7 +188,6 @@ def read_impact_arrays(path: Path, stored: Path) -> QuickContention | None:
 
 
 def _boosted_trees(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.bool_]], float]:
-    """Return XGBoost's trees, flags of the nodes that send gaps below, and the base score."""
     content = json.loads(bytes(member.get_booster().save_raw("json")))["learner"]
     # a number, or a list with one number
     start = np.ravel(json.loads(content["learner_model_param"]["base_score"]))
@@ -263,9 +261,11 @@ class LogShares:
 def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
     """Return the log impact predicted for each co-run as the average co-run's plus a share per factor.
 
-    For a `ContentionRegressor` the trees' shares are exact Shapley values, the smooth part's are integrated;
-    for other models shares are averages over random orders of the factors. All `contrasts` have the same
-    factors. The result for a co-run does not depend on the others.
+    A result has the natural logs ``usual`` and ``impact``, and ``shares``, shape (n_factors,), positive where
+    a factor slows the task down; to these the evidence from other co-runs, ``of_task`` and ``of_corunners``,
+    is added. For a `ContentionRegressor` the trees' shares are exact Shapley values, the smooth part's are
+    integrated; for other models shares are averages over random orders of the factors. All `contrasts` have
+    the same factors. The result for a co-run does not depend on the others.
     """
     model = learned.model
     if not isinstance(model, ContentionRegressor):
@@ -282,7 +282,8 @@ def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast])
 def split_by_trees(trees: ImpactArrays, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
     """Return the trees' log impact of each co-run as a sum over its factors: exact Shapley values.
 
-    All `contrasts` have the same factors.
+    A result's ``impact`` is ``usual``, that of the average co-run, plus the sum of ``shares``, shape
+    (n_factors,). All `contrasts`, at least one, have the same factors.
     """
     count, n_factors = len(contrasts), contrasts[0].n_factors
     owners, children = np.tile(contrasts[0].owners, 2), trees.children.reshape(-1)
@@ -351,7 +352,6 @@ def _sum_leaf_shares(
 
 
 def _blend_parts(model: ContentionRegressor, way: CorunContrast, trees: LogShares) -> LogShares:
-    """Blend the shares of trees, pressures, the pair's other co-runs and the smooth function."""
     if not model.is_blended:
         return trees
     pressed = model.pressures_.prediction_parts(way.named)

@@ -201,7 +201,10 @@ class ImpactRecipe:
 
 
 def named_of(rows: pd.DataFrame) -> Named:
-    """Return the pair (task and co-runners) and the machine of each row of ``task, corunners, machine``."""
+    """Return the pair ("TASK", a line break, "CORUNNERS") and the machine of each row, shape (n_rows,).
+
+    `rows` has the text columns ``task, corunners`` (which are not changed) and ``machine``.
+    """
     pairs = (rows["task"] + PAIR_SEPARATOR + rows["corunners"]).to_numpy(np.str_)
     return Named(pairs, rows["machine"].to_numpy(np.str_))
 
@@ -234,15 +237,19 @@ def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
-    """Return the share of `errors` below the tolerance, ``within_tolerance``, and their mean, ``mape``.
+    """Return the share of `errors` below `tolerance`, ``within_tolerance``, and their mean, ``mape``.
 
-    `errors` are sizes of relative errors, shape (n_rows,), at least one.
+    `errors` are sizes of relative errors, shape (n_rows,), at least one; all are shares, not per cent.
     """
     return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
 def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return ``kind`` and per score of `score_predictions` ``mean, std`` over folds and ``pooled``."""
+    """Return ``kind`` and, by name of a score, its ``mean, std`` over folds and its ``pooled`` value.
+
+    Scores are those of `score_predictions`, ``std`` is by n; values have 6 digits. `rows` are one model's
+    rows of oof.parquet in one design; ``kind`` is that of the first.
+    """
     folds = [score_predictions(fold_rows) for _, fold_rows in rows.groupby("fold", sort=True)]
     spreads = {
         name: summarise_folds([fold_scores[name] for fold_scores in folds], pooled)
@@ -252,9 +259,10 @@ def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def log_width(rows: pd.DataFrame, confidence: float) -> float:
-    """Return the half width of intervals of log impact, from rows with ``measured`` and ``predicted``.
+    """Return the half width of intervals of log impact that would contain the share `confidence` of the rows.
 
-    At least one row is needed; the values are above 0.
+    It is a quantile of |ln(measured / predicted)| (split conformal), or the largest if rows are few. `rows`,
+    at least one, have ``measured`` and ``predicted``, above 0.
     """
     return half_width(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64), confidence)
 
@@ -262,7 +270,8 @@ def log_width(rows: pd.DataFrame, confidence: float) -> float:
 def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
     """Return one model's rows in one design, ordered by fold, with intervals ``low`` and ``high`` added.
 
-    The width of a fold's intervals comes from the residuals of the other folds (a single fold: its own).
+    They are ``predicted`` divided and multiplied by one factor per fold, which comes from the residuals of
+    the other folds (a single fold: its own), for a coverage of `confidence`. ValueError without rows.
     """
     parts = []
     for fold, fold_rows in rows.groupby("fold", sort=True):
@@ -279,8 +288,9 @@ def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float)
 
     `solo` has solo seconds by machine and task; `tolerance` is also the width of ranges, as a share of a
     task's mean impact. Returns ``repeated``: the number of repeated co-runs; ``within_tolerance, mape,
-    p90_error`` and ``same_range`` of one repetition as a prediction of the median of the others, None without
-    repetitions; ``solo_spread``: median over tasks of the coefficient of variation of solo times.
+    p90_error`` and ``same_range`` of one repetition as a prediction of the median of the others, shares, None
+    without repetitions; ``solo_spread``: median over tasks of the coefficient of variation of solo times,
+    None if no task has two. Values have 6 digits.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()

@@ -73,7 +73,6 @@ class _CorunnersOfRows:
         return np.asarray(np.bincount(self.row, pressure[self.corunner]))
 
     def solve_pressures(self, sensitive: Floats, logs: Floats, weights: Floats, usual: float) -> Floats:
-        """Return the pressure of each co-runner, about `usual` where its rows are uninformative."""
         below = np.bincount(self.corunner_cells, (weights * sensitive**2)[self.rows_of_cells], self.number**2)
         below = below.reshape(self.number, self.number)
         prior = _PRIOR * below.diagonal().mean() + np.finfo(float).tiny
@@ -178,7 +177,11 @@ class PressureRegressor:
 
 
 def pair_members(pair: str) -> list[str]:
-    """Return the task of a pair, then its co-runners; `pair` joins these as in `Named`."""
+    """Return the task of a pair, then its co-runners, in the order of the text.
+
+    `pair` is the task, a line break, and the co-runners joined by ``+``; without a line break, the only
+    co-runner is the empty text.
+    """
     task, _, corunners = pair.partition(PAIR_SEPARATOR)
     return [task, *corunners.split(AND)]
 

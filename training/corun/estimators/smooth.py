@@ -61,7 +61,8 @@ class SideCoordinates:
 def sides_of(columns: Sequence[str]) -> Whole:
     """Return the side of each column by the prefix of its name, shape (n_columns,).
 
-    It is `TASK`, `BESIDES` (co-runners) or `MACHINE`, and `NOBODY` for a column without one of the prefixes.
+    0 (`TASK`): ``own_``; 1 (`BESIDES`, co-runners): ``others_`` or ``most_``; 2 (`MACHINE`): ``machine_`` or
+    ``engine_``; 3 (`NOBODY`): any other name.
     """
     prefixes = [next((p for p in _PREFIXES if name.startswith(p)), "") for name in columns]
     return np.array([_PREFIXES.get(prefix, NOBODY) for prefix in prefixes], np.intp)
@@ -205,7 +206,6 @@ class SmoothRegressor:
         return np.asarray(machine * (task * corunner + task + corunner + _COMMON))
 
     def _fit_weights(self, positions: SideCoordinates, aims: Floats) -> Floats:
-        """Return the weights of the stored rows, fitted to all rows; large errors get less weight."""
         root = np.linalg.cholesky(
             self._row_similarities(self._stored_rows) + 1e-6 * np.eye(len(self.task_at_))
         )
@@ -259,7 +259,6 @@ def _find_directions(centred: Floats, aims: Floats, on_side: NDArray[np.bool_]) 
 def _side_similarity(
     rows: Floats, stored: Floats, row_ids: Whole, stored_ids: Whole, identity_share: float
 ) -> Floats:
-    """Return the similarity of two sets of rows on one side, by their directions and their identity."""
     far = (rows**2).sum(axis=1)[:, None] + (stored**2).sum(axis=1) - 2 * rows @ stored.T
     alike = np.mean([np.exp(-np.maximum(far, 0) / (2 * length**2)) for length in _LENGTHS], axis=0)
     return np.asarray((1 - identity_share) * alike + identity_share * (row_ids[:, None] == stored_ids))
@@ -301,7 +300,6 @@ class _PathSimilarity:
 
     @cached_property
     def alike(self) -> Floats:
-        """The similarity by directions."""
         return np.asarray((1 - self.identity_share) / len(_LENGTHS) * sum(self.kernels))
 
     @property
