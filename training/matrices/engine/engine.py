@@ -73,11 +73,14 @@ class NamedAttributions:
 def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedAttributions]]:
     """Yield, for consecutive slices of the pairs, the `n` metrics that drive the log-odds of ``fail``.
 
-    At most `MAX_DRIVERS` metrics are named. They are selected greedily: each step takes the metric whose
-    removal, after those already selected, lowers the log-odds most; ties go to the metric with the largest
-    difference in units of noise. To remove a metric, the target's runs are shifted until their median equals
-    the baseline's. The fall of the log-odds without all selected metrics is divided among them by Shapley
-    values. `odds_of` returns the engine's log-odds for rows of the form.
+    Each item is the slice, and an object with ``metric`` (indices) and ``contribution``, both of shape
+    (n_pairs, n), the largest contribution first; a positive one raises the log-odds. At most 10
+    (`MAX_DRIVERS`) metrics are named. They are selected greedily among the 32 (`TRIED`) that differ most,
+    after the first step among the best 16: each step takes the metric whose removal, after those already
+    selected, lowers the log-odds most; ties go to the metric with the largest difference in units of noise.
+    To remove a metric, the target's runs are shifted until their median equals the baseline's. The fall of
+    the log-odds without all selected metrics is divided among them by Shapley values. `odds_of` returns the
+    engine's log-odds for rows of the form; infinite results are not checked.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MAX_DRIVERS, metrics), min(TRIED, metrics)
@@ -245,9 +248,9 @@ class Engine:
 
 
 class ExplainedPair(NamedTuple):
-    """The verdict on a pair, with fields as in `FittedEngine.judge_pairs`, and its drivers, strongest first.
+    """The verdict on a pair, with fields as in `FittedEngine.judge_pairs`; largest attribution first.
 
-    The contributions of a pair's drivers add up to the fall of the log-odds of abnormal without their
+    The contributions of a pair's attributions add up to the fall of the log-odds of abnormal without their
     differences.
     """
 
@@ -286,14 +289,9 @@ class FittedEngine:
         """Return a verdict on every pair that has a baseline and a target; others are left out.
 
         `tables` must have the columns `metrics`, and only valid runs. Raises ModelError if a probability is
-        not finite.
-
-        Returns
-        -------
-        DataFrame
-            ``pair_id, workload, group, group_used, probability`` (of abnormal), ``threshold, abnormal``
-            (bool), in the order of the pairs' first target runs. ``group_used`` is "fallback" where the group
-            is unknown or has no classifier, and "all" where no group has one.
+        not finite. The result has ``pair_id, workload, group, group_used, probability`` (of abnormal),
+        ``threshold, abnormal`` (bool), in the order of the pairs' first target runs. ``group_used`` is
+        "fallback" where the group is unknown or has no classifier, and "all" where no group has one.
         """
         return self._pair_table(tables, *self._cases_and_odds(tables))
 
@@ -441,7 +439,7 @@ class FittedEngine:
 
 
 def count_by_group(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
-    """Return the numbers of ``abnormal`` and of all ``rows``, indexed by group.
+    """Return the numbers of ``abnormal`` and of all ``rows``, indexed by group, ascending.
 
     `group` and `y` (1 for an abnormal row, else 0) have shape (n_rows,).
     """

@@ -1,6 +1,7 @@
 """Groups of test cases: none, given by people, or clustered by their normal behaviour.
 
-Seed 001 groups by workload type (section 4.3) and leaves grouping without domain knowledge to future work.
+The matrix paper groups by workload type (section 4.3) and leaves grouping without domain knowledge to future
+work.
 """
 
 from __future__ import annotations
