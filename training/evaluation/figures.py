@@ -262,7 +262,6 @@ def _draw_confusion(verdicts: pd.DataFrame, title: str) -> Figure:
 
 
 def _draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
-    """Draw the folds' mean precision over recall, and the point of the chosen thresholds."""
     figure = _empty_figure()
     axes = figure.subplots()
     failed, judged = _fail_flags(verdicts)

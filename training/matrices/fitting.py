@@ -327,11 +327,7 @@ class EngineFit:
 
 
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
-    """Return verdicts, error counts and time of all `fits`, in order, computed in parallel.
-
-    Fits with equal settings and the same fold object are computed once. `title` names the work where progress
-    is shown.
-    """
+    """Return verdicts, error counts and time of each of `fits`, in order; equal fits are computed once."""
     by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():
         by_rows.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit

@@ -202,10 +202,7 @@ def _summarise_split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> d
 
 
 def train_stage() -> None:
-    """Train the champion of metrics.json on all data; write model.skops and card.json.
-
-    InputError if evaluate has not run, or the champion is not a candidate of params.yaml.
-    """
+    """Train the champion of metrics.json on all data and write it; InputError if evaluate has not run."""
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     section, examples = params.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
     champion = _champion_cell(

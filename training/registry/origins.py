@@ -30,10 +30,10 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 
 
 def source_of(root: Path, program: str) -> dict[str, str]:
-    """Return user, program and git's commit, branch and dirty flag of `root` as MLflow tags.
+    """Return user, program and git's commit, branch and dirty flag of `root` as a dict of MLflow tags.
 
-    Without git, those of git are missing. The tree is dirty if tracked files differ, except those that the
-    pipeline writes.
+    Without git, those of git are missing. The tree is dirty ("true", else "false") if tracked files differ,
+    except those that the pipeline writes.
     """
     from mlflow.utils import mlflow_tags
 
@@ -119,10 +119,10 @@ class Origin:
 
 
 def trace_version(name: str, version: str) -> Origin:
-    """Return the origin of version `version` (a number as text) of model `name`.
+    """Return data, code, parameters, scores, role and promotion of version `version` of model `name`.
 
-    Raises NoVersionError if it does not exist, InputError if the registry does not answer. If its run was
-    deleted, the fields of the run are empty.
+    Raises NoVersionError if it does not exist (also unless `version` is digits), InputError if the registry
+    does not answer. If its run was deleted, the fields of the run are empty.
     """
     match = find_version(f"models:/{name}/{version}") if version.isdigit() else None
     if match is None:
