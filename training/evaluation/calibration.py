@@ -40,9 +40,10 @@ def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray
 
     Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned 5 times without some of
     the groups, and scored by the log loss there. The best is used if it is better than no map by more than
-    its standard error over groups; its maps are averaged on the scale of log-odds. All arguments have shape
-    (n_rows,), at least one row; in the labels `y`, 1 is fail; no group is split between folds, which are
-    drawn with a fixed seed.
+    its standard error over groups; its maps are averaged on the scale of log-odds. The result has a ``kind``
+    ("none" is the identity), and the probabilities ``raw`` and ``calibrated``, linear between them. All
+    arguments have shape (n_rows,), at least one row; in the labels `y`, 1 is fail; no group is split between
+    folds, which are drawn with a fixed seed.
     """
     place = np.unique(groups, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS
@@ -128,7 +129,7 @@ def _fit_line(y: NDArray[np.int64], columns: Floats) -> Floats:
 
 
 def calibration_error(y: NDArray[np.int64], probability: Floats) -> float:
-    """Return the expected calibration error (Naeini and others 2015) in `RANGES` bins of equal width.
+    """Return the expected calibration error (Naeini and others 2015), in 10 bins of equal width.
 
     It is the mean distance between the share of fails and the mean probability, weighted by the cases of a
     bin. `y` (1 is fail) and `probability` have shape (n_rows,), at least one row.

@@ -45,7 +45,7 @@ def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
 def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return mean ``probability``, ``share_of_fails`` and number of ``cases`` by bin of probability.
 
-    The `RANGES` bins have equal width and ascend; empty ones are left out. `verdicts` has ``probability``
+    The 10 bins have equal width and ascend; empty ones are left out. `verdicts` has ``probability``
     (ValueError if one is NaN) and ``status``, the label.
     """
     number = np.minimum((verdicts["probability"] * RANGES).astype("int64"), RANGES - 1)

@@ -96,7 +96,7 @@ def average_precision(failed: NDArray[Any], probability: Floats, weights: Floats
 def score_rows(verdicts: pd.DataFrame) -> Scores:
     """Return balanced accuracy, error rates and further scores of rows of one entry of oof.parquet.
 
-    The rows have ``status`` (the label)``, verdict, probability``; ``unsure`` counts as pass.
+    The rows have ``status`` (the label), ``verdict`` and ``probability``; ``unsure`` counts as pass.
     ZeroDivisionError unless both labels occur. Average precision is None if a probability is missing.
     """
     ranked = verdicts["probability"].notna().all()
@@ -170,7 +170,11 @@ def _precision_steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
-    """Return ``kind`` and ``mean, std, pooled`` of each metric for each entry of oof.parquet in `split`."""
+    """Return, by entry of `verdicts` in `split`, its ``kind``, and ``mean, std, pooled`` of each metric.
+
+    `verdicts` are rows of oof.parquet. The result is empty if the split has no rows; ZeroDivisionError unless
+    an entry has both labels in every fold.
+    """
     rows = verdicts[verdicts["split"] == split]
     return {
         str(entry): summarise_entry(rows_of_entry)

@@ -367,10 +367,11 @@ def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
     """Return the threshold with the highest balanced accuracy, in the middle of its plateau.
 
     The best threshold among few fails is often best by chance in a narrow range. So all neighbouring
-    thresholds that are within `PLATEAU` of it form a plateau, and the result is the plateau's middle on the
-    scale of log-odds, which has a distance from both edges for confident and for unconfident models alike.
-    `y` are labels, 1 is fail, and both must occur; `probability` is out-of-fold; shape (n_rows,). If all
-    probabilities are equal, threshold and balanced accuracy are 0.5.
+    thresholds whose balanced accuracy is at most 0.005 lower form a plateau, and the result is the plateau's
+    middle on the scale of log-odds, which has a distance from both edges for confident and for unconfident
+    models alike. It has ``threshold``, and ``balanced_accuracy`` at the best one. `y` are labels, 1 is fail,
+    and both must occur; `probability` is out-of-fold; shape (n_rows,). If all probabilities are equal,
+    threshold and balanced accuracy are 0.5.
     """
     values, place = np.unique(probability, return_inverse=True)
     fails = np.bincount(place, weights=y)

@@ -150,8 +150,7 @@ class LargeRecipe:
     def fit_engine(self, scales: MetricStatistics, shaped: Sequence[ShapedChunk]) -> FittedEngine:
         """Fit the shared parts to a sample of the pairs, and each group's classifier to all its pairs.
 
-        `scales` are the statistics of all chunks. Raises InputError unless there are normal and abnormal
-        rows.
+        `scales` are the statistics of all chunks. Raises InputError without normal or without abnormal rows.
         """
         scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
         counted = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()

@@ -120,9 +120,9 @@ def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return scores and counts of verdicts as a dict; a pair judged ``invalid`` counts as ``pass``.
 
     The keys are ``kind`` ("served"), each score, with a dict of ``mean, std`` over folds and ``pooled``, and
-    the counts ``pairs, fails`` (by label) and ``invalid``. `rows` has ``fold, status`` (label)``, verdict,
-    probability``; average precision is None if a probability is missing. ZeroDivisionError unless every fold
-    has both labels.
+    the counts ``pairs, fails`` (by label) and ``invalid``. `rows` has ``fold, status, verdict, probability``;
+    the status is the label. Average precision is None if a probability is missing. ZeroDivisionError unless
+    every fold has both labels.
     """
     counts = {
         "pairs": len(rows),

@@ -1,4 +1,4 @@
-"""Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it."""
+"""Judge pairs of matrices: validity, group, verdict, and the raw metrics that contributed most to it."""
 
 from __future__ import annotations
 

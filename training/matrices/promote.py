@@ -34,7 +34,7 @@ CASES, CAUSES = "test-cases", "causes"
 
 
 def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries by name of the splits ``test-cases`` and ``causes`` of metrics.json, if present."""
+    """Return a list: the entries by name of the splits ``test-cases`` and ``causes``, each if present."""
     return [splits[name]["entries"] for name in (CASES, CAUSES) if name in splits]
 
 

@@ -225,7 +225,7 @@ def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationSt
     """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
     In the first, the remedies are added one at a time, for each of `models`. In the second, each remedy is
-    left out in turn; this is done for `LOGISTIC` only, because these steps take longest.
+    left out in turn; this is done for the model "logistic" only, because these steps take longest.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:
@@ -234,7 +234,7 @@ def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationSt
 
 
 def grouping_steps(scheme: Scheme, model: str) -> Iterator[AblationStep]:
-    """Yield `model` under the scheme with no groups, then with the given, then with automatic groups."""
+    """Yield three steps of an ablation: `model` under the scheme without, with given, automatic groups."""
     for number, grouping in enumerate(("none", "given", "automatic")):
         cell = Cell(model, replace(scheme, grouping=grouping))
         yield AblationStep("grouping", number, f"{grouping} groups", cell)

@@ -28,7 +28,7 @@ from data.tables.files import PART, yaml_content
 
 
 def tracking_uri() -> str:
-    """Return the address of MLflow's store: MLFLOW_TRACKING_URI, or mlflow.db in the project."""
+    """Return the address of MLflow's store: MLFLOW_TRACKING_URI, else ``sqlite:///`` and mlflow.db's path."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
 
 
@@ -43,7 +43,7 @@ SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
 
 
 def template_root() -> Path:
-    """Return the folder with the files of a new project: in the wheel, or the checkout itself."""
+    """Return the folder with the files of a new project: in the wheel, else checkout or working directory."""
     return SHIPPED / "project" if SHIPPED.is_dir() else project_root()
 
 
@@ -114,7 +114,7 @@ class Tracked:
 
 
 def add_note(store: Any, run_id: str, paragraph: str) -> None:
-    """Add a paragraph to the description of a run; `store` is an MLflow client."""
+    """Add a paragraph at the end of the description of a run; `store` is an MLflow client."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
     before = store.get_run(run_id).data.tags.get(MLFLOW_RUN_NOTE)

@@ -190,7 +190,7 @@ def _best_entries(metrics: Mapping[str, Any], out_of_fold: Sequence[OutOfFoldPre
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return the parameters of a YAML file, a mapping, by dotted name; empty if the file does not exist."""
+    """Return a YAML mapping's parameters by dotted name, empty without a file; InputError if not YAML."""
     content = yaml_content(path) if path.is_file() else None
     return _dotted_names(content or {}, "")
 
@@ -274,10 +274,11 @@ class ExperimentsDifference:
 
 
 def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
-    """Return what differs between two states in the families of both; InputError without such a family.
+    """Return the differences of two states in the families of both; InputError without such a family.
 
-    It has the changed ``params`` without those of other families, ``notes``, and for each family changed
-    data, champions and entries of the same name compared on their common cases, `after` minus `before`.
+    The result has the changed ``params`` without those of other families, ``notes``, and for each family
+    changed data, champions and entries of the same name compared on their common cases, `after` minus
+    `before`.
     """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     common = [family for family in FAMILIES if family in before.families and family in after.families]

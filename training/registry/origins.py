@@ -54,7 +54,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the commit in a run's tags (empty if unknown), and whether the tree differed from it."""
+    """Return the commit in a run's tags (else empty), and whether the tree differed (False if unknown)."""
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY) == "true"
@@ -119,10 +119,10 @@ class Origin:
 
 
 def trace_version(name: str, version: str) -> Origin:
-    """Return data, code, parameters, scores, role and promotion of version `version` of model `name`.
+    """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
 
-    Raises NoVersionError if it does not exist (also unless `version` is digits), InputError if the registry
-    does not answer. If its run was deleted, the fields of the run are empty.
+    `version` is a number as text. Raises NoVersionError if it is none or does not exist, InputError if the
+    registry does not answer. If its run was deleted, the fields of the run are empty.
     """
     match = find_version(f"models:/{name}/{version}") if version.isdigit() else None
     if match is None:

@@ -281,9 +281,10 @@ def sync_if_moved(name: str) -> None:
 
 @contextmanager
 def lock_aliases(name: str) -> Iterator[None]:
-    """Hold a lock on the aliases of `name` on this machine; wait while another lock is held, even one's own.
+    """Hold a lock on the aliases of `name` on this machine; wait while another lock is held.
 
-    With a local store, the lock is on the aliases of all names.
+    With a local store, the lock is on the aliases of all names. A second lock inside the first waits for
+    ever.
     """
     local = local_store()
     if local is not None:

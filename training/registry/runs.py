@@ -223,7 +223,7 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
 def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> dict[str, Any]:
     """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``.
 
-    `splits` has the content of each split; those without the entry are left out. With `headline`, one figure
+    `splits` has the content of each split; those without the entry are left out. With `headline`, one number
     per score in that split comes first, named by the score: pooled, or else the mean (KeyError if the entry
     is not in it).
     """
@@ -238,7 +238,7 @@ def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> di
 
 
 def headline_scores(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return one figure per score of an entry of metrics.json: pooled, or else the mean of the folds."""
+    """Return one number per score of an entry of metrics.json: pooled, or else the mean of the folds."""
     scores = {name: spread for name, spread in entry.items() if isinstance(spread, dict)}
     return {
         name: spread["mean"] if spread.get("pooled") is None else spread["pooled"]

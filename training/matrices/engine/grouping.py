@@ -84,8 +84,7 @@ class Grouping:
     def assign_groups(self, tables: MatrixTables) -> MatrixTables:
         """Return a copy of `tables` with the group of each run's pair in the column ``group``.
 
-        "given" keeps the column, "none" sets "all", "automatic" sets "automatic 1" and so on, the nearest
-        centre.
+        "given" keeps the column, "none" sets "all", "automatic" the nearest centre: "automatic 1" and so on.
         """
         if self.kind == "given":
             return tables

@@ -40,10 +40,7 @@ class Nearest:
         self.k, self.p = k, p
 
     def fit(self, x: Floats, y: NDArray[np.int64]) -> Self:
-        """Store at least `k` rows and their labels, 0 or 1.
-
-        `x`: shape (n_rows, n_columns). `y`: shape (n_rows,).
-        """
+        """Store at least `k` rows `x`, shape (n_rows, n_columns), and their labels `y`, (n_rows,), 0 or 1."""
         self.x_, self.y_, self.squares_ = x, y.astype(np.float64), np.einsum("ij,ij->i", x, x)
         return self
 

@@ -110,10 +110,7 @@ class ValidityTree:
         return np.asarray(np.abs(deviation) / self.noise[self.scales.rows_of_groups(groups.tolist())])
 
     def _describe_path(self, x: Floats, usual: Floats, largest: int) -> str:
-        """Return the conditions of the path to `x`'s leaf in words.
-
-        For shares of metrics, also the metric with the largest deviation.
-        """
+        """Return the conditions on the path to `x`'s leaf in words; for shares, the largest deviation too."""
         tree = self.tree.tree_
         node = 0
         bounds: dict[tuple[int, bool], float] = {}
