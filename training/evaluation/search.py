@@ -194,19 +194,22 @@ def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
 
 
 def require_parts(directory: Path, tuned: dict[str, Any], parts: Iterable[str]) -> None:
-    """Raise InputError for the first of `parts` that is not in `tuned`, from tuned.json in `directory`."""
+    """Raise InputError, with advice to run tune, for the first of `parts` that is not a key of `tuned`.
+
+    `tuned` is the content of tuned.json in `directory`, which is not read, only named in the message.
+    """
     missing = [name for name in parts if name not in tuned]
     if missing:
         raise InputError(f"has no part {missing[0]!r}; run tune first", file=directory / "tuned.json")
 
 
 def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
-    """Return `models` in the order of `slowest`, then the others as given: no slow search begins last."""
+    """Return `models` in the order of `slowest`, then the others as given; absent models are not added."""
     return sorted(models, key=lambda name: slowest.index(name) if name in slowest else len(slowest))
 
 
 def require_known(models: Iterable[str], known_models: Iterable[str], place: str) -> None:
-    """Raise an InputError if a model that params.yaml names at `place` is unknown."""
+    """Raise InputError for the first of `models`, which params.yaml names at `place`, that is unknown."""
     unknown = [name for name in models if name not in known_models]
     if unknown:
         problem = f"models={unknown[0]!r} is not one of {', '.join(known_models)}"

@@ -232,7 +232,7 @@ def accuracy_spread(folds: Sequence[Mistakes]) -> float:
 
 
 def add_mistakes(counts: Sequence[Mistakes]) -> Mistakes:
-    """Return the sums of the counts of all folds, at least one."""
+    """Return the sums of the counts (cases, abnormal, false positives and negatives) of one or more folds."""
     return Mistakes(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))
 
 
@@ -327,7 +327,11 @@ class EngineFit:
 
 
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
-    """Return verdicts, error counts and time of each of `fits`, in order; equal fits are computed once."""
+    """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once.
+
+    A result has verdicts on pairs, error counts of vectors and of targets, and seconds. `title` names the
+    work in messages on progress.
+    """
     by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():
         by_rows.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit

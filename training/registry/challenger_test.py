@@ -92,11 +92,11 @@ def promote_candidate(candidate: Candidate) -> str:
     """Make the candidate champion if it is better; return the outcome and its reason in one line.
 
     It is better if the whole interval of the difference is above zero. A candidate that is not, or that the
-    family refuses, becomes challenger; a person may promote it. Without a champion, or if its files are gone
-    or unreadable, or it has no common case, a candidate that is not refused becomes champion. Each test logs
-    and registers the candidate in MLflow. If this evidence was judged before, nothing changes, and it takes
-    milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if the candidate or
-    metrics.json cannot be read, or the registry does not answer.
+    family refuses, becomes challenger; a person may promote it. A candidate that is not refused also becomes
+    champion if there is none, if the champion's files are gone or unreadable, or if both have no common case.
+    Each test logs and registers the candidate in MLflow. If this evidence was judged before, nothing changes,
+    and it takes milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if the
+    candidate or metrics.json cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)

@@ -71,7 +71,11 @@ _QUIET = {
 
 
 def import_mlflow() -> Any:
-    """Return the module ``mlflow``, set to the store of this project, without telemetry and warnings."""
+    """Return the module ``mlflow``, set to the store of this project, without telemetry.
+
+    Sets environment variables that turn off telemetry and progress bars, unless they are set already, and
+    hides log messages below errors. ImportError if MLflow is not installed.
+    """
     os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
     import mlflow
 
