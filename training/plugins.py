@@ -59,6 +59,6 @@ class TrainingPlugin:
 
 
 def family_plugin(family: str) -> TrainingPlugin:
-    """Return the constant ``PLUGIN`` of ``training.<family>``; ModuleNotFoundError if `family` is unknown."""
+    """Return ``training.<family>.PLUGIN``, the family's stages; ModuleNotFoundError if it is unknown."""
     plugin: TrainingPlugin = import_module(f"training.{family}").PLUGIN
     return plugin

@@ -30,7 +30,7 @@ RANGES = 10
 
 
 def log_odds(probability: Floats) -> Floats:
-    """Return the log-odds of probabilities, clipped to `EXTREME`, in the shape of `probability`."""
+    """Return the natural log-odds of probabilities, clipped to 1e-4 from 0 and 1, in their shape."""
     inside = np.clip(probability, EXTREME, 1 - EXTREME)
     return np.asarray(np.log(inside / (1 - inside)))
 
@@ -38,10 +38,12 @@ def log_odds(probability: Floats) -> Floats:
 def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str_]) -> CalibrationMap:
     """Return a calibration map learned from out-of-fold probabilities; the identity if no map is better.
 
-    Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned `FOLDS` times without some
-    of the groups, and scored by the log loss there. The best is used if it is better than no map by more than
-    its standard error over groups; its maps are averaged on the scale of log-odds. All arguments have shape
-    (n_rows,); in the labels `y`, 1 is fail; no group is split between folds.
+    Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned 5 times without some of
+    the groups, and scored by the log loss there. The best is used if it is better than no map by more than
+    its standard error over groups; its maps are averaged on the scale of log-odds. The result has a ``kind``
+    ("none" is the identity), and the probabilities ``raw`` and ``calibrated``, linear between them. All
+    arguments have shape (n_rows,), at least one row; in the labels `y`, 1 is fail; no group is split between
+    folds, which are drawn with a fixed seed.
     """
     place = np.unique(groups, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS
@@ -77,9 +79,10 @@ def _row_losses(y: NDArray[np.int64], odds: Floats) -> Floats:
 
 
 def learn_sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
-    """Return Platt's map of log-odds, learned from out-of-fold predictions; it always rises.
+    """Return a function from log-odds to calibrated ones (Platt), learned from out-of-fold predictions.
 
-    `y` (1 is fail) and `odds` (log-odds) have shape (n_rows,).
+    It is a line that always rises, its slope shrunk towards 1. `y` (1 is fail) and `odds` (log-odds) have
+    shape (n_rows,).
     """
     slope, shift = _fit_line(y, odds[:, None])
     return lambda odds_in: slope * odds_in + shift
@@ -126,7 +129,7 @@ def _fit_line(y: NDArray[np.int64], columns: Floats) -> Floats:
 
 
 def calibration_error(y: NDArray[np.int64], probability: Floats) -> float:
-    """Return the expected calibration error (Naeini and others 2015) in `RANGES` bins of equal width.
+    """Return the expected calibration error (Naeini and others 2015), in 10 bins of equal width.
 
     It is the mean distance between the share of fails and the mean probability, weighted by the cases of a
     bin. `y` (1 is fail) and `probability` have shape (n_rows,), at least one row.

@@ -45,7 +45,7 @@ def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
 def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return mean ``probability``, ``share_of_fails`` and number of ``cases`` by bin of probability.
 
-    The `RANGES` bins have equal width and ascend; empty ones are left out. `verdicts` has ``probability``
+    The 10 bins have equal width and ascend; empty ones are left out. `verdicts` has ``probability``
     (ValueError if one is NaN) and ``status``, the label.
     """
     number = np.minimum((verdicts["probability"] * RANGES).astype("int64"), RANGES - 1)
@@ -57,8 +57,8 @@ def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
 def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return the confusion matrix, 4 rows: ``label, verdict, cases`` and their ``share`` of the label's.
 
-    `verdicts` has ``status`` (the label) and ``verdict``; ``unsure`` counts as pass. The share is NaN for a
-    label without cases.
+    Rows are in the order of the verdicts pass and fail, then of the labels. `verdicts` has ``status`` (the
+    label) and ``verdict``; ``unsure`` counts as pass. The share is NaN for a label without cases.
     """
     matrix = pd.DataFrame(confusion_counts(*_fail_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
     rows = matrix.rename_axis("label").melt(var_name="verdict", value_name="cases", ignore_index=False)
@@ -67,7 +67,7 @@ def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def predicted_points(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return ``measured, predicted`` of all cases, or of `MOST_POINTS` evenly spaced ones, ascending."""
+    """Return ``measured, predicted``, ascending by the first, of all cases or 1000 evenly spaced ones."""
     chosen = np.linspace(0, len(predictions) - 1, min(len(predictions), MOST_POINTS)).astype("int64")
     return predictions[["measured", "predicted"]].sort_values("measured", kind="stable").iloc[chosen]
 
@@ -75,8 +75,9 @@ def predicted_points(predictions: pd.DataFrame) -> pd.DataFrame:
 def interval_coverage(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return the empirical coverage of intervals: ``wanted``, ``covered`` and the number of ``cases``.
 
-    One row per nominal coverage in `CONFIDENCES`. `predictions` has ``unit, fold, measured, predicted``; the
-    width of a fold's intervals comes from the errors of the unit's other folds.
+    One row per nominal coverage, 0.05 to 0.95 (`CONFIDENCES`). `predictions` has ``unit, fold, measured,
+    predicted``, at least one row; the width of a fold's intervals, symmetric on a log scale, comes from the
+    errors of the unit's other folds (of a single fold: its own).
     """
     inside = list[NDArray[np.bool_]]()
     for _, rows in predictions.groupby("unit"):
@@ -115,10 +116,12 @@ class DvcFigures:
 
 
 def dvc_verdict_figures(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) -> DvcFigures:
-    """Return the figures of a family whose models give verdicts.
+    """Return the figures of a family whose models give verdicts, for DVC: ``summary`` and ``plots``.
 
-    `metrics` is the content of metrics.json, `split` the split that the champion was chosen by, `verdicts`
-    rows of oof.parquet.
+    The summary has the champion's name and its pooled balanced accuracy and two error rates; the plots are
+    tables of precision by recall, reliability and confusion of the champion and up to two other models of the
+    highest pooled balanced accuracy. `metrics` is the content of metrics.json, `split` the split that the
+    champion was chosen by, `verdicts` rows of oof.parquet; those of other splits are ignored.
     """
     tables = {
         "precision_recall": precision_recall,
@@ -134,11 +137,13 @@ def dvc_verdict_figures(metrics: Mapping[str, Any], split: str, verdicts: pd.Dat
 def dvc_prediction_figures(
     metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame
 ) -> DvcFigures:
-    """Return the figures of a family whose models predict numbers.
+    """Return the figures of a family whose models predict numbers, for DVC: ``summary`` and ``plots``.
 
-    `metrics` is the content of metrics.json, `split` the split, and `by` the error, that the champion was
-    chosen by. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; cases of one unit
-    can be compared.
+    The summary has the champion's name and its pooled ``within_tolerance, mape``; the plots are tables of
+    predicted values and of coverage, of the champion and up to two other models with the smallest pooled
+    error `by`. `metrics` is the content of metrics.json, `split` the split, and `by` the error, that the
+    champion was chosen by. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; cases
+    of one unit can be compared.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
     return _dvc_figures(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])
@@ -147,7 +152,7 @@ def dvc_prediction_figures(
 def leading_entries(
     metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str, Any]], float]
 ) -> list[str]:
-    """Return the champion of metrics.json, then at most `BESIDE` others of its kind, lowest `rank` first."""
+    """Return the champion of metrics.json, then up to 2 others of its kind by ascending `rank`, then name."""
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
     alike = {name for name, entry in entries.items() if entry["kind"] == entries[champion]["kind"]}
     others = sorted(alike - {champion}, key=lambda name: (rank(entries[name]), name))
@@ -179,7 +184,7 @@ def _dvc_figures(  # noqa: PLR0917 - two callers in this module
 def print_results(
     metrics: dict[str, Any], promote: Callable[[], str], split: str = "grouped", cases: str = "comparisons"
 ) -> None:
-    """Print the table of one split of metrics.json, then promote, and print the outcome, to stdout."""
+    """Print the table of one split of metrics.json to stdout, then call `promote` and print its result."""
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 110)
@@ -189,10 +194,11 @@ def print_results(
 
 
 def scores_table(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
-    """Return the table of one split from the content of metrics.json, the best entry first.
+    """Return the table of one split from the content of metrics.json, the best balanced accuracy first.
 
-    `cases` is the noun for rows, and the key of their number in ``metrics["data"]``. KeyError if the split is
-    missing.
+    A row has the entry's name and kind, pooled balanced accuracy with the standard deviation over folds,
+    pooled error rates, and mean average precision (empty if None); the champion is bold. `cases` is the noun
+    for rows, and the key of their number in ``metrics["data"]``. KeyError if the split is missing.
     """
     from rich.table import Table
 
@@ -230,7 +236,7 @@ _DECADE = 10
 
 
 def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
-    """Return confusion matrix, precision by recall and reliability as figures, by file name (PNG).
+    """Return figures by file name: ``confusion.png``, ``precision-recall.png`` and ``reliability.png``.
 
     `title` is written above each figure. `verdicts` are the rows of one entry (a model) in one split of
     oof.parquet, with probabilities; ValueError if none is a fail.
@@ -256,7 +262,6 @@ def _draw_confusion(verdicts: pd.DataFrame, title: str) -> Figure:
 
 
 def _draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
-    """Draw the folds' mean precision over recall, and the point of the chosen thresholds."""
     figure = _empty_figure()
     axes = figure.subplots()
     failed, judged = _fail_flags(verdicts)
@@ -273,7 +278,6 @@ def _draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
 
 
 def _draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
-    """Draw the share of fails over the predicted probability, in tenths of the cases."""
     from sklearn.calibration import calibration_curve
 
     figure = _empty_figure()
@@ -288,9 +292,11 @@ def _draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
 
 
 def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: str) -> dict[str, Figure]:
-    """Return a figure of predicted over measured values, by its file name (PNG), with the tolerance band.
+    """Return a figure of predicted over measured values, by its file name, ``predicted-measured.png``.
 
-    `rows` has ``measured, predicted``, both positive; `tolerance` is a share of the measured value.
+    It shows the tolerance band, on logarithmic axes if measured values differ by more than a factor of 10.
+    `rows` has ``measured, predicted``, both positive; `tolerance` is a share of the measured value; `unit` is
+    text for the axes.
     """
     figure = _empty_figure()
     axes = figure.subplots()

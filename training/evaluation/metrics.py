@@ -16,7 +16,7 @@ def half_width(misses: NDArray[np.float64], confidence: float) -> float:
 
     It is the ceil((n + 1) confidence)-th smallest of the sizes of the n out-of-fold errors `misses`, shape
     (n,), in their unit, or the largest if there are too few; `confidence` is the nominal coverage of the
-    intervals. At least one error is needed.
+    intervals. IndexError without errors.
     """
     rank = int(np.ceil((len(misses) + 1) * confidence))
     return float(np.sort(np.abs(misses))[min(rank, len(misses)) - 1])
@@ -53,6 +53,8 @@ def score_verdicts(
 ) -> Scores:
     """Return the scores of verdicts; `failed` are the labels, `judged` the verdicts, True is fail.
 
+    They are shares from 0 to 1: ``balanced_accuracy, false_negative_rate, false_positive_rate, precision`` (0
+    if nothing is judged to fail), ``recall, f1, accuracy, average_precision`` (None without probabilities).
     `probability` is that of fail, or None. All have shape (n,); ZeroDivisionError unless both labels occur.
     """
     caught = int((failed & judged).sum())
@@ -92,8 +94,9 @@ def average_precision(failed: NDArray[Any], probability: Floats, weights: Floats
 
 
 def score_rows(verdicts: pd.DataFrame) -> Scores:
-    """Return the scores of rows of one entry of oof.parquet, with ``status, verdict, probability``.
+    """Return balanced accuracy, error rates and further scores of rows of one entry of oof.parquet.
 
+    The rows have ``status`` (the label), ``verdict`` and ``probability``; ``unsure`` counts as pass.
     ZeroDivisionError unless both labels occur. Average precision is None if a probability is missing.
     """
     ranked = verdicts["probability"].notna().all()
@@ -108,8 +111,9 @@ def score_rows(verdicts: pd.DataFrame) -> Scores:
 def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
     """Return ``kind``, and ``mean, std, pooled`` over the folds of each metric, of one entry in one split.
 
-    Average precision is not pooled, because the probabilities of the folds' models are on different scales.
-    `verdicts` are rows of oof.parquet.
+    Average precision is not pooled (None), because the probabilities of the folds' models are on different
+    scales; all three are None if a probability is missing. `verdicts` are rows of oof.parquet;
+    ZeroDivisionError unless both labels occur in every fold.
     """
     folds = [score_rows(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
     pooled = score_rows(verdicts)
@@ -123,9 +127,9 @@ def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
 
 
 def summarise_folds(folds: Sequence[float] | Floats, pooled: float | None) -> dict[str, float | None]:
-    """Return the ``mean`` and ``std`` over `folds` and the ``pooled`` value, as in metrics.json.
+    """Return the ``mean`` and population ``std`` over `folds` and the ``pooled`` value, to 6 decimals.
 
-    `folds` has shape (n_folds,) and the unit of `pooled`. A value that cannot be computed, or has no fold, is
+    `folds` has shape (n_folds,) and the unit of `pooled`. A value that is NaN or None, or has no fold, is
     None.
     """
     figures = {
@@ -142,10 +146,10 @@ def summarise_folds(folds: Sequence[float] | Floats, pooled: float | None) -> di
 def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
     """Return the recalls, ascending to 1, and the mean over the folds of the precision at each recall.
 
-    `verdicts` are rows of oof.parquet of one entry in one split; folds without fails are ignored, but one
-    with fails is needed. No two folds' probabilities are compared. A precision holds from the recall before,
-    or 0, to its own. The area below is the mean of the folds' average precision. Both results have shape
-    (n_recalls,), from 0 to 1.
+    `verdicts` are rows of oof.parquet of one entry in one split; folds without fails are ignored; ValueError
+    if all are. No two folds' probabilities are compared. A precision holds from the recall before, or 0, to
+    its own. The area below is the mean of the folds' average precision. Both results have shape (n_recalls,),
+    from 0 to 1.
     """
     folds = (rows for _, rows in verdicts.groupby(["repeat", "fold"]))
     steps = [_precision_steps(rows) for rows in folds if (rows["status"] == "fail").any()]
@@ -166,7 +170,11 @@ def _precision_steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
-    """Return ``kind`` and ``mean, std, pooled`` of each metric for each entry of oof.parquet in `split`."""
+    """Return, by entry of `verdicts` in `split`, its ``kind``, and ``mean, std, pooled`` of each metric.
+
+    `verdicts` are rows of oof.parquet. The result is empty if the split has no rows; ZeroDivisionError unless
+    an entry has both labels in every fold.
+    """
     rows = verdicts[verdicts["split"] == split]
     return {
         str(entry): summarise_entry(rows_of_entry)
@@ -178,6 +186,7 @@ def rank_models(summaries: dict[str, Any]) -> list[str]:
     """Return the models by pooled balanced accuracy, the highest first, then average precision, then name.
 
     `summaries` is the result of `summarise_entries`; entries of other kinds, such as rules, are left out.
+    TypeError if a model has no average precision.
     """
     models = {name: content for name, content in summaries.items() if content["kind"] == "model"}
     return sorted(
@@ -191,12 +200,12 @@ def rank_models(summaries: dict[str, Any]) -> list[str]:
 
 
 def confusion_counts(failed: NDArray[np.bool_], judged: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return counts of verdicts, shape (2, 2): rows are the labels pass and fail, columns the verdicts."""
+    """Return counts, shape (2, 2): rows are labels, columns verdicts, each pass (False), then fail (True)."""
     return np.array(
         [[((failed == row) & (judged == column)).sum() for column in (False, True)] for row in (False, True)]
     )
 
 
 def as_dict(score: Scores) -> dict[str, float]:
-    """Return the metrics that have a value, by name."""
+    """Return the scores that have a value, by name; ``average_precision`` may be missing."""
     return {name: value for name, value in asdict(score).items() if value is not None}

@@ -58,9 +58,10 @@ def paired_difference(
 ) -> Difference:
     """Return the candidate's balanced accuracy minus the champion's, with a percentile interval.
 
-    Comparisons of one operation resemble each other, so whole groups are drawn with replacement. Both models
-    are scored on the same draws; draws with only one label are left out. `failed` are the labels, `candidate`
-    and `present` the verdicts of the candidate and of the champion, all of shape (n_rows,), True is fail.
+    The result has ``observed, low, high, confidence``. Comparisons of one operation resemble each other, so
+    whole groups are drawn with replacement. Both models are scored on the same draws; draws with only one
+    label are left out (IndexError if all are). `failed` are the labels, `candidate` and `present` the
+    verdicts of the candidate and of the champion, all of shape (n_rows,), True is fail.
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
@@ -79,8 +80,9 @@ def paired_gain(
 ) -> Difference:
     """Return the champion's mean error minus the candidate's, with a percentile interval.
 
-    `candidate` and `present`, shape (n_rows,), are relative errors on the same rows; whole `groups` are drawn
-    with replacement. Positive: the candidate is better.
+    `candidate` and `present` (the champion's), shape (n_rows,), at least one row, are sizes of relative
+    errors on the same rows; whole `groups` are drawn with replacement. Positive: the candidate is better. The
+    result has ``observed, low, high, confidence``.
     """
     columns = np.stack([present - candidate, np.ones(len(present))])
     _, draws = _draw_groups(columns, groups, how)
@@ -202,7 +204,11 @@ def compare_entries(
 ) -> EntryComparison:
     """Return the scores, their differences and the flipped verdicts of two entries on their common cases.
 
-    Both are scored by the labels of `after`. Without a common case, scores and flipped cases are empty.
+    Both are scored by the labels of `after` (by those of `before` where missing); cases without a label are
+    left out. Verdicts are scored by balanced accuracy, missed and false alarms, each if the labels that it
+    needs occur; numbers (`after` has a tolerance) by mean relative error and the share outside the tolerance.
+    Differences are after minus before, with a bootstrap interval. Flipped cases that became wrong come first.
+    Without a common case, scores and flipped cases are empty.
     """
     numbers = after.tolerance is not None
     truth = "measured" if numbers else "status"
@@ -269,7 +275,6 @@ def _score_changes(rows: pd.DataFrame, numbers: bool, how: BootstrapSettings) ->
 
 
 def _mean_change(name: str, column: str, rows: pd.DataFrame, how: BootstrapSettings) -> ScoreChange:
-    """Compare the means of a column of numbers or flags that are better if lower."""
     old, new = (rows[side].to_numpy(np.float64) for side in (f"{column}_before", column))
     gain = paired_gain(old, new, rows["group"].to_numpy(np.str_), how)
     return ScoreChange(name, float(old.mean()), float(new.mean()), gain, True)

@@ -84,7 +84,7 @@ def _finished_trials(study: Study) -> list[FrozenTrial]:
 
 
 def prepare_storage(storage: str | None) -> None:
-    """Create the tables of the database `storage`, if any; InputError if it does not answer."""
+    """Create the tables of the database `storage`, if any; InputError if it is invalid or does not answer."""
     if storage is not None:
         with _connect_storage(storage):
             pass
@@ -167,7 +167,11 @@ class SearchOutcome(Generic[T]):
 
 
 def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
-    """Write tuned.json and trials.parquet to `directory`; KeyError if no result has a trial."""
+    """Write tuned.json and trials.parquet to `directory`; KeyError if no result has a trial.
+
+    The first has ``params`` and ``score`` by part and model; the second a row per trial, sorted by part,
+    model and number.
+    """
     tuned: dict[str, dict[str, object]] = {}
     for result in results:
         tuned.setdefault(result.part, {})[result.model] = asdict(result.tuned)
@@ -178,7 +182,7 @@ def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> No
 
 
 def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
-    """Return the chosen parameters by part and model from tuned.json; InputError if missing or invalid."""
+    """Return tuned.json by part and model, as objects of class `kind`; InputError if missing or invalid."""
     path = directory / "tuned.json"
     try:
         return {
@@ -190,19 +194,22 @@ def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
 
 
 def require_parts(directory: Path, tuned: dict[str, Any], parts: Iterable[str]) -> None:
-    """Raise an InputError if one of `parts` is not in `tuned`, the content of tuned.json in `directory`."""
+    """Raise InputError, with advice to run tune, for the first of `parts` that is not a key of `tuned`.
+
+    `tuned` is the content of tuned.json in `directory`, which is not read, only named in the message.
+    """
     missing = [name for name in parts if name not in tuned]
     if missing:
         raise InputError(f"has no part {missing[0]!r}; run tune first", file=directory / "tuned.json")
 
 
 def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
-    """Return `models` in the order of `slowest`, then the others as given: no slow search begins last."""
+    """Return `models` in the order of `slowest`, then the others as given; absent models are not added."""
     return sorted(models, key=lambda name: slowest.index(name) if name in slowest else len(slowest))
 
 
 def require_known(models: Iterable[str], known_models: Iterable[str], place: str) -> None:
-    """Raise an InputError if a model that params.yaml names at `place` is unknown."""
+    """Raise InputError for the first of `models`, which params.yaml names at `place`, that is unknown."""
     unknown = [name for name in models if name not in known_models]
     if unknown:
         problem = f"models={unknown[0]!r} is not one of {', '.join(known_models)}"
@@ -246,7 +253,7 @@ class Search:
 
 
 def tpe_sampler(seed: int, startup: int) -> BaseSampler:
-    """Return a sampler whose first `startup` trials are random; the others learn from them."""
+    """Return Optuna's TPE sampler, whose first `startup` trials are random; the others learn from these."""
     from optuna.samplers import TPESampler
 
     return TPESampler(seed=seed, n_startup_trials=startup)

@@ -76,7 +76,7 @@ class RiskGuarantee:
 def needed_cases(share: float, confidence: float) -> int:
     """Return the number of independent cases, none of them wrong, that guarantee a share of at most `share`.
 
-    `share` and the `confidence` of the guarantee are above 0 and below 1.
+    `share` and the `confidence` of the guarantee are above 0 and below 1; this is not checked.
     """
     return math.ceil(math.log(1 - confidence) / math.log(1 - share))
 
@@ -97,8 +97,10 @@ def guarantee_rates(
 ) -> list[GuaranteedRate]:
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
-    It is the highest candidate such that it and all lower ones pass all tests; `confidence` is the level of
-    each guarantee, `seed` that of the random splits.
+    Each result has ``share``, the threshold ``cut`` (None if there are too few cases, or none passes), and
+    ``measured``, the mean rate in random splits. The threshold is the highest candidate such that it and all
+    lower ones pass all tests; `confidence` is the level of each guarantee, `seed` that of the random splits.
+    At least one case is needed.
     """
     order = np.argsort(scored.probability, kind="stable")
     cases = ScoredCases(scored.probability[order], scored.is_protected[order], scored.groups[order])
@@ -282,12 +284,13 @@ def thresholds_for(
     policy: DecisionPolicy,
     usual: OrdinaryCases | None = None,
 ) -> DecisionThresholds:
-    """Return the thresholds for the policy `policy`; from `threshold` on, ``fail`` is the better guess.
+    """Return the thresholds for `policy`: ``pass`` below ``low``, ``fail`` from ``high`` on, else ``unsure``.
 
+    From the probability `threshold` on, ``fail`` is the better guess; without a limit, both are `threshold`.
     Costs decide alone; a limit on reviews (`max_review_rate`) replaces the limit on missed regressions, and
     needs `usual`. If a rate cannot be guaranteed, ``pass``, or ``fail``, is never given. Where both
-    guarantees allow a single threshold, nothing is ``unsure``. InputError if the guarantee is None or does
-    not have a requested rate, or `usual` is missing.
+    guarantees allow a single threshold, nothing is ``unsure``. Where a limit is set, InputError if the
+    guarantee is None or does not have the requested rate, or `usual` is missing.
     """
     if policy.costs is not None:
         return policy.costs.cheapest_thresholds()
@@ -364,10 +367,11 @@ def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
     """Return the threshold with the highest balanced accuracy, in the middle of its plateau.
 
     The best threshold among few fails is often best by chance in a narrow range. So all neighbouring
-    thresholds that are within `PLATEAU` of it form a plateau, and the result is the plateau's middle on the
-    scale of log-odds, which has a distance from both edges for confident and for unconfident models alike.
-    `y` are labels, 1 is fail, and both must occur; `probability` is out-of-fold; shape (n_rows,). If all
-    probabilities are equal, threshold and balanced accuracy are 0.5.
+    thresholds whose balanced accuracy is at most 0.005 lower form a plateau, and the result is the plateau's
+    middle on the scale of log-odds, which has a distance from both edges for confident and for unconfident
+    models alike. It has ``threshold``, and ``balanced_accuracy`` at the best one. `y` are labels, 1 is fail,
+    and both must occur; `probability` is out-of-fold; shape (n_rows,). If all probabilities are equal,
+    threshold and balanced accuracy are 0.5.
     """
     values, place = np.unique(probability, return_inverse=True)
     fails = np.bincount(place, weights=y)
@@ -406,9 +410,10 @@ def below_min_effect(worst_change: Floats, min_effect_size: float) -> NDArray[np
 
 
 def zero_below_min_effect(probability: Floats, worst_change: Floats, min_effect_size: float) -> Floats:
-    """Return the probabilities of ``fail``, set to 0 where `below_min_effect` is true.
+    """Return probabilities of ``fail``, 0 where no median worsened by at least `min_effect_size`.
 
-    Arrays have shape (n_comparisons,). `worst_change` is a share of the baseline median, negative is worse.
+    Arrays have shape (n_comparisons,). Changes are shares of the baseline median, negative is worse; NaN
+    leaves a probability unchanged, and a minimum of 0 all of them.
     """
     return np.where(below_min_effect(worst_change, min_effect_size), 0.0, probability)
 
@@ -423,8 +428,9 @@ def verdicts_with_minimum(
 ) -> NDArray[np.str_]:
     """Return the verdict for each calibrated probability, shape (n_comparisons,); NaN gives ``invalid``.
 
-    In rows `below` the minimum effect size, ``unsure`` and ``fail`` become ``unsure`` if `unsure_below`
-    (`DecisionPolicy.allows_unsure_below`), else ``pass``. `below` must be False where the probability is NaN.
+    It is ``pass`` below ``thresholds.low``, ``fail`` from ``thresholds.high`` on, else ``unsure``. In rows
+    `below` the minimum effect size, ``unsure`` and ``fail`` become ``unsure`` if `unsure_below`, else
+    ``pass``. `below` must be False where the probability is NaN.
     """
     by_threshold = thresholds.decide_verdicts(probability)
     doubted = (by_threshold != "pass") & unsure_below

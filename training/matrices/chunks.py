@@ -56,10 +56,13 @@ def shape_chunk(
     share: float,
     seed: int,
 ) -> ShapedChunk:
-    """Write a chunk's feature rows to rows.parquet next to it; return their summary and a random sample.
+    """Write a chunk's feature rows to rows.parquet in its folder; return a summary and a random sample.
 
-    `numbered` is the number and the file of the chunk; `scales` are the statistics of all chunks, then
-    without each part; `share` is the expected share of the rows in the sample.
+    There is one row per labelled pair: ``run_id, pair_id, workload, group, side``, the features, and
+    ``abnormal`` (1 or 0). The result has the ``file``, the sample (``some``), moments of the rows (None
+    without rows) and counts by group. `numbered` is the number and the file of the chunk; the sample depends
+    on the number and `seed`. `scales` are the statistics of all chunks, then without each part; `share` is
+    the expected share of the rows in the sample.
     """
     number, source = numbered
     rows, file = contrasted_rows(chunks, scales, source), source.with_name(_ROWS)
@@ -147,8 +150,7 @@ class LargeRecipe:
     def fit_engine(self, scales: MetricStatistics, shaped: Sequence[ShapedChunk]) -> FittedEngine:
         """Fit the shared parts to a sample of the pairs, and each group's classifier to all its pairs.
 
-        `scales` are the statistics of all chunks. Raises InputError unless there are normal and abnormal
-        rows.
+        `scales` are the statistics of all chunks. Raises InputError without normal or without abnormal rows.
         """
         scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
         counted = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
@@ -194,12 +196,12 @@ def fit_group(
     like: Rows,
     seed: int,
 ) -> Any:
-    """Return the classifier of one workload group, fitted to all rows of the group in `files`.
+    """Return the fitted classifier of one workload group, learned from the group's rows in `files`.
 
-    `files` are those of `ShapedChunk`: feature rows, to which `projection` is applied here. `like` names
-    their columns; its rows are not used. `cell` names the model and scheme, `params` are the searched
-    parameters. Labels are not checked: the group must have rows of both labels, or some models raise
-    ValueError.
+    `files` are Parquet files that `shape_chunk` wrote; the features are projected by `projection`. `like`
+    names their columns; its rows are not used. `cell` names the model and scheme, `params` are the searched
+    parameters, including those of resampling. Labels are not checked: the group must have rows of both
+    labels, or some models raise ValueError.
     """
     wanted = [("group", "==", group)]
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)

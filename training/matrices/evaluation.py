@@ -70,11 +70,15 @@ def served_and_validity(
     engines: Sequence[FittedEngine | None],
     compute: Compute,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return served.parquet (verdicts as served on held-out pairs with labels) and validity.parquet.
+    """Return two tables: verdicts on held-out pairs with labels, and counts of runs rejected as invalid.
 
-    `fold_of` is the fold by test case; `engines`, by fold, were fitted by the evaluation (None: not yet);
-    validity.parquet has the counts ``judge, fold, kind, runs, rejected``,
-    and no row if no validity tree was trained.
+    The first has ``pair_id, workload, group, fold, verdict, probability`` (of fail; NaN if invalid),
+    ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of valid runs) and
+    ``reason``, by ascending fold. The second has ``judge`` ("rules", "tree", or "both": either of them),
+    ``fold, kind`` (of invalidity; empty for valid runs), ``runs, rejected`` (counts), and no row if no
+    validity tree was trained. `fold_of` is the fold by test case; `engines`, in ascending order of folds,
+    were fitted by the evaluation (None: they are fitted here); ValueError if their number is not that of the
+    folds.
     """
     workload, tasks = examples.tables.runs["workload"], []
     for fold, engine in zip(sorted(fold_of.unique()), engines, strict=True):
@@ -93,10 +97,12 @@ def served_and_validity(
 
 
 def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Train on a fold's training runs; return the verdicts on its test pairs, and those of the validity tree.
+    """Train on a fold's training runs; return verdicts on its test pairs, and the validity tree's on runs.
 
-    The verdicts are served.parquet without ``status``. The validity tree's are ``run_id, fold, tree`` (bool:
-    whether it rejects the run); empty where no tree was trained.
+    The first table has ``pair_id, workload, group, verdict`` ("pass", "fail" or "invalid"), ``probability``
+    (of fail; NaN if invalid), ``baseline_runs, target_runs, reason, fold``, also for pairs without a label.
+    The second has ``run_id, fold, tree`` (bool: whether it rejects the run), and is empty if no tree was
+    trained. A given ``task.engine`` is not fitted again.
     """
     from sklearn import config_context
 
@@ -111,9 +117,12 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the scores and counts of `rows` of served.parquet; invalid counts as not reported.
+    """Return scores and counts of verdicts as a dict; a pair judged ``invalid`` counts as ``pass``.
 
-    An abnormal pair judged invalid is a false negative.
+    The keys are ``kind`` ("served"), each score, with a dict of ``mean, std`` over folds and ``pooled``, and
+    the counts ``pairs, fails`` (by label) and ``invalid``. `rows` has ``fold, status, verdict, probability``;
+    the status is the label. Average precision is None if a probability is missing. ZeroDivisionError unless
+    every fold has both labels.
     """
     counts = {
         "pairs": len(rows),
@@ -145,8 +154,8 @@ def _validity_table(tree_verdicts: Sequence[pd.DataFrame], examples: MatrixExamp
 def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
     """Return counts of runs, and balanced accuracy, by judge of validity.parquet; invalid is positive.
 
-    The keys are ``runs, invalid, false_positive, false_negative, balanced_accuracy`` (NaN without both
-    classes).
+    Each judge has a dict of ``runs, invalid, false_positive`` (valid runs rejected), ``false_negative`` and
+    ``balanced_accuracy`` (6 decimals; NaN without both classes). The result is empty for an empty table.
     """
     summaries: dict[str, dict[str, float | int]] = {}
     for name, rows in table.groupby("judge", sort=True):
@@ -164,7 +173,11 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
 
 
 def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
-    """Return groups.parquet, a row per test case: ``workload, group`` (given), ``automatic`` (most runs)."""
+    """Return a row per test case: ``workload``, given ``group``, ``automatic`` group; sorted by workload.
+
+    Only valid runs count. Automatic groups ("automatic 1", ...) are learned from raw metrics with the random
+    `seed`; a test case gets the group of most of its runs, the first by name of equally frequent ones.
+    """
     valid = examples.tables.select_runs(examples.tables.runs["valid"].to_numpy(bool))
     groups = (
         Grouping.from_tables("automatic", valid, valid.raw_metrics, seed).assign_groups(valid).runs["group"]
@@ -208,12 +221,15 @@ class ReferenceMethod:
 
 
 def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[ReferenceMethod]:
-    """Return four reference methods: the largest z-score over raw metrics, and the number beyond 3 sigma.
+    """Return four reference methods: each has a ``name``, a ``score`` by ``pair_id``, and a ``threshold``.
 
-    The z-score of a metric is the difference of the means of both sides in standard deviations of the
-    baseline. A standard deviation of few runs is unreliable, so each method comes a second time with the
-    variance averaged over all baselines of the workload group, which includes the cases under judgement.
-    `tables` has valid runs only; `abnormal` is the truth, by ``pair_id``; a pair without a score has 0.
+    In order: ``largest z`` is the largest absolute z-score of a raw metric, ``metrics beyond 3 sigma`` the
+    number of raw metrics above 3; then both with ``, pooled noise`` in the name. A z-score is the difference
+    of the means of both sides in sample standard deviations of the baseline. A standard deviation of few runs
+    is unreliable; pooled noise is the variance averaged over all baselines of the workload group, including
+    the cases under judgement. `tables` has valid runs only. `abnormal` is the truth by ``pair_id`` and names
+    the pairs; a pair without a score has 0. Scores from the threshold on are abnormal; it has the highest
+    balanced accuracy on these pairs.
     """
     methods = []
     for suffix, pooled in (("", False), (", pooled noise", True)):
@@ -231,8 +247,10 @@ def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[Referen
 def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
     """Return the absolute z-score of every raw metric: a row per ``pair_id``, a column per metric.
 
-    `pooled`: use the variance averaged over the baselines of the workload group. Infinite where the baseline
-    does not vary and the target differs; NaN where a side was not measured.
+    It is the difference of the sides' means in sample standard deviations of the baseline; `pooled`: the
+    variance is averaged over the baselines of the workload group. Infinite where the baseline does not vary
+    and the target differs, 0 where both are equal (to 1e-9); NaN where a side was not measured or no variance
+    is known.
     """
     runs, metrics = tables.runs, tables.raw_metrics
     sides = runs.groupby(["pair_id", "side"], sort=False)[metrics]
@@ -271,10 +289,13 @@ DIMENSIONS = (5, 10, 25, 50, 100)
 
 
 def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return curves.parquet, figures 4 to 6 of the matrix paper, and times.parquet, figure 7.
+    """Return a table of balanced accuracy by one varied parameter, and a table of fit times.
 
-    Columns: ``figure, model, grouping, x, folds, balanced_accuracy, spread``, and ``model, dimensions,
-    seconds``. Only the parameter of each figure varies.
+    The first (figures 4 to 6 of the matrix paper) has ``figure, model, grouping, x, folds,
+    balanced_accuracy`` (of all folds' vectors) and ``spread`` (standard deviation over folds); ``x`` is the
+    cost of a missed abnormal vector in false alarms (4), normal training vectors per abnormal one (5), or the
+    number of dimensions (6). The second (figure 7) has ``model, dimensions, seconds`` (mean time of a fit).
+    ZeroDivisionError if the first fold has no abnormal training run.
     """
     train, seed = folds[0].train, evaluation.seed
     valid = train.runs[train.runs["valid"]]
@@ -308,7 +329,6 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
 def _curve_settings(
     ratio: float, columns: int
 ) -> Iterator[tuple[int, float, Scheme, dict[str, float | str]]]:
-    """Yield figure, x, scheme and fixed parameters; `ratio`: normal per abnormal vectors."""
     for x in COST_RATIOS:
         yield COST, x, RAW, {"cost_ratio": x}
     for scheme in (RAW, GROUPED):
@@ -419,8 +439,10 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     """Return the scores of a selection: each fold is judged by the model that is best on the other folds.
 
     The champion is the best of many models on the same pairs that its figures come from, which are therefore
-    optimistic. Here, no fold takes part in choosing the model that it scores. `oof` is oof.parquet of one
-    split.
+    optimistic. Here, no fold takes part in choosing the model that it scores. The best model has the highest
+    mean average precision. `oof` has the columns of oof.parquet, for one split of at least two folds; entries
+    that are not models are ignored. The result has ``kind`` ("selection"), and by score a dict of ``mean,
+    std`` (over folds) and ``pooled``.
     """
     models = oof[oof["kind"] == "model"]
     chosen = []

@@ -27,11 +27,12 @@ Flags = NDArray[np.bool_]
 
 
 def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
-    """Return the fold, from 0, of each test case (``workload``); each has normal and abnormal pairs.
+    """Return the fold, from 0, of each test case (``workload``); every fold has normal and abnormal pairs.
 
-    There are fewer than `folds` where necessary. Test cases with most abnormal pairs come first. Each goes to
-    the fold with the fewest test cases of its group, then the fewest abnormal pairs, then the fewest pairs.
-    `pairs` has ``workload, group, abnormal``. Raises InputError if not even two folds have both labels.
+    There are fewer than `folds` where necessary. Test cases with most abnormal pairs are dealt first, equal
+    ones at random. Each goes to the fold with the fewest test cases of its group, then the fewest abnormal
+    pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``. Raises InputError if not even two
+    folds have both labels, or `folds` is below 2.
     """
     cases = pairs.groupby("workload", sort=True).agg(
         group=("group", "first"), abnormal=("abnormal", "sum"), pairs=("abnormal", "size")
@@ -50,7 +51,7 @@ def deal_pairs_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series
     """Return the fold, from 0, of each ``pair_id``; folds have equal shares of abnormal pairs.
 
     `pairs` has ``pair_id, abnormal``. There are fewer than `folds`, but at least two, where a label has fewer
-    pairs.
+    pairs. ValueError if no label has two pairs.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -175,7 +176,7 @@ class Mistakes:
 
 @dataclass(frozen=True)
 class CellAnswers:
-    """The results of a cell on one fold.
+    """The results of a model under a scheme on one fold.
 
     `pairs` has ``pair_id, group_used, probability, threshold, judged`` (bool); `vectors` counts all vectors,
     `targets` those of targets, which every form judges; `seconds` is the time of search and fit; `engine` is
@@ -193,10 +194,13 @@ class CellAnswers:
 def results_row(
     fold_answers: Sequence[CellAnswers], abnormal: pd.Series, printed: Printed | None
 ) -> dict[str, Any]:
-    """Return the columns of a row of tables.parquet, from ``folds`` on, as a dict.
+    """Return the errors of a model in all folds, at least one, as a dict.
 
-    `abnormal` is the truth by ``pair_id``; `printed` are the figures of the matrix paper, None if it has
-    none.
+    The keys are ``folds, vectors, abnormal`` (counts); ``balanced_accuracy`` (pooled), ``spread`` (its
+    standard deviation over folds), ``false_positive, false_negative`` (counts) of vectors, again with the
+    prefixes ``target_`` (vectors of targets) and ``pair_``; and ``seed_false_negative, seed_false_positive,
+    seed_balanced_accuracy``, the matrix paper's figures `printed`, None if it has none. `abnormal` is the
+    truth by ``pair_id``; KeyError if a judged pair is missing.
     """
     pairs = [
         Mistakes.from_flags(
@@ -222,19 +226,19 @@ def results_row(
 
 
 def accuracy_spread(folds: Sequence[Mistakes]) -> float:
-    """Return the standard deviation of balanced accuracy over folds that have both classes, NaN without."""
+    """Return the population standard deviation of balanced accuracy over folds with both classes, or NaN."""
     scores = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
     return float(np.std(scores)) if scores else float("nan")
 
 
 def add_mistakes(counts: Sequence[Mistakes]) -> Mistakes:
-    """Return the sums of the counts of all folds, at least one."""
+    """Return the sums of the counts (cases, abnormal, false positives and negatives) of one or more folds."""
     return Mistakes(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))
 
 
 @dataclass(frozen=True)
 class FoldPart:
-    """A fold: all training runs with flags, the valid test runs without flags, and the truth of these."""
+    """A fold: all training runs with flags, the valid test runs without, and their truth by ``run_id``."""
 
     fold: int
     train: MatrixTables
@@ -243,10 +247,11 @@ class FoldPart:
 
 
 def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
-    """Return training and test runs of each fold; `fold_of` is the fold by ``workload`` or ``pair_id``.
+    """Return training runs, test runs and truth (by ``run_id``, True is abnormal) of each fold, ascending.
 
-    The name of its index is the column that is compared. Runs of pairs that cannot be scored are only trained
-    on.
+    `fold_of` is the fold by ``workload`` or ``pair_id``; the name of its index is the column that is
+    compared. Training runs are all other runs, with flags. Test runs are valid and without flags. Runs of
+    pairs that cannot be scored are only trained on.
     """
     truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):
@@ -257,10 +262,12 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 
 
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
-    """Return up to `number` folds that share neither cause nor test case.
+    """Return up to `number` folds whose training and test runs share neither a cause nor a test case.
 
-    Empty if fewer than two causes or test cases are known, or `number` is below 2. Otherwise InputError if
-    not even two folds of test cases have both labels.
+    Each has training runs with flags, valid test runs without, and the truth by ``run_id``; both labels are
+    in training and test. Empty if fewer than two causes or test cases are known, `number` is below 2, or
+    fewer than two such folds remain. Otherwise InputError if not even two folds of test cases have both
+    labels.
     """
     pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
     cause_by_pair = pair_causes(examples.tables)
@@ -320,7 +327,11 @@ class EngineFit:
 
 
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
-    """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once."""
+    """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once.
+
+    A result has verdicts on pairs, error counts of vectors and of targets, and seconds. `title` names the
+    work in messages on progress.
+    """
     by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():
         by_rows.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit

@@ -1,4 +1,4 @@
-"""Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it."""
+"""Judge pairs of matrices: validity, group, verdict, and the raw metrics that contributed most to it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ def match_metrics(
 ) -> Matched:
     """Return `tables` with exactly the metrics of a model, in its order, and notes on all differences.
 
-    A metric that is missing, in another unit, or without any value is taken as not measured (NaN); one that
-    the model does not know is dropped. `metrics` (``metric, unit, ...``) are those of the training data;
-    `groups` are its workload groups, and a run of another group adds a note only. `missing` is the largest
-    share of the raw metrics that may be unusable; InputError if more are.
+    A metric that is missing, in another unit (unless one unit is empty), or without any value is taken as not
+    measured (NaN); a metric that the model does not know is dropped. `metrics` (``metric, unit, ...``) are
+    those of the training data; `groups` are its workload groups, and a run of another group adds a note only.
+    At most 5 notes of a kind are listed, then the number of further ones. `missing` is the largest share of
+    the raw metrics that may be unusable; InputError if more are.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
@@ -118,20 +119,11 @@ class InvalidRun:
 class MatrixVerdict:
     """The verdict on one pair of matrices.
 
-    Attributes
-    ----------
-    group_used : str
-        The group whose classifier decided, or "fallback", learned from all groups; empty where invalid.
-    probability, threshold : float or None
-        Probability of ``fail``, and its least value for the verdict ``fail``; None where invalid.
-    reason : str
-        Why the pair is invalid, such as "has 1 valid of 3 baseline runs; expected at least 2"; else empty.
-    baseline_runs, target_runs : int
-        Numbers of valid runs that the verdict is based on.
-    attributions : tuple of Attribution
-        Largest contribution first; empty where invalid.
-    notes : tuple of str
-        Such as a metric whose unit seems to have changed.
+    `group_used` is the group whose classifier decided, or "fallback", learned from all groups; `probability`
+    is that of ``fail``, and `threshold` its least value for the verdict ``fail``. `attributions` begin with
+    the largest contribution. An invalid pair has a `reason`, such as "has 1 valid of 3 baseline runs;
+    expected at least 2", and none of these four. `baseline_runs` and `target_runs` count the valid runs.
+    `notes` name, for example, a metric whose unit seems to have changed.
     """
 
     pair_id: str
@@ -171,11 +163,13 @@ def judge_tables(
 ) -> MatrixJudgement:
     """Return a verdict on every pair of `tables`; one that cannot be judged is ``invalid``, with the reason.
 
-    Rules reject runs first, then the validity tree checks the remaining runs; then the remaining pairs are
-    judged. Flags ``valid`` and ``abnormal`` of `tables` are ignored. `n_attributions` is the number of raw
-    metrics to name for each pair; `watch` passes on the pairs and may report progress. Raises InputError if a
-    run has no id, workload, group, pair or side, `tables` is empty, or more metrics are missing than the card
-    allows; ModelError if the model fails.
+    The result has ``verdicts``, an object per pair in the order of their first runs, and ``notes`` on metrics
+    and groups. Rules reject runs first, then the validity tree checks the remaining runs; then the remaining
+    pairs are judged. Flags ``valid`` and ``abnormal`` of `tables` are ignored. `n_attributions` is the number
+    of raw metrics to name for each pair, at most 10; `watch` passes on the pairs and may report progress.
+    Raises InputError if a run has no id, workload, group or pair, a side other than baseline or target, or
+    the id of another run, `tables` is empty, or more metrics are missing than the card allows; ModelError if
+    the model fails.
     """
     card = trained.card
     usable_tables = tables.without_flawed_runs(Problems())
@@ -258,7 +252,6 @@ def _find_invalid_runs(trained: TrainedEngine, tables: MatrixTables) -> list[Inv
 def _engine_fields(
     trained: TrainedEngine, valid_tables: MatrixTables, count: int, watch: Watch
 ) -> dict[str, dict[str, Any]]:
-    """Return by pair the fields of `MatrixVerdict` that come from the engine."""
     if valid_tables.runs.empty:
         return {}
     return {
@@ -276,7 +269,6 @@ def _engine_fields(
 
 
 def _unit_notes(valid_tables: MatrixTables) -> dict[str, list[str]]:
-    """Return by pair notes on metrics whose unit seems to have changed."""
     notes: dict[str, list[str]] = {}
     if valid_tables.runs.empty:
         return notes

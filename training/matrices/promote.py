@@ -34,15 +34,16 @@ CASES, CAUSES = "test-cases", "causes"
 
 
 def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries of the splits that models are ranked by; `splits` as in metrics.json."""
+    """Return a list: the entries by name of the splits ``test-cases`` and ``causes``, each if present."""
     return [splits[name]["entries"] for name in (CASES, CAUSES) if name in splits]
 
 
 def rank_by_precision(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the models by average precision (mean of folds, then of splits), the best first.
 
-    Equal ones by pooled balanced accuracy in the first split, then by name. `entries_of_splits` has the
-    entries of each split.
+    Equal models are ordered by pooled balanced accuracy in the first split, the highest first, then by name.
+    `entries_of_splits` has the entries by name of each split, at least one. Entries whose ``kind`` is not
+    "model" are left out; KeyError if a model is missing in a later split.
     """
     models = [name for name, entry in entries_of_splits[0].items() if entry["kind"] == "model"]
 
@@ -65,10 +66,11 @@ CHAMPION_COLUMNS = ["pair_id", "workload", "verdict", "status", "probability", "
 def make_challenger_test(
     params: Params[Matrices], metrics: dict[str, Any], split: str, paths: FamilyPaths
 ) -> ChallengerTest:
-    """Return the functions that read, compare and log the champion of metrics.json, scored in `split`.
+    """Return the functions that read, compare and log a candidate, the champion of metrics.json.
 
-    Models are compared by balanced accuracy on the same held-out pairs. Out-of-fold predictions and card are
-    read from `paths`.
+    `metrics` is the content of that file; scores in `split` lead its log. Models are compared by balanced
+    accuracy on the same held-out pairs; whole test cases are drawn for the interval. The out-of-fold
+    predictions (FileNotFoundError without them) and the card (InputError) are read from `paths`.
     """
     how = BootstrapSettings.from_params(params.section.promote, params.seed)
     best = metrics["champion"]
@@ -106,7 +108,11 @@ SPLIT = CASES
 
 
 def promote_stage() -> None:
-    """Register the best engine, make it champion if it is better than the current one; print results."""
+    """Register the best engine, make it champion if significantly better than the current one; print results.
+
+    It reads params.yaml and the files of evaluate and train below the working directory; InputError if
+    metrics.json or the model is missing.
+    """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     candidate = Candidate(
         params.section.promote.name,
@@ -137,5 +143,9 @@ def _read_stored_oof(directory: Path, run: str, _: Path) -> OutOfFoldPredictions
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the name of the file with out-of-fold predictions, and functions that read it."""
+    """Return the path of oof.parquet in a project (``files``), and functions that read predictions.
+
+    ``read(project, metrics)`` returns those of each entry of the split ``test-cases``, the champion first;
+    ``read_stored(directory, run, _)`` those of a registered version.
+    """
     return PredictionReaders((_OOF.as_posix(),), _read_oof, _read_stored_oof)

@@ -114,7 +114,11 @@ class TableRow:
 
 
 def table_rows(full: Scheme) -> list[TableRow]:
-    """Return the rows of tables 2 and 4 to 8 of the matrix paper; `full` has the most components to try."""
+    """Return the rows of tables 2 and 4 to 8 of the matrix paper, in the paper's order.
+
+    Each has the ``table``, the name of the ``row`` there, and the ``cell``: model and scheme. Only the number
+    of components of `full` is used, for table 5.
+    """
     seeds = replace(GROUPED, components=full.components, balance=True)
     pairs, both_sides = replace(seeds, form="concatenated"), replace(RAW, form="concatenated")
     less = replace(RAW, form="subtracted")
@@ -140,7 +144,8 @@ def table_rows(full: Scheme) -> list[TableRow]:
 def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
     """Return the candidates: `models` under the `full` scheme, then the cells of the matrix paper's table 5.
 
-    Of `models`, similarity-logistic is left out: table 5 has its cell.
+    Of `models`, in their order and not checked, similarity-logistic is left out: table 5 has it, and the
+    models decision-tree, logistic and tan under the paper's scheme.
     """
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
@@ -192,8 +197,8 @@ def add_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the steps from the naive to the `full` scheme of `model`, adding one remedy at a time.
 
-    The order is that of `remedies`. `part` is the steps' name of the ablation; a step has the paper's figures
-    of the same remedy, if it printed them.
+    Step 0 is the naive scheme, with the remedy "none"; the others have the order of `remedies`. `part` is the
+    steps' name of the ablation; a step has the paper's figures of the same remedy, if it printed them.
     """
     taken: dict[str, Any] = {}
     yield AblationStep(part, 0, "none", Cell(model, NAIVE))
@@ -206,9 +211,9 @@ def add_remedies(
 def leave_out_remedies(
     model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "left out"
 ) -> Iterator[AblationStep]:
-    """Yield the full scheme, then the full scheme without each of `remedies` in turn.
+    """Yield the full scheme of `model` (step 0), then the full scheme without each of `remedies` in turn.
 
-    `part` is the steps' name of the ablation.
+    `part` is the steps' name of the ablation. Without a remedy, its field has the value of the naive scheme.
     """
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):
@@ -220,7 +225,7 @@ def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationSt
     """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
     In the first, the remedies are added one at a time, for each of `models`. In the second, each remedy is
-    left out in turn; this is done for `LOGISTIC` only, because these steps take longest.
+    left out in turn; this is done for the model "logistic" only, because these steps take longest.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:
@@ -229,14 +234,14 @@ def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationSt
 
 
 def grouping_steps(scheme: Scheme, model: str) -> Iterator[AblationStep]:
-    """Yield `model` under the scheme with no groups, then with the given, then with automatic groups."""
+    """Yield three steps of an ablation: `model` under the scheme without, with given, automatic groups."""
     for number, grouping in enumerate(("none", "given", "automatic")):
         cell = Cell(model, replace(scheme, grouping=grouping))
         yield AblationStep("grouping", number, f"{grouping} groups", cell)
 
 
 def describe_scheme(scheme: Scheme) -> str:
-    """Return a scheme in words, such as "raw metrics, contrasted, given groups, imbalance tuned"."""
+    """Return a scheme in words, such as "summary metrics, flattened, invalid runs kept, imbalance tuned"."""
     parts = [f"{scheme.metrics} metrics", scheme.form]
     parts += [] if scheme.prune else ["invalid runs kept"]
     parts += [] if scheme.grouping == "none" else [f"{scheme.grouping} groups"]

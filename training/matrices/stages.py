@@ -107,7 +107,11 @@ TIMES = "times"
 
 
 def evaluate_stage() -> None:
-    """Evaluate models, tables, ablation, curves and reference methods on held-out test cases; write all."""
+    """Evaluate models, tables, ablation, curves and reference methods on held-out test cases; write all.
+
+    It reads params.yaml and the files of ingest and validate, and writes to reports/matrices. InputError if a
+    file is missing or invalid, or a model is unknown.
+    """
     params = load(Matrices)
     require_known(params.section.evaluate.models, CATALOGUE, "matrices")
     metrics, frames = evaluate_examples(MatrixExamples.read(PLACES.interim, PLACES.valid), params)
@@ -121,7 +125,11 @@ def evaluate_stage() -> None:
 def evaluate_examples(
     examples: MatrixExamples, params: Params[Matrices]
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Return metrics.json, and by name (without suffix) every table that the stage evaluate writes."""
+    """Return the content of metrics.json, and by name every table that the stage evaluate writes.
+
+    The tables are ``oof, tables, ablation, curves, times, served, validity, groups``. Nothing is written.
+    InputError if not even two folds of test cases have both labels.
+    """
     how, seed, full = params.section.evaluate, params.seed, _full_scheme(params.section)
     fold_of = deal_to_folds(examples.pairs, how.n_folds, seed)
     evaluation = Evaluation(
@@ -182,7 +190,6 @@ def evaluate_examples(
 
 
 def _on_folds(evaluation: Evaluation, split: str, folds: list[FoldPart], cells: list[Cell]) -> dict[str, Any]:
-    """Evaluate the cells on the folds of another split, for metrics.json."""
     other = replace(evaluation, split=split, parts=folds, answers_by_cell={})
     other.fit_cells(cells, f"whole {split}")
     return _summarise_split(other, other.oof_table(dict.fromkeys(cells)), split)
@@ -237,7 +244,6 @@ def _full_scheme(section: Matrices) -> Scheme:
 
 
 def _ablation_steps(champion: Cell, full: Scheme) -> list[AblationStep]:
-    """Return the ablation: for the classifiers of the matrix paper, and for the champion."""
     steps = [step for model in FOLLOWED for step in add_remedies(model, full)]
     steps += leave_out_remedies(champion.model, full)
     steps += single_run_steps(FOLLOWED, full)

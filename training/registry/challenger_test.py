@@ -92,10 +92,11 @@ def promote_candidate(candidate: Candidate) -> str:
     """Make the candidate champion if it is better; return the outcome and its reason in one line.
 
     It is better if the whole interval of the difference is above zero. A candidate that is not, or that the
-    family refuses, becomes challenger; a person may promote it. A champion whose files are gone
-    or unreadable, or that has no common case, is replaced. If this evidence was judged before, nothing
-    changes, and it takes milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if
-    the candidate cannot be read, or the registry does not answer.
+    family refuses, becomes challenger; a person may promote it. A candidate that is not refused also becomes
+    champion if there is none, if the champion's files are gone or unreadable, or if both have no common case.
+    Each test logs and registers the candidate in MLflow. If this evidence was judged before, nothing changes,
+    and it takes milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if the
+    candidate or metrics.json cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)
@@ -283,18 +284,11 @@ Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
 def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares their balanced accuracy.
 
-    It returns the difference (negative: the candidate is worse) with a bootstrap interval on the common rows,
-    or None unless these have both labels.
-
-    Parameters
-    ----------
-    keys : sequence of str
-        Columns that identify a row. Both tables have ``verdict``; the candidate's also has ``status`` (the
-        label, "fail" or not) and ``group``, whose rows are drawn together.
-    how : BootstrapSettings
-        Number and seed of the bootstrap draws, and confidence of the interval.
-    cases : str
-        The rows in words, for the reason, such as "the same unseen pairs".
+    On the rows that both have, by the columns `keys`, it returns the difference (negative: the candidate is
+    worse) with a bootstrap interval, or None unless these have both labels. Both tables have ``verdict``; the
+    candidate's also has ``status`` (the label, "fail" or not) and ``group``, whose rows are drawn together.
+    `how` has the number and seed of the draws and the confidence; `cases` are the rows in words, for the
+    reason, such as "the same unseen pairs".
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:
@@ -313,11 +307,11 @@ def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str)
 def compare_by_errors(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares mean relative errors.
 
-    On the rows that both have, by the columns `keys`, it returns the champion's mean error minus
-    the candidate's (negative: the candidate is worse) with a bootstrap interval; it returns None if
-    there are no common rows. Both tables have ``predicted``; the candidate's also has ``measured``
-    and ``group``, whose rows are drawn together. `how` has the number of draws and the confidence;
-    `cases` are the rows in words, for the reason.
+    On the rows that both have, by the columns `keys`, it returns the champion's mean error minus the
+    candidate's (negative: the candidate is worse) with a bootstrap interval; it returns None if there are no
+    common rows. An error is the size of predicted / measured - 1. Both tables have ``predicted``; the
+    candidate's also has ``measured`` and ``group``, whose rows are drawn together. `how` has the number and
+    seed of the draws and the confidence; `cases` are the rows in words, for the reason.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:

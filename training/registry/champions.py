@@ -28,7 +28,7 @@ from data.tables.files import PART, yaml_content
 
 
 def tracking_uri() -> str:
-    """Return the address of MLflow's store: MLFLOW_TRACKING_URI, or mlflow.db in the project."""
+    """Return the address of MLflow's store: MLFLOW_TRACKING_URI, else ``sqlite:///`` and mlflow.db's path."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
 
 
@@ -43,7 +43,7 @@ SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
 
 
 def template_root() -> Path:
-    """Return the folder with the files of a new project: in the wheel, or the checkout itself."""
+    """Return the folder with the files of a new project: in the wheel, else checkout or working directory."""
     return SHIPPED / "project" if SHIPPED.is_dir() else project_root()
 
 
@@ -71,7 +71,11 @@ _QUIET = {
 
 
 def import_mlflow() -> Any:
-    """Return the module ``mlflow``, set to the store of this project, without telemetry."""
+    """Return the module ``mlflow``, set to the store of this project, without telemetry.
+
+    Sets environment variables that turn off telemetry and progress bars, unless they are set already, and
+    hides log messages below errors. ImportError if MLflow is not installed.
+    """
     os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
     import mlflow
 
@@ -114,7 +118,7 @@ class Tracked:
 
 
 def add_note(store: Any, run_id: str, paragraph: str) -> None:
-    """Add a paragraph to the description of a run; `store` is an MLflow client."""
+    """Add a paragraph at the end of the description of a run; `store` is an MLflow client."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
     before = store.get_run(run_id).data.tags.get(MLFLOW_RUN_NOTE)
@@ -230,7 +234,8 @@ def download_files(uri: str) -> Iterator[Path]:
 def files_digest(directory: Path) -> str:
     """Return the SHA-256 of the files in `directory` that reading a model may open, and of their names.
 
-    Other files do not count; without any file, it is the digest of no bytes.
+    These are all .json, .npz, .parquet and .skops files, in subfolders, too. Other files do not count;
+    without any file, it is the digest of no bytes.
     """
     digest = hashlib.sha256()
     for path in sorted(file for file in directory.rglob("*") if file.suffix in _READ and file.is_file()):
@@ -240,9 +245,10 @@ def files_digest(directory: Path) -> str:
 
 
 def project_params(section: type[FamilyType]) -> Params[FamilyType]:
-    """Return one family's section of the project's params.yaml (cached); InputError if it is invalid.
+    """Return the shared parameters and one family's section (a class) of the project's params.yaml, cached.
 
-    Without that file, or if it has no section of a family, the parameters are those of new projects.
+    Without that file, or if it has no section of any family, the parameters are those of new projects.
+    InputError if it is invalid.
     """
     params: Params[FamilyType] = _cached_params(section)
     return params
@@ -259,7 +265,7 @@ def _cached_params(section: type[Any]) -> Any:
 
 
 def version_of(name: str, alias: str) -> Version | None:
-    """Return the version of model `name` with this alias, or None; InputError if MLflow does not answer."""
+    """Return the version of model `name` with this alias, None if missing; InputError if MLflow fails."""
     return find_version(f"models:/{name}@{alias}")
 
 
@@ -273,8 +279,9 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
     """Return the version that an address resolves to, or the directory itself as text.
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
-    ``name()``, or a `Version`, which is returned. Raises InputError if it is no such address, the model does
-    not exist, or the registry does not answer.
+    ``name()``, or a `Version`, which is returned. Versions are looked up in the registry, then in the
+    installed wheel. Raises InputError if it is no such address, the model does not exist, or the registry
+    does not answer.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
@@ -298,7 +305,8 @@ def served_version(uri: str) -> Version | None:
     """Return the version that answers for ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
 
     It is the registered version, else the champion inside the installed wheel, whose version is that of
-    perfjudge; None if neither exists. InputError as in `find_version`.
+    perfjudge; None if neither exists. InputError if `uri` is another kind of address, or the registry cannot
+    be read.
     """
     addresses = {
         address: version
@@ -331,11 +339,12 @@ def _shipped_tags() -> dict[str, dict[str, str]]:
 
 @contextmanager
 def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
-    """Yield the directory of a model's files; files on a server are copied, and deleted afterwards.
+    """Yield an object with the ``directory`` of a model's files, and the ``address`` of this version.
 
-    `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
-    ``name()``, or a `Version`. Raises InputError if the model or its files do not exist, the files have
-    changed since registration, or the registry does not answer.
+    Files on a server are copied, and deleted afterwards. `uri` is ``models:/NAME@ALIAS``,
+    ``models:/NAME/VERSION``, a directory (its files are not checked), None for the champion of ``name()``, or
+    a `Version`. Raises InputError if the model or its files do not exist, the files have changed since
+    registration, or the registry does not answer.
     """
     address = resolve_address(name, uri)
     if isinstance(address, str):
@@ -358,7 +367,8 @@ def _shown_address() -> str:
 def find_version(uri: str) -> Version | None:
     """Return the version that ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION`` names; None if missing.
 
-    Raises InputError if `uri` is another kind of address, or the registry cannot be read.
+    The alias "latest" is the newest version. Raises InputError if `uri` is another kind of address, or the
+    registry cannot be read; a missing SQLite file is not created.
     """
     match = _MODEL_URI.fullmatch(uri)
     if match is None:

@@ -61,8 +61,9 @@ def open_state(
 ) -> Iterator[ProjectState]:
     """Yield the parameters and results of a state; its files may be copies that are deleted afterwards.
 
-    `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version; `tell` is called
-    with messages on the progress. Raises InputError if the state does not exist, or has nothing evaluated.
+    `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version
+    (``models:/NAME/VERSION``); `tell` is called with messages on the progress. Missing predictions are in
+    ``notes``. Raises InputError if the state does not exist, or has nothing evaluated.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
@@ -88,8 +89,9 @@ def open_state(
 def fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
     """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files.
 
-    Copied are params.yaml and, of evaluated families, metrics, summary and out-of-fold predictions. Raises
-    InputError if neither git nor DVC knows the name, or `project` is no DVC project.
+    The notes are empty, or one text with advice. Copied are params.yaml and, of evaluated families, metrics,
+    summary and out-of-fold predictions. Raises InputError if neither git nor DVC knows the name, or `project`
+    is no DVC project.
     """
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
@@ -188,7 +190,7 @@ def _best_entries(metrics: Mapping[str, Any], out_of_fold: Sequence[OutOfFoldPre
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return the parameters of a YAML file by dotted name; an empty dict if the file does not exist."""
+    """Return a YAML mapping's parameters by dotted name, empty without a file; InputError if not YAML."""
     content = yaml_content(path) if path.is_file() else None
     return _dotted_names(content or {}, "")
 
@@ -272,7 +274,12 @@ class ExperimentsDifference:
 
 
 def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
-    """Return what differs between two states in the families of both; InputError without such a family."""
+    """Return the differences of two states in the families of both; InputError without such a family.
+
+    The result has the changed ``params`` without those of other families, ``notes``, and for each family
+    changed data, champions and entries of the same name compared on their common cases, `after` minus
+    `before`.
+    """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     common = [family for family in FAMILIES if family in before.families and family in after.families]
     if not common:
@@ -297,7 +304,7 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """Return the values that differ, sorted by name; a value is None where its name is missing."""
+    """Return the values that differ, sorted by name; a missing value is None, and equal to a None."""
     names = sorted({*before, *after})
     pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
     return tuple(change for change in pairs if change.before != change.after)

@@ -30,10 +30,10 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 
 
 def source_of(root: Path, program: str) -> dict[str, str]:
-    """Return user, program and git's commit, branch and dirty flag of `root` as MLflow tags.
+    """Return user, program and git's commit, branch and dirty flag of `root` as a dict of MLflow tags.
 
-    Without git, those of git are missing. The tree is dirty if tracked files differ, except those that the
-    pipeline writes.
+    Without git, those of git are missing. The tree is dirty ("true", else "false") if tracked files differ,
+    except those that the pipeline writes.
     """
     from mlflow.utils import mlflow_tags
 
@@ -54,7 +54,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the commit in a run's tags (empty if unknown), and whether the tree differed from it."""
+    """Return the commit in a run's tags (else empty), and whether the tree differed (False if unknown)."""
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY) == "true"
@@ -119,10 +119,10 @@ class Origin:
 
 
 def trace_version(name: str, version: str) -> Origin:
-    """Return the origin of version `version` (a number as text) of model `name`.
+    """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
 
-    Raises NoVersionError if it does not exist, InputError if the registry does not answer. If its run was
-    deleted, the fields of the run are empty.
+    `version` is a number as text. Raises NoVersionError if it is none or does not exist, InputError if the
+    registry does not answer. If its run was deleted, the fields of the run are empty.
     """
     match = find_version(f"models:/{name}/{version}") if version.isdigit() else None
     if match is None:

@@ -92,7 +92,11 @@ _DID = {
 
 
 def champion_reason(champion: Version) -> str:
-    """Return why a version is champion: the promoting person's reason, else the test's; may be empty."""
+    """Return why a version is champion, in one line; empty if that is not recorded.
+
+    After a promotion or rollback by a person, it is like "promoted by ann on 2026-11-22: REASON", else the
+    test's reason.
+    """
     record = ChampionRecord.from_version(champion)
     if record is not None and record.way in {"promote", "rollback"}:
         return record.summary_line
@@ -109,7 +113,7 @@ def challenger_reason(challenger: Version) -> str:
 
 
 def read_promotions(name: str) -> list[ChampionRecord]:
-    """Return the promotions of model `name`, oldest first; InputError if the model is not registered."""
+    """Return all promotions of model `name`, with rollbacks, oldest first; InputError if not registered."""
     return _parse_promotions(_registered_model(client(), name).tags)
 
 
@@ -136,8 +140,8 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
 
     `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
     with (empty: no champion). If another version has become champion meanwhile, the new version is
-    challenger. `tags` must have ``evidence, model, reason``; a version that an interrupted test registered on
-    this evidence is used again.
+    challenger, with that reason. `tags` must have ``evidence, model, reason``; a version that an interrupted
+    test registered on this evidence is used again. A model that is not registered is created.
     """
     store = client()
     with lock_aliases(name):
@@ -167,7 +171,6 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
 
 
 def _interrupted_version(store: Any, name: str, evidence: str) -> Any:
-    """Return the version that an interrupted test on this evidence made, or None."""
     for version in store.search_model_versions(f"name = '{name}'"):
         if version.tags.get("evidence") == evidence:
             # its run may have been deleted
@@ -178,7 +181,7 @@ def _interrupted_version(store: Any, name: str, evidence: str) -> Any:
 
 
 def promote_version(name: str, version: str, record: ChampionRecord, former: str) -> None:
-    """Make a version champion; the former champion becomes challenger, and is still compared with it.
+    """Make a version champion; the former champion becomes challenger, with the reason in its tags.
 
     `record` names the same version, with reason and user. `former` is the version that was champion at the
     decision (empty: no champion); raises MovedError if it is not champion any more, InputError if nothing is
@@ -210,7 +213,7 @@ def make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]
 
 
 def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
-    """Record a promotion in tags, and move the alias "champion" to its version; `store`: MLflow client."""
+    """Record a promotion in tags, then move the alias "champion" to its version; `store`: MLflow client."""
     for tag, value in record.version_tags.items():
         store.set_model_version_tag(name, record.version, tag, value)
     if REPLACED in store.get_model_version(name, record.version).tags:
@@ -278,9 +281,10 @@ def sync_if_moved(name: str) -> None:
 
 @contextmanager
 def lock_aliases(name: str) -> Iterator[None]:
-    """Hold a lock on the aliases of `name` on this machine; wait while another lock is held, even one's own.
+    """Hold a lock on the aliases of `name` on this machine; wait while another lock is held.
 
-    With a local store, the lock is on the aliases of all names.
+    With a local store, the lock is on the aliases of all names. A second lock inside the first waits for
+    ever.
     """
     local = local_store()
     if local is not None:

@@ -180,7 +180,6 @@ def _experiment_id(store: Any, name: str, about: str) -> str:
 
 
 def _saved_view() -> str:
-    """Return a view of MLflow's page of runs with the figures of summary.json and the role."""
     from training.evaluation.figures import JUDGED, PREDICTED
 
     columns = [f"metrics.`{score}`" for score in (*JUDGED, *PREDICTED)]
@@ -189,7 +188,6 @@ def _saved_view() -> str:
 
 
 def _schema_columns(table: Path) -> list[dict[str, Any]]:
-    """Return names and types of the columns of a Parquet file, in the format of MLflow's schemas."""
     import pyarrow.parquet as pq
 
     return [
@@ -203,9 +201,10 @@ def _schema_columns(table: Path) -> list[dict[str, Any]]:
 
 
 def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
-    """Yield the trials of the search for `model` on all rows, from trials.parquet in `directory`.
+    """Yield the logs of the trials of the search for `model` on all rows, from trials.parquet in `directory`.
 
-    A pruned or failed trial has the value None.
+    Each has a name ("MODEL trial 007"), the metric ``value`` (None for a pruned or failed trial), parameters,
+    and the values reported after each step; in the order of the file.
     """
     import pandas as pd
 
@@ -224,8 +223,9 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
 def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> dict[str, Any]:
     """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``.
 
-    `splits` has the content of each split; those without the entry are left out. Before them come one figure
-    per score in the split `headline`, as `headline_scores` returns them.
+    `splits` has the content of each split; those without the entry are left out. With `headline`, one number
+    per score in that split comes first, named by the score: pooled, or else the mean (KeyError if the entry
+    is not in it).
     """
     leading = headline_scores(splits[headline]["entries"][entry]) if headline else {}
     return leading | {
@@ -238,7 +238,7 @@ def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> di
 
 
 def headline_scores(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return one figure per score of an entry of metrics.json: pooled, or else the mean of the folds."""
+    """Return one number per score of an entry of metrics.json: pooled, or else the mean of the folds."""
     scores = {name: spread for name, spread in entry.items() if isinstance(spread, dict)}
     return {
         name: spread["mean"] if spread.get("pooled") is None else spread["pooled"]

@@ -90,12 +90,17 @@ class Deciles:
 
 
 def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, Deciles]:
-    """Return by name the deciles of every feature of `values`, shape (n_rows, n_features)."""
+    """Return by name the bins of every feature of `values`, shape (n_rows, n_features).
+
+    A feature has ``edges`` (deciles of the finite values, and bounds around each frequent value), and
+    ``shares`` of rows up to each edge, beyond the last, and without a finite value; half a row is added to
+    each count. ValueError if the numbers of names and columns differ.
+    """
     return {name: Deciles.from_values(column) for name, column in zip(names, values.T, strict=True)}
 
 
 def smooth_counts(counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return `counts`, shape (..., n_bins), as shares above 0 that add up to 1."""
+    """Return `counts`, shape (..., n_bins), plus 0.5 each, as shares that add up to 1 in the last axis."""
     raised = counts + 0.5
     shares: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)
     return shares
@@ -151,7 +156,7 @@ class StoredModel(Generic[CardType]):
 
 
 def store_model(directory: Path, model: Any, card: StoredCard) -> Path:
-    """Write ``model.skops`` (return its path) and ``card.json``; equal models give equal bytes."""
+    """Write ``model.skops`` (return its path) and ``card.json`` to `directory`; equal models, equal bytes."""
     import skops.io
 
     with replacing(directory / MODEL) as path:
@@ -213,7 +218,7 @@ def load_model(directory: Path) -> Any:
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
-    """Raise InputError unless a model takes `width` features, as many as its card's `features`."""
+    """Raise InputError unless a model takes `width` features, as many as its card in `directory` names."""
     if width != len(features):
         problem = f"features: names {len(features)}, but the model takes {width}"
         raise InputError(problem, file=beside_model(directory, CARD))

@@ -64,7 +64,7 @@ class Attribution:
 
 @dataclass(frozen=True)
 class NamedAttributions:
-    """The drivers of some pairs: metric indices and contributions, shape (n_pairs, n), largest first."""
+    """The attributions of some pairs: metric indices and contributions, shape (n_pairs, n), largest first."""
 
     metric: Whole
     contribution: Floats
@@ -73,11 +73,14 @@ class NamedAttributions:
 def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedAttributions]]:
     """Yield, for consecutive slices of the pairs, the `n` metrics that drive the log-odds of ``fail``.
 
-    At most `MAX_DRIVERS` metrics are named. They are selected greedily: each step takes the metric whose
-    removal, after those already selected, lowers the log-odds most; ties go to the metric with the largest
-    difference in units of noise. To remove a metric, the target's runs are shifted until their median equals
-    the baseline's. The fall of the log-odds without all selected metrics is divided among them by Shapley
-    values. `odds_of` returns the engine's log-odds for rows of the form.
+    Each item is the slice, and an object with ``metric`` (indices) and ``contribution``, both of shape
+    (n_pairs, n), the largest contribution first; a positive one raises the log-odds. At most 10
+    (`MAX_DRIVERS`) metrics are named. They are selected greedily among the 32 (`TRIED`) that differ most,
+    after the first step among the best 16: each step takes the metric whose removal, after those already
+    selected, lowers the log-odds most; ties go to the metric with the largest difference in units of noise.
+    To remove a metric, the target's runs are shifted until their median equals the baseline's. The fall of
+    the log-odds without all selected metrics is divided among them by Shapley values. `odds_of` returns the
+    engine's log-odds for rows of the form; infinite results are not checked.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MAX_DRIVERS, metrics), min(TRIED, metrics)
@@ -141,24 +144,14 @@ CASES = 3
 class Scheme:
     """A combination of remedies: a row of the ablation. Sections are of the matrix paper.
 
-    Attributes
-    ----------
-    metrics : "summary" or "raw"
-        Section 4.2. Where a source has no summary metrics, raw ones are used.
-    form : str
-        A name in `features.matrices.forms.FORMS`; section 4.5.
-    prune : bool
-        Whether runs flagged invalid are left out of training (section 4.1); else they take their matrix's
-        label.
-    grouping : "none", "given" or "automatic"
-        Section 4.3. Given groups have their own classifiers; automatic ones are used only to estimate noise.
-    components : int or None
-        Largest number of principal components; None: no projection. Section 4.2.
-    balance : bool
-        Whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
-        (section 4.4); else errors cost the same and the threshold is 0.5.
-    tuned : bool
-        Whether the classifier's own hyperparameters, and whether to project, are searched; not in the paper.
+    `metrics` are "summary" or "raw" (section 4.2); where a source has no summary metrics, raw ones are used.
+    `form` is a name in `features.matrices.forms.FORMS` (4.5). `prune`: whether runs flagged invalid are left
+    out of training (4.1); else they take their matrix's label. `grouping` is "none", "given" or "automatic"
+    (4.3): given groups have their own classifiers, automatic ones are used only to estimate noise.
+    `components` is the largest number of principal components, None without projection (4.2). `balance`:
+    whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
+    (4.4); else errors cost the same and the threshold is 0.5. `tuned`: whether the classifier's own
+    hyperparameters, and whether to project, are searched; not in the paper.
     """
 
     metrics: str
@@ -245,9 +238,9 @@ class Engine:
 
 
 class ExplainedPair(NamedTuple):
-    """The verdict on a pair, with fields as in `FittedEngine.judge_pairs`, and its drivers, strongest first.
+    """The verdict on a pair, with fields as in `FittedEngine.judge_pairs`; largest attribution first.
 
-    The contributions of a pair's drivers add up to the fall of the log-odds of abnormal without their
+    The contributions of a pair's attributions add up to the fall of the log-odds of abnormal without their
     differences.
     """
 
@@ -286,14 +279,9 @@ class FittedEngine:
         """Return a verdict on every pair that has a baseline and a target; others are left out.
 
         `tables` must have the columns `metrics`, and only valid runs. Raises ModelError if a probability is
-        not finite.
-
-        Returns
-        -------
-        DataFrame
-            ``pair_id, workload, group, group_used, probability`` (of abnormal), ``threshold, abnormal``
-            (bool), in the order of the pairs' first target runs. ``group_used`` is "fallback" where the group
-            is unknown or has no classifier, and "all" where no group has one.
+        not finite. The result has ``pair_id, workload, group, group_used, probability`` (of abnormal),
+        ``threshold, abnormal`` (bool), in the order of the pairs' first target runs. ``group_used`` is
+        "fallback" where the group is unknown or has no classifier, and "all" where no group has one.
         """
         return self._pair_table(tables, *self._cases_and_odds(tables))
 
@@ -301,9 +289,8 @@ class FittedEngine:
         """Return a verdict on every vector, the unit that the matrix paper counts.
 
         A vector is a row of the form; with the contrasted form, where a pair is one row, it is a target run,
-        and has its pair's verdict. Returns
-        ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``. Requirements and errors
-        are those of `judge_pairs`.
+        and has its pair's verdict. Returns ``run_id, pair_id, workload, group, side, probability, threshold,
+        abnormal``. Requirements and errors are those of `judge_pairs`.
         """
         return self._vector_table(tables, *self._cases_and_odds(tables))
 
@@ -322,7 +309,7 @@ class FittedEngine:
         return about.loc[verdicts["pair_id"]].reset_index().assign(**columns)
 
     def _pair_verdicts(self, cases: Cases, odds: Floats) -> list[ExplainedPair]:
-        """Return the verdicts without drivers; pairs in the order of their first target rows."""
+        """Return the verdicts without attributions; pairs in the order of their first target rows."""
         with model_answering(self.model):
             of_pairs, _ = mean_pair_odds(cases, np.ones(len(odds), bool), odds)
             probabilities = self.search_result.pairs.probability(of_pairs)
@@ -401,7 +388,6 @@ class FittedEngine:
     def _describe_drivers(
         self, pairs: NDArray[Any], named: NamedAttributions, tables: MatrixTables
     ) -> Iterator[tuple[Attribution, ...]]:
-        """Yield the drivers of each of `pairs`, with the medians of both sides."""
         require_finite(self.model, "contribution", named.contribution)
         run_places, values = tables.pair_sides, tables.metric_values(self.metrics)
         units = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
@@ -441,7 +427,7 @@ class FittedEngine:
 
 
 def count_by_group(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
-    """Return the numbers of ``abnormal`` and of all ``rows``, indexed by group.
+    """Return the numbers of ``abnormal`` and of all ``rows``, indexed by group, ascending.
 
     `group` and `y` (1 for an abnormal row, else 0) have shape (n_rows,).
     """

@@ -1,6 +1,7 @@
 """Groups of test cases: none, given by people, or clustered by their normal behaviour.
 
-Seed 001 groups by workload type (section 4.3) and leaves grouping without domain knowledge to future work.
+The matrix paper groups by workload type (section 4.3) and leaves grouping without domain knowledge to future
+work.
 """
 
 from __future__ import annotations
@@ -83,8 +84,7 @@ class Grouping:
     def assign_groups(self, tables: MatrixTables) -> MatrixTables:
         """Return a copy of `tables` with the group of each run's pair in the column ``group``.
 
-        "given" keeps the column, "none" sets "all", "automatic" sets "automatic 1" and so on, the nearest
-        centre.
+        "given" keeps the column, "none" sets "all", "automatic" the nearest centre: "automatic 1" and so on.
         """
         if self.kind == "given":
             return tables

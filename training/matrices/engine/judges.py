@@ -53,16 +53,10 @@ MAX_FALLBACK_ROWS = 50_000
 class Cases:
     """Rows as input to the classifiers.
 
-    Attributes
-    ----------
-    x : ndarray of shape (n_rows, blocks * width + n_beside)
-        Every block projected to `width` components, the leading ones first; then the columns not projected.
-    plain : ndarray of shape (n_rows, blocks * n_metrics + n_beside) or None
-        The rows standardised, without projection.
-    y : ndarray of shape (n_rows,)
-        1 is abnormal, 0 normal.
-    target : ndarray of bool, shape (n_rows,)
-        Whether the row counts for its pair.
+    `x` has shape (n_rows, blocks * width + n_beside): every block projected to `width` components, the
+    leading ones first; then the columns not projected. `plain`, None or of shape (n_rows, blocks * n_metrics
+    + n_beside), has the rows standardised, without projection. The other arrays have shape (n_rows,): `y` is
+    1 for abnormal, 0 for normal; `target` is whether the row counts for its pair.
     """
 
     x: Floats
@@ -166,9 +160,12 @@ class GroupClassifiers:
 
 
 def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
-    """Return one classifier fitted to `x`, (n_rows, n_columns), and labels `y` after resampling.
+    """Return one classifier fitted to `x`, (n_rows, n_columns), and labels `y`, (n_rows,), after resampling.
 
-    `params` are its hyperparameters, and ``sampler, rate, cost_ratio`` (weight of class 1).
+    `model` is its entry in the catalogue. `params` are its hyperparameters, ``sampler`` and ``rate`` (default
+    1) as in `resample_rows`, and ``cost_ratio``, the weight of class 1 (of class 0: 1), which nearest
+    neighbours ignore. Their ``k`` is limited to the number of rows. Warnings that a fit did not converge are
+    hidden; some models raise ValueError if `y` has one label.
     """
     from sklearn.exceptions import ConvergenceWarning
 
@@ -185,9 +182,10 @@ def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64]
 def resample_rows(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
     """Return the indices of the rows to learn from, ascending (matrix paper, section 4.4).
 
-    `y`: shape (n_rows,), 0 or 1. "under" drops rows of its more frequent class, "over" repeats rows of the
-    rarer one, until there are `rate` (at most 1) rows of the rarer class per row of the more frequent one;
-    "none" returns all rows. Nothing changes where the ratio is already as high, or `y` has one class.
+    `y`: shape (n_rows,), 0 or 1. "under" drops random rows of its more frequent class, "over" (or any other
+    text) repeats random rows of the rarer one, until there are `rate` (at most 1) rows of the rarer class per
+    row of the more frequent one; "none" returns all rows. Nothing changes where the ratio is already as high,
+    or `y` has one class.
     """
     rows = np.arange(len(y))
     if sampler == "none":

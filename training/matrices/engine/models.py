@@ -40,10 +40,7 @@ class Nearest:
         self.k, self.p = k, p
 
     def fit(self, x: Floats, y: NDArray[np.int64]) -> Self:
-        """Store at least `k` rows and their labels, 0 or 1.
-
-        `x`: shape (n_rows, n_columns). `y`: shape (n_rows,).
-        """
+        """Store at least `k` rows `x`, shape (n_rows, n_columns), and their labels `y`, (n_rows,), 0 or 1."""
         self.x_, self.y_, self.squares_ = x, y.astype(np.float64), np.einsum("ij,ij->i", x, x)
         return self
 
@@ -121,7 +118,6 @@ _FEWER_TREES = {"trees": 10}
 
 
 def _variant_of(of: str, name: str, title: str, start: dict[str, Any], in_search: dict[str, Any]) -> Model:
-    """Return the comparisons' model `of` under another name, with other start and search settings."""
     return replace(OF_COMPARISONS[of], name=name, title=title, start=start, in_search=in_search)
 
 
@@ -158,7 +154,11 @@ CATALOGUE: dict[str, Model] = {
 
 
 def log_odds(fitted: Any, x: Floats) -> Floats:
-    """Return the log-odds of abnormal of every row of `x`, shape (n_rows,); for an SVM, its margin."""
+    """Return the natural log-odds of abnormal of every row of `x`, shape (n_rows,); for an SVM, its margin.
+
+    `fitted` is a classifier fitted by `fit_classifier`. Probabilities of models without a decision function
+    (except TAN) are clipped to 1e-6 from 0 and 1.
+    """
     if hasattr(fitted, "decision_function"):
         return np.asarray(fitted.decision_function(x), np.float64)
     if isinstance(fitted, Nearest):

@@ -78,18 +78,11 @@ class Calibration:
 class SearchResult:
     """The outcome of a search.
 
-    Attributes
-    ----------
-    params : dict
-        The classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``.
-    rows, pairs : Calibration
-        For single rows, and for pairs.
-    score : float
-        The best trial's value; NaN where nothing was searched.
-    ranking : float
-        Average precision over all held-out pairs; NaN where the threshold is 0.5.
-    alarms : GuaranteedRate or None
-        The guarantee on the share of normal pairs of new test cases that raise an alarm.
+    `params` are the classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``;
+    `rows` and `pairs` the calibrations for single rows and for pairs; `score` is the best trial's value (NaN
+    where nothing was searched), `ranking` the average precision over all held-out pairs (NaN where the
+    threshold is 0.5), `alarms` the guarantee on the share of normal pairs of new test cases that raise an
+    alarm (or None).
     """
 
     params: dict[str, Any]
@@ -193,8 +186,9 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     comes from the same held-out cases, judged with the chosen parameters. Where the classifier is tuned and
     causes are known, it also comes from cases that were held out together with their causes, because
     predictions are more confident for known causes than for new ones. Where a false positive rate is
-    guaranteed, the threshold keeps it. Where abnormal rows come from too few test cases to be split, nothing
-    is searched.
+    guaranteed, the threshold keeps it. Where ``question.balance`` is False, there is no calibration and the
+    threshold is 0.5. Where abnormal rows come from too few test cases to be split, nothing is searched
+    either: the parameters are the start values, and the score is NaN.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)
@@ -228,7 +222,8 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
 def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
     """Return each pair's mean log-odds of its target rows, and 1 if one of these is abnormal, else 0.
 
-    `chosen` has shape (n_rows,), `odds` (n_chosen,); pairs are in the order of their first target rows.
+    `chosen` (a mask) has shape (n_rows,), `odds` (n_chosen,); only chosen rows count. Pairs are in the order
+    of their first target rows.
     """
     rows = cases.target[chosen]
     pair, names = pd.factorize(cases.pair[chosen][rows])

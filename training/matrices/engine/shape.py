@@ -85,7 +85,7 @@ class CausedCases:
 
 
 def pair_causes(tables: MatrixTables) -> dict[str, str]:
-    """Return by ``pair_id`` the known cause of its abnormal runs (the first); other pairs are left out."""
+    """Return by ``pair_id`` the first known cause of its abnormal runs; pairs without one are left out."""
     caused_runs = tables.causes[tables.causes["cause"].fillna(NONE) != NONE]
     if caused_runs.empty:
         return {}
@@ -180,13 +180,14 @@ class PreparedCases:
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
     """Return the feature rows of the pairs in `tables` that have a baseline and a target.
 
-    `form` is a key of `FORMS`; `scales` and `grouping` were learned from training pairs.
+    `form` is "flattened" (a row per run), "concatenated" or "subtracted" (per target run), or "contrasted"
+    (per pair); else KeyError. `scales` and `grouping` were learned from training pairs.
     """
     return FORMS[form](grouping.assign_groups(with_both_sides(tables)), scales)
 
 
 def with_both_sides(tables: MatrixTables) -> MatrixTables:
-    """Return the runs of pairs that have a baseline and a target."""
+    """Return the tables with only the runs of pairs that have a baseline and a target, in their order."""
     run_places = tables.pair_sides
     pair, pairs = run_places.pair, len(run_places.names)
     baseline, target = (
@@ -197,7 +198,7 @@ def with_both_sides(tables: MatrixTables) -> MatrixTables:
 
 
 def drop_invalid_runs(tables: MatrixTables) -> MatrixTables:
-    """Return the runs that are not flagged invalid; runs without a flag are kept."""
+    """Return the tables without the runs flagged invalid; runs without a flag are kept."""
     return tables.select_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
@@ -212,9 +213,10 @@ def _thin_rows(rows: Rows) -> Rows:
 
 
 def deal_to_parts(cases: pd.DataFrame, seed: int) -> pd.Series:
-    """Return by ``workload`` the part, from 0 to `PARTS` - 1, of each test case; groups are dealt evenly.
+    """Return by ``workload`` the part, from 0 to 4 (`PARTS` - 1), of each test case, at random by `seed`.
 
-    `cases` has ``workload, group``, a row per test case.
+    `cases` has ``workload, group``, a row per test case. Groups are dealt evenly; parts are missing with
+    fewer than 5 test cases.
     """
     of_group = cases.sample(frac=1, random_state=seed)
     order = of_group.sort_values("group", kind="stable")["workload"]

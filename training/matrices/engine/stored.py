@@ -48,22 +48,11 @@ class AlarmGuarantee:
 class EngineCard(StoredCard):
     """The card of an engine.
 
-    Attributes
-    ----------
-    entry : str
-        Its name in metrics.json, such as ``xgboost contrasted``.
-    metrics : tuple of KnownMetric
-        All metrics that it takes, raw and summary.
-    groups, own : tuple of str
-        Groups in the training data, and those with a classifier.
-    threshold : float
-        ``fail`` from this probability on.
-    missing : float
-        Largest share of the raw metrics that may be missing from a run, or from all runs.
-    data_digest : str
-        SHA-256 of the training tables.
-    risk_guarantee : AlarmGuarantee or None
-        None where no guarantee was requested.
+    `entry` is its name in metrics.json, such as ``xgboost contrasted``; `metrics` are all metrics that it
+    takes, raw and summary; `groups` are those of the training data, `own` those with a classifier. ``fail``
+    is given from the probability `threshold` on. `missing` is the largest share of the raw metrics that may
+    be missing from a run, or from all runs; `data_digest` the SHA-256 of the training tables;
+    `risk_guarantee` is None where none was requested.
     """
 
     entry: str

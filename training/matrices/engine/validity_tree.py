@@ -110,10 +110,7 @@ class ValidityTree:
         return np.asarray(np.abs(deviation) / self.noise[self.scales.rows_of_groups(groups.tolist())])
 
     def _describe_path(self, x: Floats, usual: Floats, largest: int) -> str:
-        """Return the conditions of the path to `x`'s leaf in words.
-
-        For shares of metrics, also the metric with the largest deviation.
-        """
+        """Return the conditions on the path to `x`'s leaf in words; for shares, the largest deviation too."""
         tree = self.tree.tree_
         node = 0
         bounds: dict[tuple[int, bool], float] = {}
@@ -148,9 +145,11 @@ def _with_shares(deviation: Floats, sizes: Floats) -> Floats:
 def run_deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     """Return the deviation of every run from the other runs of its pair, and the usual values.
 
-    Both have the shape of `scaled`, (n_runs, n_metrics). The deviation is from the other runs of its side, or
-    from the other side, whichever is smaller: at least half of those runs are as near. At most `MAX_OTHERS`
-    runs of a side are compared. It is 0 without another run. The usual value is 0 where it was not measured.
+    Both have the shape of `scaled`, (n_runs, n_metrics), NaN where not measured. The deviation is the run's
+    value minus that of the other runs of its side, or of the other side, whichever is smaller in size: at
+    least half of those runs are as near. At most 50 (`MAX_OTHERS`) runs of a side are compared. It is 0
+    without another run, or if not measured. The usual value is the value minus the deviation, 0 if it was not
+    measured.
     """
     run_places, deviation = PairSides.from_runs(runs), np.full(scaled.shape, np.nan)
     for sides in _pairs_by_size(run_places):
