@@ -66,13 +66,14 @@ def adjust_to_runs(
     cuts: DecisionThresholds,
     min_effect_size: float,
 ) -> AdjustedVerdicts:
-    """Return the model's verdicts, adjusted for between-run variation.
+    """Return the model's verdicts, adjusted for between-run variation; the arguments are not changed.
 
-    With five operations of a machine or more, a comparison whose shift exceeds between-run variation fails;
-    one that the model does not pass, passes if its shift is within, and is ``unsure`` in between. One that
-    the model passes, and that got slower only relative to the run, is ``unsure`` if the whole run got faster
-    by more than usual, or if its own change is below `min_effect_size`, a share. With fewer operations and
-    few runs, a fail that is within the assumed variation becomes ``unsure``.
+    On a machine with five operations or more, ``fail`` and ``unsure`` become ``fail`` if the shift exceeds
+    between-run variation, ``pass`` if it is within, and ``unsure`` in between. A ``pass`` whose shift exceeds
+    it becomes ``unsure`` if the whole run got faster by more than usual; else ``fail`` if the comparison got
+    worse by `min_effect_size`, a share, or more, and ``unsure`` if by less in a faster run. On other machines
+    with few runs, a ``fail`` within the assumed variation becomes ``unsure``. ``invalid`` stays. Verdicts so
+    decided, changed or not, have a reason, and a probability in the range of their verdict by `cuts`.
     """
     decides, doubts = shifts.deciding_rows()
     worse, doubted = shifts.is_beyond(-1.0), shifts.is_doubted()
@@ -106,5 +107,5 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
 
 
 def share_of_baseline(shift: float) -> float:
-    """Return a shift, the logarithm of a ratio, as a share of the baseline's time; negative is worse."""
+    """Return 1 - exp(-max(`shift`, -20)), the change as a share of the baseline; negative is worse."""
     return float(-np.expm1(np.minimum(-shift, _FARTHEST)))

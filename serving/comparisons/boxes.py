@@ -59,7 +59,7 @@ class ChangeCell(NamedTuple):
 
 
 def change_cells(sides: Sides, rows: slice = ALL) -> Iterator[ChangeCell]:
-    """Yield the change of the median of the configurations `rows`, in their order; negative is worse."""
+    """Yield each configuration's change of the median (a share, negative is worse; None if not finite)."""
     before, after = sides.baseline_five[rows, 2], sides.target_five[rows, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         shares = sides.sign[rows] * (after - before) / np.abs(before)
@@ -170,7 +170,7 @@ def _side_box(
 
 
 def format_number(value: float) -> str:
-    """Return a measured value with five significant digits and separated thousands; a dash if not finite."""
+    """Return a value with five significant digits, such as ``1.2346``, ``123,460``; a dash if not finite."""
     if not np.isfinite(value):
         return "\N{EN DASH}"
     digits = f"{value:.5g}"

@@ -81,8 +81,9 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
 
 
 def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame) -> Chart | None:
-    """Draw precision by recall: a curve per model over all its thresholds, a point per rule.
+    """Return a chart of precision by recall: a curve per model over all its thresholds, a point per rule.
 
+    Curves are means over the folds, points count all folds together; ``unsure`` is no alarm.
     `name`: the chart's anchor in the page.
     `models`, `rules`: out-of-fold verdicts, one row per ``entry`` (model or rule), ``repeat``, ``fold`` and
     comparison, with ``verdict``, ``status`` (the label), ``probability``.
@@ -240,10 +241,10 @@ class ModelGuarantees(BaseModel):
 
 
 def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Chart:
-    """Draw the share of fails by the predicted probability, one dot per tenth of the probability scale.
+    """Return a chart of the share of fails by probability: a dot per tenth of the scale that has verdicts.
 
-    `verdicts`: out-of-fold verdicts, at least one, of the model `champion`: ``probability`` and ``status``.
-    `error`: the expected calibration error, a share; for the title only.
+    `verdicts`: out-of-fold verdicts, at least one, of the model `champion`: ``probability`` (ValueError if
+    one is NaN) and ``status``. `error`: the expected calibration error, a share; for the title only.
     """
     ranges = reliability_bins(verdicts)
     title = f"Probabilities of {champion} differ from observed frequencies by {percent(error)} on average"
@@ -264,9 +265,10 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
 
 
 def review_rate_chart(sent: Sequence[Rates]) -> Chart:
-    """Draw the rates of missed regressions and false alarms by the review rate.
+    """Return a chart of the rates of missed regressions and false alarms by the review rate.
 
-    `sent`: at least one item, each with the mean rates over the folds for one requested review rate.
+    `sent`: mean rates over the folds per requested review rate; ValueError if empty. The measured rate is
+    drawn, in the order of `sent`; the title has the item nearest to 5 %.
     """
     unsure, false_negatives, alarms = (
         np.array([getattr(rates, name) for rates in sent])
@@ -289,10 +291,11 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
 
 
 def neighbours_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Draw the accuracy of k-NN by k, for both weightings of votes (scheduler thesis, figure 6.6).
+    """Return a chart of the accuracy of k-NN by k, for both weightings of votes: means over the folds.
 
+    Bands are one standard deviation wide on either side (scheduler thesis, figure 6.6).
     `curves`: one row per ``curve`` (model), ``parameter`` (k) and ``fold``, with ``accuracy``, a share.
-    `always_pass`: the accuracy of calling everything ``pass``.
+    `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
     Returns None unless `curves` has rows of "knn-uniform" or "knn-distance".
     """
     names = {"knn-uniform": "uniform votes", "knn-distance": "votes weighted by distance"}
@@ -300,10 +303,11 @@ def neighbours_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
 
 
 def trees_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Draw the accuracy of both forests by their number of trees (scheduler thesis, figure 6.8).
+    """Return a chart of the accuracy of both forests by their number of trees: means over the folds.
 
+    Bands are one standard deviation wide on either side (scheduler thesis, figure 6.8).
     `curves`: one row per ``curve`` (model), ``parameter`` (number of trees) and ``fold``, with ``accuracy``.
-    `always_pass`: the accuracy of calling everything ``pass``.
+    `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
     Returns None unless `curves` has rows of "random-forest" or "extra-trees".
     """
     names = {"random-forest": "random forest", "extra-trees": "extra trees"}
@@ -352,12 +356,13 @@ def _parameter_title(rows: pd.DataFrame, names: Mapping[str, str], word: str) ->
 
 
 def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Draw the accuracy of every model over the folds of both schemes (scheduler thesis, figure 6.9).
+    """Return box plots of the accuracy of every model over the folds of both schemes (thesis, figure 6.9).
 
     `verdicts`: out-of-fold verdicts of models, one row per ``split`` ("stratified" or "grouped"), ``entry``
-    (model), ``repeat``, ``fold`` and comparison, with ``verdict`` and ``status`` (the label).
-    `always_pass`: the accuracy of calling everything ``pass``.
-    Returns None without verdicts. Models are sorted by median accuracy, the best at the top.
+    (model), ``repeat``, ``fold`` and comparison, with ``verdict`` (``unsure`` is wrong) and ``status`` (the
+    label). `always_pass`: the accuracy of calling everything ``pass``.
+    Returns None without verdicts. Models are sorted by median accuracy, the best at the top: on stratified
+    folds if there are any; ties by name.
     """
     if verdicts.empty:
         return None

@@ -35,15 +35,15 @@ def judge_source(
 
     1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with `fail_on_unsure`; else
     0.
-
     `uri`: a directory with a model, or its address in the registry; None: the champion.
     `keep_going`: skip parts that cannot be read, and report them on stderr.
     `better`: the direction of comparisons without one; None: "higher", with a note.
     `from_`: the format; None: detected from the content.
-    `retrospective`: as for `load_judge`.
-    `explain`: add evidence, nearest examples and counterfactuals; Markdown always has them, folded.
+    `retrospective`: without `uri`, use the champion that also uses versions after the target.
+    `explain`: add evidence, nearest examples and counterfactuals; Markdown (folded) and XML always have them.
     `deciding`: further options of `load_judge`, such as `min_effect_size` as a share.
-    Raises InputError if the source cannot be read or has no comparison, or the model does not exist.
+    Raises InputError if the source cannot be read or has no comparison, the model does not exist, or an
+    option does not suit it.
     """
     served = load_judge(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.recognise_format(source)
@@ -96,6 +96,8 @@ def imported(
 ) -> Counts:
     """Write the tables of the comparisons in `sources` to `directory`, and return their numbers of rows.
 
+    The result also has the skipped errors and notes. All three tables are written (comparisons, results,
+    labels), or none.
     `better`: the direction of results without one, "lower" or "higher"; None: "higher".
     Raises InputError at the first part that cannot be read, unless `keep_going` skips it, and if nothing is
     left.

@@ -53,11 +53,11 @@ class _RepeatedProblems(Problems):
 
 
 def answer_json(body: bytes, served: Judge) -> Answered:
-    """Return the verdicts on the comparisons of a JSON request, as JSON, with explanations if it asks.
+    """Return the verdicts on the comparisons of a JSON request, as JSON, with explanations if requested.
 
-    Raises RefusedError with status 400 if the body is not JSON, 413 if it is too complex, 409 if the model
-    cannot guarantee a requested rate; InputError if the request is invalid; ModelError if a number is not
-    finite.
+    Answers of more than 100 comparisons have no counterfactuals. Raises RefusedError with status 400 if the
+    body is not JSON, 413 if it is too complex, 409 if the model cannot guarantee a requested rate; InputError
+    if the request is invalid; ModelError if a number is not finite.
     """
     return _answer_request(_read_body(body), served)
 

@@ -78,9 +78,9 @@ class EvaluatedComparisons:
 
 
 def consensus_rule(root: Path = Path()) -> Rule:
-    """Return the rule that aggregates labels in the project `root`; the default rule without ``params.yaml``.
+    """Return the rule that aggregates labels in the project `root`: "majority" or "dawid-skene".
 
-    Raises InputError if its ``params.yaml`` is wrong.
+    Without ``params.yaml``, it is "majority". Raises InputError if that file is invalid.
     """
     path = root / "params.yaml"
     checks = load(Comparisons, path).section.checks if path.is_file() else CheckComparisons()

@@ -55,10 +55,11 @@ class GuaranteeAnswer(BaseModel):
 
 
 def decided_answer(card: Card) -> dict[str, Any]:
-    """Return the decision policy of `card` as JSON content: requested rates, costs, confidence and a summary.
+    """Return the decision policy of `card`, a model's metadata, as JSON content.
 
-    The keys are the fields of `DecidedAnswer`; None: not requested, or for the confidence, without a
-    guarantee.
+    The keys are ``max_false_negative_rate``, ``max_false_positive_rate`` and ``max_review_rate`` (requested
+    shares), ``costs`` (a dict of ``false_negative, false_positive, review``), ``confidence`` and ``summary``
+    (one line). None: not requested; as confidence: the model has no risk guarantee.
     """
     confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
@@ -67,7 +68,9 @@ def decided_answer(card: Card) -> dict[str, Any]:
 def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
     """Return a risk guarantee as JSON content: confidence, its data, and the rates that may be requested.
 
-    The keys are the fields of `GuaranteeAnswer`; each rate has those of `GuaranteedRateAnswer`.
+    The keys are ``confidence``, ``fails``, ``groups``, ``guarantee`` (in words), ``max_false_negative_rate``
+    and ``max_false_positive_rate``. The two rates are lists of dicts, in the model's order: ``share``,
+    ``possible``; ``measured`` and ``empirical_coverage``, which are None unless the share is possible.
     """
     numbers = {name: getattr(risk_guarantee, name) for name in ("confidence", "fails", "groups", "guarantee")}
     levels = {
@@ -86,10 +89,12 @@ def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
 
 
 def decision_summary(card: Card) -> str:
-    """Return one line on what the verdicts of `card` follow: costs, or guarantees and the limit on reviews.
+    """Return one line on the basis of the verdicts of `card`: costs, or guarantees and the limit on reviews.
 
-    For a requested rate that cannot be guaranteed, it says how many labelled operations that takes. It is
-    "nothing is promised" if the policy has neither costs nor a limit.
+    With costs, it has nothing else. Otherwise it has a part for each limit on misses, false alarms and
+    reviews. If a rate cannot be guaranteed, its part states how many labelled operations that takes. It is
+    "nothing is promised" without limits, or for rates without a risk guarantee. StopIteration if the
+    guarantee does not contain a requested rate.
     """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:

@@ -242,10 +242,12 @@ def judge_tables(
 ) -> Judgement:
     """Return the verdicts on all comparisons of `tables`, in their order, ignoring labels.
 
-    `served`: the model. `reasons`: number of strongest features explained per verdict.
-    `notes`: assumptions about the input, to be part of the answer.
-    `assumed`: standard deviation between runs, as a share, where too few runs show it; 0: the model decides.
-    Raises ModelError if the model computes a number that is not finite.
+    Comparisons that cannot be judged are ``invalid``. `served`: the model. `reasons`: number of strongest
+    features explained per verdict. `notes`: assumptions about the input, to be part of the answer. `assumed`:
+    standard deviation between runs, as a share, where too few runs show it; a fail within that variation is
+    ``unsure``. 0: the model decides.
+    Raises ModelError if the model computes a number that is not finite; for explanations, when they are
+    accessed.
     """
     return judge_sides(NamedSides.from_tables(tables), served, reasons, notes, assumed)
 
@@ -260,13 +262,12 @@ def judge_sides(
     """Return the verdicts on all comparisons, in their order; those that cannot be judged are ``invalid``.
 
     Comparisons are judged independently, except that features of sibling operations use other operations with
-    the same version name.
-
-    `served`: the model. `reasons`: number of strongest features explained per verdict.
-    `notes`: assumptions about the input, to be part of the answer.
-    `assumed`: standard deviation between runs, as a share, where too few runs show it; a fail within that
-    variation is ``unsure``. 0: the model decides.
-    Raises ModelError if the model computes a number that is not finite.
+    the same version name. `served`: the model. `reasons`: number of strongest features explained per verdict.
+    `notes`: assumptions about the input, to be part of the answer. `assumed`: standard deviation between
+    runs, as a share, where too few runs show it; a fail within that variation is ``unsure``. 0: the model
+    decides.
+    Raises ModelError if the model computes a number that is not finite; for explanations, when they are
+    accessed.
     """
     model, card, problems = served.model, served.model.card, problems_of(named.sides)
     prepared, judgeable = PreparedComparisons.from_sides(named.sides, card.run_spread), problems == ""

@@ -81,9 +81,10 @@ def worst_mistakes(
 ) -> list[Mistake]:
     """Return the wrong verdicts with the highest confidence, the highest first, ties by comparison_id.
 
+    Confidence is the distance of the probability from the threshold as a share of the largest possible one;
+    ``unsure`` is wrong, too. At most `max_mistakes`, one per comparison.
     `verdicts`: one model's out-of-fold verdicts: ``comparison_id, verdict, status`` (the label),
-    ``probability, threshold``.
-    `tables`: the comparisons of the verdicts, with their samples and labels.
+    ``probability, threshold``. `tables`: the comparisons of the verdicts, with their samples and labels.
     """
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
     rows = surest_mistakes(verdicts, "comparison_id", max_mistakes).merge(
@@ -112,9 +113,10 @@ def worst_mistakes(
 
 
 def describe_measurements(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return sentences about the measured changes of comparisons, by comparison_id, as in explanations.
+    """Return sentences about the measured changes of comparisons, by comparison_id, in order of the tables.
 
-    Unknown ids are left out. `root`: the project. Raises InputError if its tables are missing or broken.
+    They state the change, the usual variation, the separation of the sides, and their scatter. Unknown ids
+    are left out. `root`: the project. Raises InputError if its tables are missing or broken.
     """
     tables = ComparisonTables.read(FamilyPaths("comparisons", root).interim)
     rows = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]
@@ -156,7 +158,7 @@ def _drawn_pair(sides: Sides, at: int) -> DrawnPair:
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
-    """Draw baseline and target of every configuration as box plots, relative to the baseline's median."""
+    """Return box plots of both sides per configuration, at least one, relative to the baseline's median."""
     is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
     change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
     if abs(worst.shift) < _NO_CHANGE:

@@ -17,9 +17,9 @@ Judge = Served[ReadyModel]
 
 
 def registered_name() -> str:
-    """Return the name in the registry of models of comparisons, from ``params.yaml``.
+    """Return the name in the registry of models of comparisons, from the project's ``params.yaml``.
 
-    InputError if the file is missing or invalid.
+    Without that file, it is the name for new projects. InputError if the file is invalid.
     """
     return project_params(Comparisons).section.promote.name
 
@@ -27,7 +27,8 @@ def registered_name() -> str:
 def retrospective_name() -> str:
     """Return the name in the registry of models that also use versions after the target.
 
-    InputError if params.yaml is missing or invalid.
+    It is in the project's ``params.yaml``; without the file, it is that for new projects. InputError if it is
+    invalid.
     """
     return project_params(Comparisons).section.retrospective_name
 
@@ -44,15 +45,16 @@ def load_judge(
     """Return the model that gives the verdicts, with its origin.
 
     `uri`: a directory with a model, ``models:/name@alias`` or ``models:/name/version``; None: the champion.
-    `min_effect_size`: the smallest change of a median that may be called a regression, as a share; None: the
-    model's.
-    `max_false_negative_rate`, `max_false_positive_rate`: largest shares of wrong verdicts. 0, or None beside
-    the other one: no guarantee. Without both and `costs`, the model's own policy decides.
+    `min_effect_size`: the smallest change of a median that may be called a regression, as a share, unchecked;
+    None: the model's.
+    `max_false_negative_rate`, `max_false_positive_rate`: largest shares of wrong verdicts. 0, or None if the
+    other rate is given: no guarantee.
     `costs`: of a missed regression, a false alarm and a review, such as "100:10:1", in place of the two
-    shares.
+    rates. Without rates and costs, the model's own policy decides; else its limit on reviews is dropped.
     `retrospective`: load the champion of the models that also use versions after the target; ignored with
-    `uri`. Raises InputError as `with_policy`, or if the model is missing or unreadable; ValueError if `costs`
-    are not three numbers.
+    `uri`.
+    Raises InputError if the model is missing or unreadable, both rates and costs are given, a cost is not
+    finite and above 0, or the model does not guarantee a rate; ValueError if `costs` are not three numbers.
     """
     if retrospective and uri is None:
         uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"
@@ -79,7 +81,7 @@ def with_policy(
     """Return a copy of the model with another decision policy, or the model itself if all are None.
 
     `max_false_negative_rate`, `max_false_positive_rate`: the largest shares of wrong verdicts; 0 or None: no
-    guarantee, the threshold decides.
+    guarantee, the model's usual threshold decides. The model's limit on reviews is dropped.
     `costs`: by the keys ``false_negative, false_positive, review``, in place of the two shares.
     Raises InputError if shares and costs are both given, a cost is not finite and above 0, or the model's
     guarantee does not cover a share.

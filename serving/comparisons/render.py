@@ -23,9 +23,11 @@ def as_json(
 ) -> str:
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
-    Unknown numbers, such as the probability of ``invalid``, are null.
-    `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals.
-    `flipped`: whether to compute counterfactuals; if not, they are null and a note explains it.
+    A verdict has the comparison's id and names, verdict, probability, thresholds, reason and changes of
+    medians. Unknown numbers, such as the probability of ``invalid``, are null.
+    `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals;
+    ModelError if a contribution is not finite.
+    `flipped`: whether to compute counterfactuals; if not, they are null, and with `explain` a note says so.
     `model`: the result of `model_json`, if it is already computed.
     """
     lines = (_verdict_json(verdict, explain, flipped) for verdict in judgement.iterate_verdicts())
@@ -36,7 +38,11 @@ def as_json(
 
 
 def model_json(judgement: Judgement) -> str:
-    """Return the model of a judgement, with its decision policy, as JSON."""
+    """Return the model of a judgement, with its decision policy, as the text of a JSON object.
+
+    The keys are ``name``, ``version``, ``uri``, ``digest``, ``contribution_unit`` ("log-odds" or
+    "probability"), ``min_effect_size`` (a share) and ``decided`` (the result of `decided_answer`).
+    """
     card = judgement.card
     about = {
         "contribution_unit": judgement.unit,
@@ -47,9 +53,10 @@ def model_json(judgement: Judgement) -> str:
 
 
 def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
-    """Return the verdicts as lines of a table, one suite per benchmark.
+    """Return the verdicts as lines of a table in the order of the comparisons, one suite per benchmark.
 
-    `versions`: the versions of each comparison, such as ``v1 -> v2``; shown if they differ.
+    `versions`: the versions of each comparison, such as ``v1 -> v2``; unless all are equal, they are added to
+    the comparison's id, which is shown if comparisons share benchmark and operation.
     `explain`: add details to the verdicts ``fail`` and ``unsure``.
     """
     names = [verdict.comparison_id for verdict in judgement.verdicts]
@@ -73,7 +80,12 @@ def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool 
 
 
 def judgement_summary(judgement: Judgement) -> str:
-    """Return the number of comparisons by verdict, the model and its thresholds in one line."""
+    """Return the number of comparisons by verdict, the model and its thresholds in one line.
+
+    Example: ``2 comparisons: 1 fail, 0 unsure, 1 pass, 0 invalid (model NAME 4, fail from a probability of
+    0.600, unsure from 0.400; POLICY)``; without ``unsure`` if it is never given, and without the policy if
+    there is none or between-run variation decided verdicts.
+    """
     cuts, model = judgement.card.decision_thresholds, judgement.model
     kinds: list[Answer] = ["fail", "unsure", "pass", "invalid"]
     if cuts.low >= cuts.high:

@@ -226,8 +226,8 @@ class Acknowledgements:
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
     """Return the path and the content of a YAML file of reviewed exceptions (acknowledged regressions, ...).
 
-    None stands for `DEFAULT`, whose content is empty if it does not exist. InputError if a given file is
-    missing, the file cannot be read, or an entry is wrong.
+    None: ``.perfjudge.yaml`` in the working directory. If that does not exist, or a file is empty, there are
+    no entries. InputError if a given file is missing, the file cannot be read, or an entry is wrong.
     """
     if path is None and not DEFAULT.exists():
         return DEFAULT, AcknowledgedFile()

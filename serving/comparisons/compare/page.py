@@ -43,12 +43,12 @@ class DrawnRow(PageRow):
 
 
 def as_fragment(compared: ComparedSides, name: str) -> str:
-    """Return the answer as the inside of an HTML element; `name` distinguishes the Markdown comment."""
+    """Return HTML for inside an element: table, box plots of up to 200 rows, Markdown comment for `name`."""
     return rendering.render("compare/answer.html", **_page_content(compared, name))
 
 
 def as_page(compared: ComparedSides, name: str) -> str:
-    """Return the answer as one self-contained HTML page, which loads nothing; `name` as in `as_comment`."""
+    """Return a self-contained HTML page: table, box plots of up to 200 rows, Markdown comment for `name`."""
     copying = (files("serving.reports") / "templates/compare/copy.js").read_text(encoding="utf-8")
     scripts = [rendering.report_script(), Markup(copying)]  # noqa: S704 - a file of ours
     content = _page_content(compared, name)

@@ -161,10 +161,10 @@ class RunReader:
 
 
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files and directories that are one run each; InputError if a directory is empty.
+    """Yield the files and directories that are one run each; a missing path is yielded, too.
 
-    A directory that is not itself a run yields its files, without hidden ones, in natural order (9 before
-    10).
+    A directory is itself a run if it has ``results.parquet``, or is of asv or criterion. Any other yields its
+    files and directories, without hidden ones, in natural order (9 before 10); InputError if there are none.
     """
 
     def natural_key(path: Path) -> list[tuple[int, str]]:

@@ -196,7 +196,7 @@ def compared_rows(
 ) -> Iterator[ComparedRow]:
     """Yield a row for each comparison of `tables`, in their order.
 
-    `spans`: the versions of each comparison, such as ``v1 -> v2``.
+    `weighed`: the verdicts. `spans`: the versions of each comparison, such as ``v1 -> v2``.
     `excuses`: why a comparison need not fail a build, or None; one per comparison.
     `matched`: operations with another name in the target.
     """
@@ -228,8 +228,9 @@ _LONGEST = 60_000
 def as_comment(compared: ComparedSides, name: str) -> str:
     """Return a comment in Markdown: a table of the rows that need attention, and a folded one of the others.
 
-    The first line is a marker by which the next comment of this `name` finds and replaces this one. Rows
-    beyond about 60,000 characters are counted only.
+    Both are sorted by urgency, then by size of the change. Parts of one side, notes, details and a summary
+    are added. The first line is a marker by which the next comment of this `name` finds and replaces this
+    one. Rows beyond about 60,000 characters are counted only.
     """
     urgent = [row for row in compared.ordered_rows if row.outcome not in QUIET]
     quiet = compared.ordered_rows[len(urgent) :]
@@ -283,7 +284,7 @@ def _markdown_details(rows: Sequence[ComparedRow], room: int) -> list[str]:
 
 
 def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) -> str:
-    """Return the rows as a text table with a summary, followed by the notes, one line each.
+    """Return the rows, the most urgent first, as a text table with a summary, then the notes, one line each.
 
     `terminal`: in the width and colours of this terminal; else wide and without colours.
     `explain`: with the details of each row that needs attention.
@@ -307,7 +308,7 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
 
 
 def as_junit_xml(compared: ComparedSides) -> str:
-    """Return JUnit XML: regressions fail; unsure, invalid and acknowledged comparisons are skipped."""
+    """Return JUnit XML: regressions fail; unsure, invalid and acknowledged rows are skipped; others pass."""
     rows = []
     for row in compared.ordered_rows:
         verdict, medians = row.verdict, " -> ".join(filter(None, row.median_texts))
@@ -327,14 +328,15 @@ def as_junit_xml(compared: ComparedSides) -> str:
 
 
 def as_compare_json(compared: ComparedSides) -> str:
-    """Return the verdicts as a JSON document, with additional fields for comparisons of runs.
+    """Return the verdicts, explained, as a JSON document, with additional fields for comparisons of runs.
 
     Each verdict also has ``outcome``, ``model_verdict``, ``machine``, ``unit``, ``versions``,
     ``target_operation``, ``reason`` (one sentence), ``interval`` (95 %, of the change as a share, negative is
     worse; or null), ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %,
     as a share; or null), ``faster`` (the largest improvement, or null) and ``acknowledged`` (an excuse, or
-    null). The document also has ``missing`` (parts that only one side has), ``counts`` of outcomes, and
-    ``whole_run``: the median change of all operations by machine, as a share; negative is worse.
+    null). The document also has ``model``, ``notes``, ``missing`` (parts of only one side), ``counts`` of
+    outcomes, and ``whole_run``: the median change of all operations by machine, as a share; negative is
+    worse.
     """
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
@@ -372,10 +374,11 @@ _KINDS: dict[str, _Kind] = {
 
 
 def github_annotations(compared: ComparedSides) -> Iterator[str]:
-    """Yield GitHub annotations of rows that need attention and of vanished operations, one line each.
+    """Yield GitHub annotations of rows that need attention and of vanished parts, each with its line break.
 
-    Regressions are errors; unsure rows and vanished operations warnings; improvements and acknowledged
-    regressions notices. Of more than 10 of one kind, the last line gives the number left out.
+    First errors (regressions), then warnings (unsure rows, and parts that only the baseline has), then
+    notices (improvements and acknowledged regressions). Of more than 10 of one kind, 9 are followed by the
+    number of the others.
     """
     annotations: list[tuple[_Kind, str, str]] = []
     for row in compared.ordered_rows:

@@ -118,14 +118,12 @@ class AdjustedJudgement:
 def judge_runs(
     tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()
 ) -> AdjustedJudgement:
-    """Return verdicts on comparisons of runs, adjusted for between-run variation.
+    """Return verdicts on comparisons of runs, adjusted for between-run variation, with intervals of changes.
 
-    See `serving.comparisons.between_runs.adjust_to_runs`.
-
-    `tables`: of `data.comparisons.pair.paired_runs`.
+    `tables`: of `data.comparisons.pair.paired_runs`. `notes`: assumptions made while reading.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
-    estimated; 0: keep the model's verdicts.
-    `notes`: assumptions made while reading.
+    estimated; 0: keep the model's verdicts. Raises ModelError if the model computes a number that is not
+    finite.
     """
     judgement = judge_tables(tables, served, notes=notes, assumed=0)
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
@@ -226,8 +224,8 @@ def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknow
     """Return the outcome of comparison `row`, given its adjusted `verdict`.
 
     A fail is "regression", or "acknowledged" if `acknowledged`; "unsure" and "invalid" stay. A pass is
-    "improvement" if a configuration improved beyond between-run variation, "unchanged" if all medians changed
-    by less than the minimum effect size and the samples would show a relevant change, else "within_noise".
+    "improvement" if ``weighed.faster`` has the row; "unchanged" if all medians changed by less than the
+    minimum effect size (0.5 % if that is 0) and a slow-down of 5 % would be detected; else "within_noise".
     """
     match verdict.verdict:
         case "fail":

@@ -103,10 +103,11 @@ def _read_start(path: Path) -> str:
 
 
 def write_workflow(root: Path, tools: Sequence[BenchmarkTool] = TOOLS) -> Sequence[tuple[str, Path]]:
-    """Write the workflow and the file of acknowledgements of a repository; return (tool, file written) pairs.
+    """Write the workflow and the file of acknowledgements of a repository; return (name, path) pairs.
 
-    The workflow has a job for each tool that `root` uses. An existing file of acknowledgements is kept.
-    Raises InputError if no tool is found, or the workflow exists, so nothing is written.
+    The workflow has a job per tool that `root` uses; each tool has a pair with its path, relative to `root`.
+    A missing file of acknowledgements is written, and has the last pair; an existing one is kept. Raises
+    InputError if no tool is found, or the workflow exists; then nothing is written.
     """
     found = [tool for tool in tools if tool.is_used_in(root)]
     if not found:

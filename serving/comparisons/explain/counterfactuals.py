@@ -33,9 +33,10 @@ def counterfactuals(
     `rows`: shape (n,), comparisons that can be judged.
     `answers`: shape (n,), their verdicts; `unsure` flips to `fail`.
     `decide`: returns the model's verdicts on modified comparisons.
-    Returns shape (n,): the candidate of `TRIED` nearest to the measured change that flips the verdict: the
-    change of the median of the configuration with the worst change, as a share of the baseline's (negative is
-    worse). NaN if no change within 100 % flips the verdict.
+    Returns shape (n,): the candidate of `TRIED` nearest to the measured change that flips the verdict, by
+    bisection: the change of the median of the configuration with the worst change, as a share of the
+    baseline's (negative is worse). Candidates are between 100 % worse (95 % if higher is better) and 1 %
+    better. NaN if none flips the verdict.
     """
     changes = np.full(len(rows), np.nan)
     # factors may overflow where the target's median is close to 0 or to the largest number
@@ -74,10 +75,9 @@ def _smallest_changes(prepared: PreparedComparisons, rows: Ints, decide: Decide,
 def _first_step(n_steps: Ints, reaches_goal: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
     """Return the first step of each search that reaches the goal, by bisection; else its number of steps.
 
-    `n_steps`: shape (n,).
-    `reaches_goal`: takes places, shape (k,), and their steps, shape (k, m); returns which of them reach it.
-
-    Few rows evaluate several halvings at once, which takes fewer calls and gives the same result.
+    `n_steps`: shape (n,). `reaches_goal`: takes places, shape (k,), and their steps, shape (k, m); returns
+    which of them reach it. Few rows evaluate several halvings at once, which takes fewer calls and gives the
+    same result.
     """
     low, high = np.zeros_like(n_steps), n_steps.copy()
     while len(rows := np.flatnonzero(low < high)):
@@ -111,8 +111,7 @@ def _halve_intervals(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Int
 def scale_targets(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     """Return copies of comparisons with the target's samples and five numbers multiplied by factors.
 
-    `rows`: shape (n,)
-    `factors`: shape (n, m)
+    `rows`: indices, shape (n,). `factors`: shape (n, m). All else is unchanged.
     Returns n x m comparisons: the first one with each of its factors, then the next.
     """
     owner, factor = np.repeat(rows, factors.shape[1]), factors.ravel()

@@ -335,9 +335,10 @@ def _spread_rows(
 
 
 def strongest_features(values: NDArray[np.float64], count: int) -> Ints:
-    """Return the columns of the largest absolute contributions, the largest first.
+    """Return the columns of the largest absolute contributions of each row, the largest first.
 
-    `values`: contributions, shape (n_comparisons, n_features); the result has at most `count` columns.
+    `values`: contributions, shape (n_comparisons, n_features), without NaN. The result is indices, shape
+    (n_comparisons, `count`), or with all features if they are fewer; the order of equal ones is undefined.
     """
     n_features = values.shape[1]
     count = min(count, n_features)

@@ -93,9 +93,9 @@ def feature_meaning(feature: str) -> Meaning | None:
 
 
 def describe_feature(feature: str, configurations: int = 1) -> str:
-    """Return a feature's phrase, with its reduction if there are several `configurations`.
+    """Return a feature's phrase, with its reduction in brackets if there are several `configurations`.
 
-    Without a phrase in the table, it is the name.
+    Such as ``the change of the median (at its least over the configurations)``; without a phrase, the name.
     """
     entry = feature_meaning(feature)
     if entry is None:
@@ -106,7 +106,7 @@ def describe_feature(feature: str, configurations: int = 1) -> str:
 
 
 def needed_sources(features: Iterable[str]) -> str:
-    """Return the data sources that these features need, such as ``other builds and later builds``."""
+    """Return the distinct data sources that these features need: ``other builds and later builds``; or ""."""
 
     def feature_source(feature: str) -> str:
         entry = feature_meaning(feature)
@@ -119,6 +119,6 @@ def needed_sources(features: Iterable[str]) -> str:
 
 
 def format_value(feature: str, value: float) -> str:
-    """Return the value of a feature as text in readable units, without logarithms and roots."""
+    """Return a feature's value in readable units, without logarithm or root; unknown ones with 3 digits."""
     entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)

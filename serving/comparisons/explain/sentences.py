@@ -271,7 +271,11 @@ class DecisiveFacts(NamedTuple):
 
 
 def decisive_facts(prepared: PreparedComparisons, rows: Ints) -> list[DecisiveFacts]:
-    """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid."""
+    """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid.
+
+    They are the worst configuration's change, scatter (shares), threads and usual variation between builds,
+    and the numbers of configurations and of those that got worse.
+    """
     sides, at = prepared.sides, prepared.worst[rows]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         fives = np.array((sides.baseline_five[at], sides.target_five[at]))
@@ -384,6 +388,8 @@ def write_sentences(
 ) -> tuple[str, ...]:
     """Return the evidence in sentences: change, usual variation, facts for the verdict, facts against it.
 
+    At most two are for it, one is against it; facts with less than 5 % of the first contribution are left
+    out.
     `answer`: the verdict "pass", "unsure" or "fail"; None: list facts without taking sides.
     `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. Whether a
     fact supports the verdict is measured, as a model may weigh it against a typical regression.

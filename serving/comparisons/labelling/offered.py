@@ -28,10 +28,10 @@ _DIGITS = 20
 
 
 def keep_nearby_versions(siblings: Siblings) -> Siblings:
-    """Return a copy with only the 12 versions on either side of each that has the name of a target.
+    """Return a copy with only the versions that bear a target's name, and the 12 on either side of each.
 
     Each remaining part of a series becomes a series of its own, which leaves features of siblings unchanged,
-    at a cost that does not grow with the source.
+    at a cost that does not grow with the source. Without versions or targets, `siblings` itself is returned.
     """
     versions, spans = siblings.versions, siblings.stop - siblings.first
     if not len(versions.series) or not spans.any():

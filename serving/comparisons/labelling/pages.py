@@ -47,7 +47,7 @@ _SAME_ORIGIN = {"connect-src": "'self'", "form-action": "'self'"}
 
 
 def install(app: FastAPI) -> None:
-    """Add the pages and the endpoints of labels to `app`; sets ``labels`` and ``pool`` of its ``state``."""
+    """Add the labelling pages and the endpoints of labels; sets ``labels`` and ``pool`` of `app`'s state."""
     endpoints.install_endpoints(app)
     source = app.state.settings.options.get("comparisons")
     app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
@@ -238,7 +238,9 @@ def _queue_entry(offered: OfferedComparisons, name: str) -> Mapping[str, str]:
 def order_by_share(names: Sequence[str], labels: StoredLabels, person: str) -> Sequence[str]:
     """Return all `names`, first the share of `person`, so that annotators label different comparisons.
 
-    Annotators of the last 15 minutes and `person` take turns; an unknown person (empty) gets the given order.
+    Of n annotators, sorted by name (those with a label of the last 15 minutes, and `person`), the i-th gets
+    every n-th name from the i-th on; the other names follow. Without a `person` (empty), the order is
+    unchanged.
     """
     now = datetime.now(UTC)
     recent = labels.table["labelled_at"] > now - AT_WORK

@@ -184,9 +184,7 @@ class LabelPool:
 
     Everything is computed on demand in background threads, so that the server starts at once. The source is
     read once; verdicts follow the model, the order follows the labels.
-
-    `source`: comparisons in any supported format; None: no comparisons.
-    `model`: the model that judges them.
+    `source`: comparisons in any supported format; None: no comparisons. `model`: the model that judges them.
     """
 
     def __init__(self, source: Path | None, model: HotReloadingModel | None = None) -> None:

@@ -107,9 +107,9 @@ class ReportRow:
 def report_rows(
     offered: OfferedComparisons, rows: Ints, verdicts: Mapping[int, Verdict], reader: Reader
 ) -> Iterator[ReportRow]:
-    """Yield the comparisons `rows` as rows of a report; names that `reader` may not see are masked.
+    """Yield the comparisons with the indices `rows`, in this order, as rows of a report.
 
-    `verdicts`: the model's verdicts that the reader may see, by row.
+    Names and labels that `reader` may not see are masked. `verdicts`: the model's verdicts to show, by index.
     """
     named, sides = offered.named, offered.select_comparisons(rows).sides
     cells = change_cells(sides)

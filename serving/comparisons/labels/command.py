@@ -61,8 +61,9 @@ Form = Literal["csv", "xml", "tables"]
 def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
     """Return doubtful labels by the out-of-fold verdicts on whole operations.
 
-    Keys: ``suspects``, the 20 most doubtful labels; ``many``, the number of all; ``people``, the reliability
-    of annotators as records; ``divided``, the number of comparisons with disagreeing annotators.
+    Keys: ``suspects``, the first 20 objects of the most doubtful labels, then those on which annotators
+    disagree; ``many``, the number of all; ``people``, the reliability of annotators as records, empty if no
+    comparison has two; ``divided``, the number of comparisons with disagreeing annotators.
     """
     rows, labels = _find_suspects(evaluated), evaluated.tables.labels
     status = consensus_status(labels, evaluated.rule)
@@ -158,12 +159,13 @@ def import_labels(
 ) -> int:
     """Add the labels of a source to a store, print their number, and return the exit code, 0.
 
-    `source`: a CSV file of labels, or comparisons in any format. `address`: of the store; None: the
-    project's.
+    `source`: a CSV file (suffix .csv) of labels, or comparisons in any format.
+    `address`: of the store, which is created if missing; None: the project's.
     `by`: the annotator of labels without one; None: these are left out.
-    `keep_going`: skip parts that cannot be read, and report them on stderr. `as_json`: print the counts as an
-    object.
-    Raises InputError if the source cannot be read, or the store does not answer.
+    `keep_going`: skip parts that cannot be read, and report them on stderr.
+    `as_json`: print an object with ``added``, ``already_stored`` and ``unattributed``.
+    Raises InputError if the source cannot be read, a label's time is in the future, or the store does not
+    answer.
     """
     problems = Problems(keep_going)
     if source.suffix == ".csv":
@@ -184,10 +186,11 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
     """Write the current labels of a store to `output`, print their number, and return the exit code, 0.
 
     `address`: of the store; None: the project's.
-    `source`: the comparisons; None: those of the project, or for "csv" all labels.
-    `form`: "csv": labels only; "xml": comparisons with labels (scheduler thesis, figure 6.1); "tables":
-    Parquet.
-    Raises InputError if the store does not answer, the comparisons cannot be read, or labels would be lost.
+    `source`: the comparisons, whose labels are written; None: those of the project, or for "csv" all labels.
+    `form`: "csv": labels only, in a directory as labels.csv; "xml": comparisons with labels (scheduler
+    thesis, figure 6.1); "tables": Parquet files in a directory. The last two add the labels of the source.
+    Raises InputError if the store does not answer, the comparisons cannot be read, or an existing CSV file
+    has labels that are not in the store.
     """
     with closing(LabelStore(address or default_address())) as store:
         store.check_reachable()
@@ -246,8 +249,9 @@ def give_next(
     """Print up to `number` comparisons to label next, or write a CSV file to fill in; return exit code 0.
 
     `uri`: the model's address; None: the champion if it exists, else a rank statistic orders the comparisons.
-    `keep_going`: skip parts of `source` that cannot be read. `output`: the CSV file; None: print a table, or
-    with `as_json` a list of objects.
+    `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
+    `output`: the CSV file, with empty ``status`` and ``annotator``; None: print a table, or with `as_json` a
+    list of objects.
     Raises InputError if the source cannot be read, or the named model does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
@@ -274,7 +278,8 @@ def give_next(
 def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
     """Print the `number` most doubtful labels of `project` as a table or JSON; return the exit code, 0.
 
-    Raises InputError if the stages' files do not exist.
+    Columns: ``comparison_id, status, labelled_by, probability`` (of fail), ``doubt, reason``; JSON is a list
+    of objects. Raises InputError if the stages' files do not exist.
     """
     labels = _find_suspects(EvaluatedComparisons.read(project))
     rows = pd.DataFrame([asdict(suspect) for suspect in labels[:number]])

@@ -52,16 +52,16 @@ _RETRY_AWAY, _RETRY_QUICK = "2", "5"
 
 
 def default_address() -> str:
-    """Return the address of the project's label store, ``sqlite:///`` with the path of ``labels.db``."""
+    """Return ``sqlite:///`` with the path of ``labels.db`` in the project; the file need not exist."""
     return f"sqlite:///{project_root() / 'labels.db'}"
 
 
 def begun(options: Options) -> Options:
-    """Return `options` with defaults for labels, comparisons and label rate, after checking the label store.
+    """Return `options` with defaults for ``labels``, ``comparisons`` and ``label_rate``; check the store.
 
     Raises InputError if the address is invalid, the database was written by a newer perfjudge, the file is
     not an SQLite database, its directory is missing, or the comparisons do not exist. A PostgreSQL server may
-    be unavailable.
+    be unavailable, which is logged.
     """
     options = {
         "labels": default_address(),
@@ -95,7 +95,10 @@ def ingested_directory() -> str | None:
 
 
 def count_new_labels(app: FastAPI) -> int | None:
-    """Return the number of current pass and fail labels not ingested; None if the store does not answer."""
+    """Return the number of current pass and fail labels not ingested, by id, annotator and status.
+
+    None without a store or if it does not answer; all count if the table of ingested labels cannot be read.
+    """
     store: LabelStore | None = app.state.labels
     if store is None:
         return None
@@ -251,9 +254,10 @@ class LabelWriter:
 
 
 def install_endpoints(app: FastAPI) -> None:
-    """Add the endpoints to `app`, whose ``state`` has a ``pool``; sets ``labels`` of the ``state``.
+    """Add PUT and GET ``/v1/labels/COMPARISON_ID`` and GET ``/v1/labels`` to `app`.
 
-    ``labels`` is None on a server without a label store.
+    Before the first request, its ``state`` must have a ``pool``. Sets ``state.labels``, None without a label
+    store. InputError if the store's address is invalid.
     """
     options = app.state.settings.options
     address = options.get("labels")

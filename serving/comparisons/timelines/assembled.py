@@ -113,13 +113,14 @@ def assemble_report(
 ) -> TimelineReport:
     """Return the page content of one timeline: its measured versions, their marks and lasting changes.
 
-    `results`: the folder of results.
-    `way`: the relative path from the page's folder to `results`, with slashes.
-    `judges`: gives the verdicts; without one, versions have no marks.
-    `problems`: collects errors in operations and heat maps, or raises the first.
-    `notes`: assumptions made while reading the results.
-    `advance`: takes the number of judged operations and of all operations.
-    Raises InputError if no operation is left, or one has opposite directions or incompatible units.
+    `results`: the folder of results. `way`: the relative path from the page's folder to it, with slashes.
+    `judges`: gives the verdicts; without a function in it, versions have no marks.
+    `problems`: collects errors in operations and heat maps, or raises the first. Of the heat maps, the 24 of
+    the newest versions are used.
+    `notes`: assumptions made while reading the results. `advance`: takes the number of judged operations and
+    of all operations.
+    Raises InputError if no operation is left, and unless ``problems.keep_going`` if one has opposite
+    directions or incompatible units.
     """
     versions = gather_measurements(chosen, problems)
     operations = versions.operations

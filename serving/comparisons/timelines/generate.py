@@ -59,9 +59,10 @@ class _Page(NamedTuple):
 def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     """Write a page per machine and set of rules, and an index; print their paths; return the exit code, 0.
 
-    `as_json`: print an object with ``directory, index, reports, skipped, notes`` instead. Raises InputError
-    if rules, results or the model cannot be read or don't fit together, if a server does not answer, or if
-    both a model and a server are given.
+    The state of each timeline is printed, too; skipped parts and notes on stderr.
+    `as_json`: print an object with ``directory, index, reports, skipped`` (a number) and ``notes`` instead.
+    Raises InputError if rules, results or the model cannot be read or do not fit together, if a server does
+    not answer, or if both a model and a server are given.
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
@@ -153,9 +154,10 @@ def _write_page(
 
 @lru_cache(1)
 def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
-    """Return the judge: the server if given, else the model, else the champion; without a champion, no judge.
+    """Return the judge: the server if given, else the model, else the champion; the last result is cached.
 
-    Raises InputError if the named model or server does not exist.
+    Without a champion, it has a note and no function. Raises InputError if the named model does not exist, or
+    `server` is not an address (it is not contacted) or its client not installed.
     """
     if server is not None:
         return TimelineJudge(server_judge(server), f"the server {server}")
@@ -172,7 +174,7 @@ def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
 
 
 def unique_file_names(names: Iterable[str]) -> list[str]:
-    """Return a distinct file name for each name, of lower-case letters, digits and hyphens.
+    """Return a distinct file name for each name, of lower-case letters, digits and hyphens; never "index".
 
     Examples
     --------

@@ -317,7 +317,8 @@ class OperationMarks:
 def model_judge(served: Judge) -> Answering:
     """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
 
-    Comparisons below the minimum effect size pass without the model, unless its guarantee covers them.
+    Comparisons below the minimum effect size pass without the model (probability 0, change NaN, no reasons),
+    unless its guarantee covers them. The function raises ModelError if a number is not finite.
     """
     from serving.comparisons.judge import judge_sides
 
@@ -340,10 +341,10 @@ def model_judge(served: Judge) -> Answering:
 
 
 def server_judge(url: str) -> Answering:
-    """Return a function of sides and comparisons that judges with the server at `url`.
+    """Return a function of sides and comparisons that returns the verdicts of the server at `url`.
 
-    It raises an InputError if a request fails. InputError if `url` is not an address, or if the package
-    perfjudge-client is not installed.
+    Only the function sends requests; it raises an InputError if one fails. InputError if `url` is not an
+    address, or the package perfjudge-client is not installed.
     """
     try:
         from perfjudge_client import Client, ClientError
@@ -408,13 +409,15 @@ def judged_versions(
 ) -> list[OperationMarks]:
     """Judge every version of every operation, and return the marks of each operation, in order.
 
+    A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
+    baseline, and with those just before, with one fail per step. At most 1,500 marks in all have reasons.
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
     `hidden`: the smallest change detectable in the noise between versions, as a share, shape
     (n_configurations,) of all operations together: `unsure` becomes `pass` where two single versions differ
     by less.
-    `answering`: what `model_judge` or `server_judge` returned.
-    `advance`: takes the number of judged operations and of all operations.
+    `answering`: the result of `model_judge` or `server_judge`. `advance`: called after each batch with the
+    numbers of judged operations and of all.
     """
     marks = [OperationMarks.not_judged(measured.five.shape[1]) for _ in measured.operations]
     sides, n_reasons, batch = (
@@ -444,9 +447,8 @@ def _ignore_noise(
     """Return the verdict; `unsure` becomes `pass` where the medians give no reason for doubt.
 
     That is where two versions differ by noise only, at every configuration, and the target is a neighbour of
-    the baseline, or better at the featured configuration: half of all steps between versions go down, and a
-    few earlier versions do not show how far noise reaches; the whole series does. Windows of versions have
-    no noise.
+    the baseline, or better at the featured configuration. Half of all steps between versions go down, and a
+    few earlier versions do not show how far noise reaches. Windows of versions have no noise.
     """
     if verdict.mark != _UNSURE:
         return verdict

@@ -45,7 +45,7 @@ _FOLDER = files("serving.reports") / "templates" / "timelines"
 
 
 def format_amount(value: float) -> str:
-    """Return a value as text with four significant digits, or all before the point; a dash unless finite."""
+    """Return a value with four significant digits or all integer digits: ``12,346``; a dash unless finite."""
     if not math.isfinite(value):
         return "\N{EN DASH}"
     whole = math.floor(math.log10(abs(value))) if value else 0
@@ -59,10 +59,10 @@ def describe_share(share: float) -> str:
 
 
 def describe_change(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
-    """Return a change in words, such as ``7.1 % worse from v3 to v5``.
+    """Return a change in words, such as ``7.1 % worse from v3 to v5``, or ``crept 7.1 % worse with v3``.
 
-    `versions`: all versions of the timeline. `configurations`: their number; the threads are named if above
-    1.
+    `versions`: all versions of the timeline. `configurations`: number of configurations of the operation; if
+    there are several, the threads are added: ``(threads: 4)``.
     """
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
@@ -72,7 +72,10 @@ def describe_change(change: Change, versions: Sequence[TimelineVersion], configu
 
 
 def describe_now(state: OperationState) -> str:
-    """Return the newest change in words with its interval, such as ``7.1 % worse (6.5 to 7.7 %)``."""
+    """Return the newest change in words with its interval, such as ``7.1 % worse (6.5 to 7.7 %)``.
+
+    A negative limit is in the other direction; unknown limits are omitted. Without a change: "not compared".
+    """
     change = state.change
     if change is None:
         return "not compared"
@@ -85,7 +88,7 @@ def describe_now(state: OperationState) -> str:
 
 
 def describe_levels(state: OperationState, operation: TimelineOperation) -> str:
-    """Return the levels at the baseline and now with their unit; empty if not compared."""
+    """Return the levels at the baseline and now, ``217.3 → 240.1 us (threads: 4)``; "" if not compared."""
     change = state.change
     if change is None:
         return ""
@@ -95,7 +98,11 @@ def describe_levels(state: OperationState, operation: TimelineOperation) -> str:
 
 
 def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -> str:
-    """Return since which version an operation is in its state, and what shows it."""
+    """Return since which version an operation is in its state: ``v5`` or ``v5, in small steps``.
+
+    If no lasting change shows it: ``v5, by verdicts; not yet lasting``. If no version is known, the newest
+    with ``, by its verdict`` for the states worse and unsure, else a dash.
+    """
     change = state.change
     if change is None or change.since is None:
         return (
@@ -123,7 +130,7 @@ def read_scripts() -> list[Markup]:
 
 
 def embed_json(content: Any) -> Markup:
-    """Return JSON for a ``script`` element, without characters that could close it; ValueError for NaN."""
+    """Return JSON for a ``script`` element, ``<`` and invisible characters escaped; ValueError for NaN."""
     text = json.dumps(_make_visible(content), separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - "<" is the only way to end a script's text
 
@@ -138,19 +145,25 @@ def _make_visible(content: Any) -> Any:
 
 
 def pack_floats(values: ArrayLike) -> str:
-    """Return values as base64 of little-endian float32 in row order, with NaN for infinite ones."""
+    """Return values as base64 of little-endian float32 in row order; infinite and too large ones are NaN."""
     with np.errstate(over="ignore"):
         narrow = np.asarray(values).astype("<f4")
     return base64.b64encode(np.where(np.isfinite(narrow), narrow, np.float32("nan")).tobytes()).decode()
 
 
 def relative_link(source: str) -> str:
-    """Return the quoted relative reference to the path `source`, from ``./`` on; empty if `source` is."""
+    """Return `source` as a percent-encoded reference ``./PATH``, without leading slashes; "" if empty."""
     return "./" + quote(source.lstrip("/"), errors="surrogateescape") if source else ""
 
 
 def operation_data(operation: TimelineOperation) -> Markup:
-    """Return the JSON object that the page's scripts draw one operation's chart and table columns from."""
+    """Return the JSON object that the page's scripts draw one operation's chart and table columns from.
+
+    Its keys: ``benchmark, name, unit, better, threads, featured``; ``five``, base64 of five numbers per
+    configuration and version; ``beside`` and ``before``, a digit per version: 0 not judged, 1 pass, 2 unsure,
+    3 fail, 4 invalid; ``probability`` per version in tenths of a percent, or null; ``words``; ``changes``,
+    lists of kind, first, last, share and threads.
+    """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
         {
@@ -171,7 +184,7 @@ def operation_data(operation: TimelineOperation) -> Markup:
 
 
 def operation_names(report: TimelineReport, numbers: Iterable[int]) -> list[str]:
-    """Return the names of operations; with the benchmark's where a report has several benchmarks."""
+    """Return the names of the operations `numbers`, as ``BENCHMARK, NAME`` if the report has several."""
     chosen = [report.operations[number] for number in numbers]
     several = len({row.benchmark for row in report.operations}) > 1
     return [f"{row.benchmark}, {row.operation}" if several else row.operation for row in chosen]
@@ -205,22 +218,23 @@ class Finding:
 
 
 def list_findings(report: TimelineReport) -> list[Finding]:
-    """Return the content of each operation's chart in words, in the report's order."""
+    """Return a finding per operation, in the report's order: state, lasting changes and fails in words."""
     return [
         _operation_finding(report, number, operation) for number, operation in enumerate(report.operations)
     ]
 
 
 def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings about unstable operations, the most unstable first."""
+    """Return the findings about unstable operations (noise hides changes of 5 %), the most unstable first."""
     unstable = (finding for finding in all_findings if finding.operation.unstable)
     return sorted(unstable, key=lambda finding: -np.nan_to_num(finding.operation.instability))
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
-    """Return the rank of each finding, from 0: operations with a state in `URGENT` first.
+    """Return the rank of each finding, from 0, in the given order: operations worse or unsure now are first.
 
-    In both parts, operations with marks are first, and then `OperationState.rank` decides.
+    In both parts, operations with a version unsure or fail, or a lasting change, are first; then follow the
+    order worse, unsure, not compared, better, unchanged, and falling loss.
     """
     order = sorted(
         range(len(all_findings)),
@@ -234,7 +248,7 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
 
 
 def describe_others(report: TimelineReport) -> str:
-    """Return one line about the operations that need no attention; empty if there are none."""
+    """Return one line on operations neither worse nor unsure: numbers, first three names by state; or ""."""
     by_status: dict[str, list[int]] = {"better": [], "unchanged": [], "not compared": []}
     for number, row in enumerate(report.operations):
         if row.state.status not in URGENT:
@@ -279,7 +293,7 @@ def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> 
 
 
 def describe_state(report: TimelineReport) -> str:
-    """Return one sentence: how many operations are worse than the baseline now."""
+    """Return in words how many operations are worse or unsure now, or that no version is newer."""
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")
     count = f"{worse:,} of {with_noun(len(statuses), 'operation')}" if worse else "No operation"
@@ -292,7 +306,11 @@ def describe_state(report: TimelineReport) -> str:
 
 
 def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
-    """Return the state of a timeline as lines of text: its most urgent operations, and the others."""
+    """Return the state of a timeline as lines of text: its most urgent operations, and the others.
+
+    The first line counts operations that are worse or unsure. Then follow, indented, at most `max_operations`
+    of them, the number of further ones, and one line on all others.
+    """
     urgent = sorted(
         (at for at, row in enumerate(report.operations) if row.state.status in URGENT),
         key=lambda at: report.operations[at].state.rank,
@@ -339,8 +357,8 @@ class ShownChange(NamedTuple):
 def timeline_page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text (scheduler thesis, figure 5.1).
 
-    The newest state, lasting changes, and per benchmark charts and a table of medians of the featured
-    configuration.
+    It shows the newest state, lasting changes, and per benchmark charts and a table of medians of the
+    featured configuration, which is that with most threads.
     """
     all_findings, texts = list_findings(report), read_scripts()
     sections = defaultdict[str, list[Finding]](list)
@@ -387,7 +405,7 @@ def _heat_content(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
 
 
 def heat_summary(heat: HeatMap) -> str:
-    """Return sentences with the range of a heat map, and the rows with the highest and the lowest mean."""
+    """Return sentences: the range of a heat map's finite values, the rows of highest and lowest mean."""
     present = np.isfinite(heat.values)
     counts = present.sum(axis=1)
     if not counts.any():

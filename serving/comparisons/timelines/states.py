@@ -64,15 +64,16 @@ def operation_state(
     marks: OperationMarks,
     baseline: int,
 ) -> OperationState:
-    """Return the state of an operation at its newest measured version.
+    """Return the state of an operation at its newest measured version; the first of these that applies.
 
-    It is worse if lasting changes make a configuration worse, or if the newest version's verdict against the
-    baseline is fail and the loss is significant among as many operations; unsure if the verdict is, or its
-    loss is not; and better if lasting changes make a configuration better, or
-    its newest versions are better by more than noise.
-
+    Not compared: no configuration has results of the baseline and of a later version. Worse: lasting changes
+    make a configuration worse, or the newest version's verdict against the baseline is fail, the worst
+    configuration got worse, and its p-value is unknown or at most 0.05 / the number of operations. Unsure:
+    that verdict is unsure or fail. Better: lasting changes make a configuration better, or its newest
+    versions are better by more than noise. Else unchanged.
     `shifts`: the lasting changes per configuration. `hidden`: shape (n_configurations,), the smallest
-    detectable change of each, as a share. `baseline`: index of the baseline's version.
+    detectable change of each, as a share. `marks`: the verdicts. `baseline`: index of the baseline's version.
+    IndexError if no version is measured.
     """
     medians = measured.five[operation.row_slice, :, 2]
     newest = int(np.flatnonzero(np.isfinite(medians).any(axis=0))[-1])
@@ -140,12 +141,12 @@ class ChangeGroup:
 
 
 def group_changes(changes: Sequence[Sequence[Change]]) -> tuple[ChangeGroup, ...]:
-    """Return the changes of all operations, grouped by version, the newest first.
+    """Return the changes of all operations, grouped by version, the newest first; empty without changes.
 
-    Steps in the same direction within one version of each other are a group, and so are creeping drops that
-    have most of their versions in common. Of all groups, those with most operations are made first.
-
-    `changes`: per operation, in order.
+    Steps in the same direction that start within one version of the group's are a group, and so are creeping
+    drops that have most of their versions in common. Groups with most operations are formed first, from the
+    changes that are left. Each has the versions of its most frequent change. If several changes of an
+    operation are in it, the largest counts. `changes`: per operation, in order.
     """
     entries = [(number, change) for number, own in enumerate(changes) for change in own]
     groups = []

@@ -46,9 +46,12 @@ Floats = NDArray[np.float64]
 
 
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:
-    """Return an lxml element ``verdict`` per comparison: numbers and names as attributes, sentences as text.
+    """Return an lxml element ``verdict`` per comparison, in order: numbers and names as attributes.
 
-    `flipped`: whether to compute counterfactuals.
+    The names are those of the JSON answer, without the comparison's id, names and verdict, but with ``model``
+    and ``decided``. Objects and items of lists are child elements, texts in lists their text; None and empty
+    values are omitted.
+    `flipped`: whether to compute counterfactuals. ModelError if a contribution is not finite.
     """
     from lxml import etree
 
@@ -62,7 +65,7 @@ def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]
 
 
 def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str, bytes]:
-    """Return an XML element ``verdict`` as ASCII bytes by comparison_id; `flipped`: with counterfactuals."""
+    """Return XML elements ``verdict``, ASCII bytes, by comparison_id; with counterfactuals if `flipped`."""
     from lxml import etree
 
     elements = verdict_elements(judgement, flipped=flipped)
@@ -73,7 +76,7 @@ def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str
 
 
 def replace_unprintable(text: str) -> str:
-    """Return text with U+FFFD in place of characters that XML cannot contain."""
+    """Return text with U+FFFD in place of characters that XML cannot contain, as most control characters."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -99,7 +102,6 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
 
     The attribute ``result_status`` holds the verdict. Judging the result again gives equal verdicts and
     probabilities; labels are included.
-
     `tables`: the judged comparisons. Samples, earlier and later versions are written in addition to the
     numbers of the figure; summaries stay summaries.
     Returns one ``comparison_results`` per machine and pair of versions, in ``reports`` if there are several.
@@ -117,8 +119,10 @@ def write_comparisons(
 ) -> bytes:
     """Return comparisons as XML in the layout of the scheduler thesis, figure 6.1, with samples and labels.
 
-    `statuses`: the ``result_status`` of each comparison; empty: the attribute is omitted.
-    `verdicts`: returns an element for each comparison. `notes`: texts of elements ``note``.
+    The result is in UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` if there
+    are several. A repeated id is omitted, and the sides of a comparison with an infinite number.
+    `statuses`: the ``result_status`` of each comparison; an empty text omits the attribute.
+    `verdicts`: returns an lxml element or None for each. `notes`: texts of elements ``note`` at the end.
     """
     from lxml import etree
 
