@@ -44,7 +44,7 @@ def format_value(parameter: Any) -> str:
 
 
 def shorten_digests(change: ValueChange) -> ValueChange:
-    """Return a change named ``digest`` with both values cut to 12 characters (None: empty); others as given."""
+    """Return a change named ``digest`` with both values cut to 12 characters (None: empty); else `change`."""
     if change.name != "digest":
         return change
     return ValueChange(change.name, str(change.before or "")[:_DIGITS], str(change.after or "")[:_DIGITS])
@@ -104,8 +104,8 @@ def flips_summary(best: EntryComparison) -> str:
 def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
     """Yield a text for each part that is equal in both states, as parts of a sentence; nothing if none is.
 
-    The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and
-    ``3 of 7 entries``: those with equal verdicts and scores.
+    The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and ``3
+    of 7 entries``: those with equal verdicts and scores.
     """
     if not family.data:
         yield "the same data"

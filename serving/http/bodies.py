@@ -71,7 +71,10 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return the media type of a body in lower case; RefusedError with 415 if it is not `expected`."""
+    """Return the media type of a body in lower case, without parameters; it must be in `expected`.
+
+    RefusedError with 415 if it is another one or missing.
+    """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in expected:
         problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
@@ -197,8 +200,8 @@ def result_or_error(compute: Callable[[], T]) -> T | Exception:
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
     """Return a JSON body as an object of the type `kind`.
 
-    RefusedError with 400 if the body is not strict JSON, with 413 if it has more than `MOST_PARTS` lists,
-    objects and keys, with 422 if it is not a valid `kind`.
+    RefusedError with 400 if the body is not strict JSON, with 413 if it has more than 1,000,000 lists,
+    objects and keys in all, with 422 if it is not a valid `kind`.
     """
     try:
         return kind.model_validate(parse_json(body))
@@ -243,5 +246,8 @@ def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what:
 
 
 def limit_json_parts(body: bytes) -> None:
-    """Raise a RefusedError with 413 if JSON holds more lists, objects and keys than `MOST_PARTS`."""
+    """Raise a RefusedError with 413 if JSON holds more than 1,000,000 lists, objects and keys in all.
+
+    The characters ``[``, ``{`` and ``:`` are counted, also those within strings.
+    """
     limit_occurrences(body, (b"[", b"{", b":"), MOST_PARTS, "lists, objects and keys")

@@ -50,7 +50,7 @@ class OtherThan:
 
 
 def example_config(content: dict[str, Any]) -> ConfigDict:
-    """Return the ``model_config`` of a type with an example for OpenAPI."""
+    """Return the pydantic ``model_config`` that gives a type `content` as its example in OpenAPI."""
     return ConfigDict(json_schema_extra={"examples": [content]})
 
 
@@ -158,7 +158,10 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def problem_response(status: int, detail: str, headers: Any = None, **extra_fields: str) -> JSONResponse:
-    """Return an answer with problem details (RFC 9457), titled by the status's phrase, and `extra_fields`."""
+    """Return an answer with problem details (RFC 9457), titled by the status's phrase, and `extra_fields`.
+
+    ValueError if `status` is not one of `http.HTTPStatus`.
+    """
     title = HTTPStatus(status).phrase
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra_fields}
     return JSONResponse(content, status, headers, MEDIA_TYPE)

@@ -25,10 +25,10 @@ def text_table(
     numbers: Collection[str] = (),
     caption: str | None = None,
 ) -> str:
-    """Return a table as text, `WIDTH` wide, without colours; the columns `numbers` are right-aligned.
+    """Return a table as text, 180 characters wide, without colours; the columns `numbers` are right-aligned.
 
     Long cells are wrapped; white space in a cell becomes one space. `rows` have one cell per column.
-    `caption` is written below the table.
+    `caption` is written below the table. The text ends with a line break.
     """
     from rich.table import Table
 
