@@ -91,11 +91,7 @@ def rejudge_source(
 
 
 def plugin_for_source(source: Path) -> FamilyPlugin:
-    """Return the plugin of the first family that recognises a source, else of the family that accepts any.
-
-    Families without ``perfjudge judge`` are ignored. The source need not exist: the plugin that accepts any
-    source reports a missing file when it judges.
-    """
+    """Return the plugin of the first family that recognises a source, else of the family that accepts any."""
     fallback = None
     for plugin in all_plugins():
         if plugin.judging is None:

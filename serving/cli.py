@@ -224,10 +224,7 @@ def run_command(arguments: list[str] | None = None) -> int:
 
 
 def main() -> None:
-    """Run ``perfjudge`` with the arguments of the command line, and exit with the code of `run_command`.
-
-    Turns off pydantic's plugins in the environment of this process unless the variable is set.
-    """
+    """Run ``perfjudge`` with the arguments of the command line, and exit with the code of `run_command`."""
     # pydantic would read the metadata of every installed package to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(run_command())

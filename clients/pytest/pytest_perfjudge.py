@@ -50,10 +50,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With ``--perfjudge``, register the plugin that judges the results at the end of the session.
-
-    Not with ``--collect-only``, and not in workers of pytest-xdist.
-    """
+    """With ``--perfjudge``, judge at the end of the session; not if it only collects, nor in xdist's workers."""
     options = config.option
     if options.perfjudge is not None and not options.collectonly and not hasattr(config, "workerinput"):
         config.pluginmanager.register(BenchmarkJudge(), "perfjudge-judge")

@@ -102,10 +102,7 @@ def limits(endpoints: Sequence[Endpoint]) -> str:
 
 
 def generate(file: Path) -> None:
-    """Write the types and limits of all endpoints as Python code to `file`; an existing file is replaced.
-
-    subprocess.CalledProcessError if the generator or Ruff fails.
-    """
+    """Write types and limits of all endpoints to `file` as code; CalledProcessError if a tool for it fails."""
     endpoints = list(all_endpoints())
     subprocess.run(
         [sys.executable, "-m", "datamodel_code_generator", *OPTIONS, f"--output={file}"],

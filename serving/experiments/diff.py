@@ -279,10 +279,7 @@ def _with_descriptions(difference: ExperimentsDifference, root: Path) -> Experim
 
 
 def as_json(difference: ExperimentsDifference) -> str:
-    """Return the differences as indented JSON: all fields, and the direction of each score as ``found``.
-
-    The direction is better, worse, the same, or "cannot be told apart" if the interval contains 0.
-    """
+    """Return the differences as JSON: the fields, and each score's direction as ``found``, such as "better"."""
     content = asdict(difference)
     # properties are not fields
     for family, family_content in zip(difference.families, content["families"], strict=True):

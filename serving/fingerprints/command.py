@@ -128,9 +128,9 @@ def compare_profiles(
 
 
 def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequence[Prediction]:
-    """Predict the application on the machines with a fingerprint but no value; empty if all have one.
+    """Return predictions with intervals for machines with a fingerprint but no value, sorted by machine.
 
-    InputError if it was measured on one CPU model only.
+    Empty if all have a value; InputError if the application was measured on one CPU model only.
     """
     machines, rates = data.only_fingerprinted()
     if not len(machines):
@@ -153,6 +153,7 @@ def _print_warnings(warnings: Iterable[str]) -> None:
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
     """Write the fingerprints in `sources` to tables in `directory`; return row counts and skipped errors.
 
+    `kind` is the format of the sources. The counts are those of ``machines, rates, applications, values``.
     InputError if a source cannot be read, and without `keep_going` at the first wrong row.
     """
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)

@@ -31,8 +31,8 @@ _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """Draw the z-scores over the machines, a box per column of `scores` (quiho paper, figures 6 and 9).
 
-    `name` is the chart's id, `column_kind` the noun for a column. At most `BOXES` columns, of at least one,
-    with the largest absolute values are drawn, in alphabetical order.
+    `name` is the chart's id, `column_kind` the noun for a column. The 45 columns with the largest absolute
+    values are drawn, in alphabetical order; IndexError without columns.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
@@ -207,7 +207,7 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
     """Draw the stability of our method over that of the quiho paper, a dot per application.
 
     `stability` has ``application, seed, ours``: mean overlap of the top five between resamples, 0 to 1
-    (``seed``: the paper's). None with fewer than `_ENOUGH` applications.
+    (``seed``: the paper's). Rows with NaN are ignored; None if fewer than five remain.
     """
     complete_rows = stability.dropna()
     if len(complete_rows) < _ENOUGH:

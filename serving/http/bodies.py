@@ -71,10 +71,7 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return the media type of a body in lower case, without parameters; it must be in `expected`.
-
-    RefusedError with 415 if it is another one or missing.
-    """
+    """Return a body's media type in lower case, without parameters; RefusedError: 415 if not `expected`."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in expected:
         problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"

@@ -158,10 +158,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def problem_response(status: int, detail: str, headers: Any = None, **extra_fields: str) -> JSONResponse:
-    """Return an answer with problem details (RFC 9457), titled by the status's phrase, and `extra_fields`.
-
-    ValueError if `status` is not one of `http.HTTPStatus`.
-    """
+    """Return an answer with problem details (RFC 9457), titled by the status's phrase, and `extra_fields`."""
     title = HTTPStatus(status).phrase
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra_fields}
     return JSONResponse(content, status, headers, MEDIA_TYPE)

@@ -158,10 +158,7 @@ class ShadowReport:
 
 
 def figures_file() -> Path:
-    """Return the path of the SQLite file of shadow mode, ``shadow.db``, which need not exist.
-
-    It is next to MLflow's local SQLite file, or else in the project's root.
-    """
+    """Return the path of ``shadow.db``, a SQLite file: next to a local registry, or else in the project."""
     local = local_store()
     return (project_root() if local is None else local.parent) / "shadow.db"
 
@@ -196,10 +193,7 @@ def record_counts(
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
-    """Add `count` to the stored number of requests that no challenger judged, by `reason`.
-
-    `path` is the SQLite file, created if missing. InputError if it cannot be written.
-    """
+    """Add `count` to the requests that no challenger judged, by reason; InputError if that cannot be stored."""
     with _open_database(path, "written") as store:
         store.execute(
             "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
