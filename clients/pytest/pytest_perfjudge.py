@@ -50,7 +50,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With ``--perfjudge``, judge at the end of the session; not if it only collects, nor in xdist's workers."""
+    """With ``--perfjudge``, judge at the session's end; not with --collect-only or in workers of xdist."""
     options = config.option
     if options.perfjudge is not None and not options.collectonly and not hasattr(config, "workerinput"):
         config.pluginmanager.register(BenchmarkJudge(), "perfjudge-judge")

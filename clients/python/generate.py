@@ -102,7 +102,7 @@ def limits(endpoints: Sequence[Endpoint]) -> str:
 
 
 def generate(file: Path) -> None:
-    """Write types and limits of all endpoints to `file` as code; CalledProcessError if a tool for it fails."""
+    """Write types and limits of all endpoints to `file` as code; CalledProcessError if a generator fails."""
     endpoints = list(all_endpoints())
     subprocess.run(
         [sys.executable, "-m", "datamodel_code_generator", *OPTIONS, f"--output={file}"],

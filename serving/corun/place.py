@@ -90,7 +90,7 @@ def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAns
 
 
 def plan_of(path: Path) -> PlaceAnswer:
-    """Return the plan that ``perfjudge corun place --json`` wrote to a file; InputError for any other file."""
+    """Return the plan that ``perfjudge corun place --json`` wrote to a file; InputError for other files."""
     try:
         return PlaceAnswer.model_validate(content_of(path))
     except ValidationError as exc:
@@ -101,8 +101,8 @@ def plan_of(path: Path) -> PlaceAnswer:
 def read_measured(directory: Path) -> MeasuredPlacements:
     """Return the plan and the run times by placement in the output directory of ``perfjudge corun measure``.
 
-    Run times (``totals``) are sums over all tasks, in seconds; the smallest prediction comes first.
-    InputError if a file is missing or invalid.
+    ``totals`` has a row per placement, the smallest prediction first; its seconds are summed over all tasks,
+    and measured ones averaged over repetitions. InputError if a file is missing or invalid.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()

@@ -102,10 +102,10 @@ def flips_summary(best: EntryComparison) -> str:
 
 
 def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
-    """Yield a text for each part that is equal in both states, as parts of a sentence; nothing if none is.
+    """Yield a text for each part that is equal in both states; nothing if none is.
 
     The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and ``3
-    of 7 entries``: those with equal verdicts and scores.
+    of 7 entries`` (models or rules with equal verdicts and scores).
     """
     if not family.data:
         yield "the same data"
@@ -279,7 +279,7 @@ def _with_descriptions(difference: ExperimentsDifference, root: Path) -> Experim
 
 
 def as_json(difference: ExperimentsDifference) -> str:
-    """Return the differences as JSON: the fields, and each score's direction as ``found``, such as "better"."""
+    """Return the differences as JSON: the fields, and each score's direction ("better", ...) as ``found``."""
     content = asdict(difference)
     # properties are not fields
     for family, family_content in zip(difference.families, content["families"], strict=True):

@@ -48,9 +48,9 @@ class Learning:
 
 
 def learning_settings(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
-    """Return the settings from the options of a command; InputError if `metric` is empty.
+    """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank.
 
-    `keep_going`: skip wrong rows. `seed` None is `SEED`.
+    `better` is lower or higher (unchecked), `keep_going`: skip wrong rows, `seed` None: 20261121.
     """
     if not metric.strip():
         raise InputError('--metric="" must name the values, such as "seconds"')

@@ -210,7 +210,7 @@ def parse_json(body: bytes) -> Any:
     """Return the content of strict JSON (RFC 8259): UTF-8, optionally with BOM, no NaN, no repeated keys.
 
     RefusedError with 400 if the body is not such JSON or is nested too deeply, with 413 if it has more than
-    `MOST_PARTS` lists, objects and keys.
+    1,000,000 lists, objects and keys in all.
     """
     limit_json_parts(body)
     try:

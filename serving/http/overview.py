@@ -166,7 +166,7 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
     """Yield for each registered name its champion, and the challenger that lost the test against it.
 
     The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model, reason,
-    against``, or None. Names with neither of them, or whose registry does not answer, are left out.
+    against``, or None. A name with None for both, or whose registry does not answer, is omitted.
     """
     for name in dict.fromkeys(
         endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None

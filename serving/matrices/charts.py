@@ -257,7 +257,7 @@ def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
-    """Draw training ``seconds`` by ``dimensions`` for each ``model`` (engine paper, figure 7); None: no rows."""
+    """Draw training ``seconds`` by ``dimensions`` and ``model`` (engine paper, figure 7); None if no rows."""
     if times.empty:
         return None
     ordered = times.sort_values(["model", "dimensions"], kind="stable")

@@ -31,8 +31,8 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
     """Train on the runs of `source` in chunks, write the model to `output`, and return the exit code 0.
 
     `model` is the name of a classifier, `trials` the number of search trials (None: as configured). Temporary
-    files go to `work`, by default next to the model. InputError if the classifier is unknown, the runs are
-    malformed, or all have the same label.
+    files go to `work`, by default next to the model. A summary is printed on stderr. InputError if the
+    classifier is unknown, the runs are malformed, or all have the same label.
     """
     params = project_params(Matrices)
     evaluate = params.section.evaluate

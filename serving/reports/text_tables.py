@@ -51,7 +51,7 @@ def rich_text(text: str, style: str = "") -> Text:
 
 
 def table_text(table: Table, *, terminal: bool = False) -> str:
-    """Return `table` as text: in the colours and width of this terminal, or `WIDTH` wide without colours."""
+    """Return `table` as text: in the colours and width of this terminal, or 180 wide without colours."""
     from io import StringIO
 
     from rich.console import Console

@@ -193,7 +193,7 @@ def record_counts(
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
-    """Add `count` to the requests that no challenger judged, by reason; InputError if that cannot be stored."""
+    """Add `count` to the requests not judged by a challenger, by reason; InputError if it is not stored."""
     with _open_database(path, "written") as store:
         store.execute(
             "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
