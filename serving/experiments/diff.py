@@ -104,8 +104,8 @@ def flips_summary(best: EntryComparison) -> str:
 def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
     """Yield a text for each part that is equal in both states; nothing if none is.
 
-    The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and ``3
-    of 7 entries`` (models or rules with equal verdicts and scores).
+    The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and a
+    number such as ``3 of 7 entries``, the models or rules with equal verdicts and scores.
     """
     if not family.data:
         yield "the same data"
