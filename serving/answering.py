@@ -77,11 +77,11 @@ def judge_source(
 def rejudge_source(
     judging: Judging, source: Path, uri: str, form: str, *, keep_going: bool = False, **options: Any
 ) -> bytes:
-    """Judge a source with the model at `uri`, and return the content of the output file in `form`.
+    """Judge a source with the model at `uri`, and return the content of the output file in `form` as bytes.
 
     `judging` is the part of the source's family, `form` is table, json, xml, markdown or junit, and `options`
-    are family-specific. With `keep_going`, invalid data is skipped. InputError if the source or the model
-    cannot be read.
+    are family-specific. With `keep_going`, invalid data is skipped and reported on stderr; else its first
+    error is raised. InputError if the source or the model cannot be read.
     """
     with TemporaryDirectory() as scratch:
         output = Path(scratch) / "answer"
@@ -105,7 +105,7 @@ def plugin_for_source(source: Path) -> FamilyPlugin:
 
 
 def refuse_other_options(option_names: Collection[str], chosen: Judging | Importing, source: Path) -> None:
-    """Raise an InputError that names `source` for the first option that is not of the chosen family."""
+    """Raise an InputError for the first of `option_names` not in ``chosen.options``; it names `source`."""
     for name in option_names:
         if name not in chosen.options:
             option = name.rstrip("_").replace("_", "-")
@@ -121,15 +121,17 @@ def print_skipped(skipped: Sequence[InputError]) -> None:
 
 
 def print_notes(notes: Sequence[str]) -> None:
-    """Print the assumptions made, one per line, on stderr."""
+    """Print each of the assumptions made as a line ``note: ...`` on stderr, invisible characters escaped."""
     sys.stderr.writelines(f"{one_line(f'note: {note}')}\n" for note in notes)
 
 
 def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int:
-    """Write a judgement in the wanted form, and return the exit code.
+    """Write a judgement in the form ``wanted.shown``, and return the exit code.
 
-    The exit code is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if
-    the directory of the output file does not exist.
+    It is written to the file ``wanted.output``, which is replaced, or to standard output if None; a table on
+    a terminal is coloured. The exit code is 1 if a verdict is ``fail`` and `wanted` has
+    ``fail_on_regression``, else 0. InputError if the directory of the output file does not exist; KeyError
+    for an unknown form.
     """
     styled = wanted.shown == "table" and wanted.output is None and sys.stdout.isatty()
     if wanted.shown == "json":
@@ -204,10 +206,11 @@ def import_sources(
     """Read `sources`, write their tables to `directory`, print a summary, and return the exit code 0.
 
     `kind` is the format of all sources; with the first source it decides the family. `options` are the given
-    family-specific options. With `as_json`, the summary is a JSON object of row counts by kind, ``skipped``
-    and ``directory``. With `keep_going`, invalid data is skipped, counted and reported on stderr; otherwise
-    its first error raises an InputError, as does an unknown format or an option that does not apply to the
-    family.
+    family-specific options. The summary is a line of row counts by kind, ``skipped`` and the directory; with
+    `as_json`, it is a JSON object of these, ``skipped`` and ``directory``. Assumptions are noted on stderr.
+    With `keep_going`, invalid data is skipped, counted and reported on stderr; otherwise its first error
+    raises an InputError, as does an unknown format or an option that does not apply to the family. IndexError
+    without sources.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])

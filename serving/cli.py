@@ -201,10 +201,12 @@ for _plugin in all_plugins():
 
 
 def run_command(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code.
+    """Run one command of ``perfjudge`` and return its exit code; an error is written to stderr in one line.
 
-    0: done; 1: a regression was found and ``--fail-on-regression`` (or ``--fail-on-missing``) was given;
-    2: bad input or usage; 70: an error of perfjudge itself; 130: interrupted.
+    `arguments` are those after the program's name; None: those of the command line. 0: done, also if standard
+    output was closed early; 1: a verdict or a difference that the command reports by its exit code, such as a
+    regression with ``--fail-on-regression``; 2: bad input or usage; 70: an error of perfjudge itself; 130:
+    interrupted.
     """
     from typer.exceptions import Abort, TyperException
 
@@ -222,7 +224,7 @@ def run_command(arguments: list[str] | None = None) -> int:
 
 
 def main() -> None:
-    """Run ``perfjudge``."""
+    """Run ``perfjudge`` with the arguments of the command line, and exit with the code of `run_command`."""
     # pydantic would read the metadata of every installed package to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(run_command())

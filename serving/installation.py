@@ -26,9 +26,11 @@ from training.registry.champions import (
 
 
 def describe_version() -> str:
-    """Return version and commit of perfjudge, and a line for each champion: version, model and digest.
+    """Return version and commit of perfjudge, and a line for each champion: name, version, model and digest.
 
-    The champions are those that answer under the names of the champions in the wheel; in a checkout, all.
+    The champions are those that answer under the names of the champions in the wheel; in a checkout, under
+    all registered names. A name without a champion has no line. Commit and digest have 12 digits or are
+    ``unknown``. InputError if the registry cannot be read.
     """
     commit_file = SHIPPED / "commit.txt"
     if commit_file.is_file():

@@ -71,9 +71,10 @@ def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Locat
     """Locate a model and return the result of `read`: the model, or only its card.
 
     `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias`` or
-    ``models:/name/version``; None: the champion of the registered name that `name` returns. InputError if the
-    model is missing or unreadable, or the registry does not answer; without a champion, the message names the
-    command to make one.
+    ``models:/name/version``; None: the champion of the registered name that `name` returns. `read` takes the
+    directory and the address as one object; a copy of files on a server exists only during the call.
+    InputError if the model is missing or unreadable, an optional package is missing, or the registry does not
+    answer; without a champion, the message names the command to make one.
     """
     try:
         with locate_model(name, uri) as model:

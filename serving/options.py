@@ -82,7 +82,8 @@ Scopes = Annotated[
 def add_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds options to a command, which gets the given ones as ``**options``.
 
-    `options` are annotations for typer by option name; each option is None by default.
+    `options` are annotations for typer by option name; each option is None by default, and is then not passed
+    to the command. The last parameter of the command must be ``**options``.
     """
 
     def with_options(command: Command) -> Command:

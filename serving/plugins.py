@@ -235,9 +235,10 @@ class FamilyPlugin:
 
 
 def import_attribute(name: str) -> Any:
-    """Import and return the attribute with this dotted name.
+    """Import and return the attribute with this dotted name, ``MODULE.ATTRIBUTE``.
 
-    ImportError if the module is missing, AttributeError if the attribute is.
+    ImportError if the module is missing, AttributeError if the attribute is, ValueError for a name without
+    dot.
     """
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module), attribute)
@@ -258,19 +259,20 @@ def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
 def family_plugin(family: str) -> FamilyPlugin:
     """Return the plugin of ``comparisons``, ``matrices``, ``corun`` or ``fingerprints``.
 
-    ModuleNotFoundError if `family` is another name.
+    ModuleNotFoundError if `family` is another name, AttributeError if it is another subpackage of
+    ``serving``.
     """
     plugin: FamilyPlugin = import_module(f"serving.{family}").PLUGIN
     return plugin
 
 
 def all_plugins() -> Sequence[FamilyPlugin]:
-    """Return the plugins of all families, in the order of `data.families.FAMILIES`."""
+    """Return the plugins of all families, in the order ``comparisons, matrices, corun, fingerprints``."""
     return [family_plugin(family) for family in FAMILIES]
 
 
 def served_models() -> Iterator[Registered]:
-    """Yield the registered models that a server uses, of all families."""
+    """Yield the key, help and options (`Registered`) of each model that a server uses, family by family."""
     return (model for plugin in all_plugins() for model in plugin.models)
 
 
@@ -280,12 +282,16 @@ def all_pages() -> Iterator[Pages]:
 
 
 def all_endpoints() -> Iterator[Endpoint]:
-    """Yield the endpoints of all families."""
+    """Yield the endpoints of all families, family by family; several may use the same model."""
     return (endpoint for plugin in all_plugins() for endpoint in plugin.endpoints())
 
 
 def endpoint_of_model(name: str) -> Endpoint:
-    """Return the endpoint of a registered model; InputError if no endpoint has a model of this name."""
+    """Return the endpoint that uses a registered model, the last one if there are several.
+
+    `name` is the main name of the endpoint's model or one of its further names. InputError, which suggests a
+    similar name, if no endpoint has a model of this name.
+    """
     endpoints: dict[str, Endpoint] = {}
     for endpoint in all_endpoints():
         if endpoint.loader:

@@ -17,7 +17,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the option ``--perfjudge BASE``, a path, by default None, to the options of pytest-benchmark."""
     parser.getgroup("benchmark").addoption(
         "--perfjudge",
         metavar="BASE",
@@ -28,7 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Let pytest-benchmark write its results to a temporary file, unless the session names a file."""
+    """With ``--perfjudge``, let pytest-benchmark write results to a temporary file unless a file is named.
+
+    The option ``--benchmark-json`` is inserted at the start of `args`; the file is deleted after the session.
+    pytest.UsageError if pytest-benchmark is not active, or the path after ``--perfjudge`` does not exist.
+    """
     options = early_config.known_args_namespace
     if options.perfjudge is None:
         return
@@ -46,7 +50,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Judge at the end of a session with the option, but not in workers of pytest-xdist."""
+    """With ``--perfjudge``, judge at the session's end; not with --collect-only or in workers of xdist."""
     options = config.option
     if options.perfjudge is not None and not options.collectonly and not hasattr(config, "workerinput"):
         config.pluginmanager.register(BenchmarkJudge(), "perfjudge-judge")

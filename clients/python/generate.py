@@ -61,9 +61,11 @@ def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def without_limits(schema: Any) -> Any:
-    """Return a copy of a JSON Schema without `_LEFT_OUT`, in which keys with a default are required.
+    """Return a copy of a JSON Schema in which keys with a default are required, too.
 
-    The generator gives required keys their default, and would let all others be missing, too.
+    Omitted are keywords that only restrict or describe values, such as ``maximum``, ``pattern``, ``oneOf``
+    and ``examples``, and titles. The generator gives required keys their default, and would let all others be
+    missing. A part that is neither a dict nor a list is returned as it is.
     """
     if isinstance(schema, list):
         return [without_limits(part) for part in schema]
@@ -81,7 +83,11 @@ def without_limits(schema: Any) -> Any:
 
 
 def limits(endpoints: Sequence[Endpoint]) -> str:
-    """Return Python code with the limits of requests: bytes of a body, and items of a list."""
+    """Return Python code that assigns the limits of requests to ``MAX_BYTES`` and ``MAX_ITEMS``.
+
+    The first is a dict of the largest number of bytes of a body by path, the second of the largest number of
+    items of a list by (path, key); lists without limit are not in it.
+    """
     max_bytes = {endpoint.path: endpoint.limit for endpoint in endpoints}
     max_items = {
         (endpoint.path, key): schema["maxItems"]
@@ -96,7 +102,7 @@ def limits(endpoints: Sequence[Endpoint]) -> str:
 
 
 def generate(file: Path) -> None:
-    """Write the types and limits of all endpoints to `file`."""
+    """Write types and limits of all endpoints to `file` as code; CalledProcessError if a generator fails."""
     endpoints = list(all_endpoints())
     subprocess.run(
         [sys.executable, "-m", "datamodel_code_generator", *OPTIONS, f"--output={file}"],

@@ -122,9 +122,10 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the co-runs in `sources` to tables in `directory`; return row counts and skipped errors.
+    """Write the co-runs in `sources` to tables in `directory`; return row counts by kind and skipped errors.
 
-    InputError if a source cannot be read, and without `keep_going` at the first wrong row.
+    `kind` is the format of the sources. The counts are those of ``machines, tasks, events, solo_runs, pairs,
+    samples``. InputError if a source cannot be read, and without `keep_going` at the first wrong row.
     """
     reading = read(kind, sources, keep_going=keep_going)
     tables = reading.tables
@@ -143,13 +144,16 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 def answer_static(body: bytes, static: Static) -> Answered:
     """Answer a request to predict co-runs before they run; RefusedError (400, 413 or 422) if it is invalid.
 
-    Co-runs of unknown tasks or machines get no impact, but a note.
+    Co-runs of unknown tasks or machines get no impact, but a note. ModelError if a prediction is not finite.
     """
     return _answer_request(request_of(body, StaticRequest), static)
 
 
 def answer_static_batch(bodies: Sequence[bytes], static: Static) -> list[Answered | Exception]:
-    """Answer several requests as `answer_static` does; return an answer or an error for each."""
+    """Answer several requests to predict co-runs before they run; return for each its answer or its error.
+
+    An error is a RefusedError for an invalid request, or a ModelError; one never affects other requests.
+    """
     requests = [result_or_error(partial(request_of, body, StaticRequest)) for body in bodies]
     # requests with their own solo runs are answered separately
     batch = [request for request in requests if not isinstance(request, Exception) and not request.tasks]
@@ -186,7 +190,8 @@ def _answer_request(request: StaticRequest, static: Static) -> Answered:
 def answer_online(body: bytes, online: Online | None) -> Answered:
     """Answer a request to predict an impact from samples; RefusedError (400, 413 or 422) if it is invalid.
 
-    `online` is None without a trained model. Without usable samples the answer has no impact, but a note.
+    `online` None: there is no trained model, and only progress is used. Without usable samples the answer has
+    no impact, but a note. ModelError if the model's impact is not finite.
     """
     request = request_of(body, OnlineRequest)
     try:
@@ -207,7 +212,7 @@ def answer_online(body: bytes, online: Online | None) -> Answered:
 
 
 def answer_online_batch(bodies: Sequence[bytes], online: Online | None) -> list[Answered | Exception]:
-    """Answer several requests one after the other; return an answer or an error for each.
+    """Answer several requests one after the other; return for each its answer or its error (not raised).
 
     Requests in several threads would take turns at the interpreter, which takes longer.
     """

@@ -26,10 +26,10 @@ _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 
 
 def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw the co-run seconds of three tasks beside each co-runner (co-run paper, figure 1).
+    """Draw the co-run seconds of three tasks with each co-runner (co-run paper, figure 1), a panel per task.
 
-    The tasks are those with the largest, median and smallest mean impact; of fewer tasks, all. At
-    most `_CORUNNERS` co-runners are drawn; None with fewer than two co-runners.
+    The tasks are those with the largest, median and smallest mean impact; of fewer tasks, all. At most 30
+    co-runners are drawn, in ascending order; None with fewer than two co-runners.
     """
     impacts = evaluation.impact_matrix
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies
@@ -77,7 +77,10 @@ def _evenly_spaced(number: int, max_count: int) -> list[int]:
 
 
 def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw co-run time / solo time of each task (row) beside each co-runner (column); None without pairs."""
+    """Draw co-run time / solo time of each task (row) with each co-runner (column); None without pairs.
+
+    Rows and columns are in descending order of their means.
+    """
     impacts = evaluation.impact_matrix
     if impacts.empty:
         return None
@@ -106,7 +109,7 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw co-run count / solo count by event (co-run paper, figure 2), on a logarithmic axis.
 
     The pair of task and co-runner is that with the largest measured impact; ValueError without pairs. Events
-    whose ratio is not positive are left out, and the `_EVENTS` drawn whose ratio is furthest from 1 (by its
+    whose ratio is not positive are left out, and the 40 drawn whose ratio is furthest from 1 (by its
     logarithm); None if no event remains.
     """
     task, other = evaluation.strongest_pair
@@ -136,7 +139,12 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
 
 
 def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw event rates over the time of one co-run (co-run paper, figure 3); None without counted events."""
+    """Draw event rates / their means over the time of one co-run (co-run paper, figure 3).
+
+    The co-run is the first of the pair with the largest impact, or the first with samples. At most five
+    events are drawn, from the least to the most varying. None without samples of co-runs or without counted
+    events.
+    """
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
         return None
@@ -184,8 +192,8 @@ _DRAWN = 600
 def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart | None:
     """Draw residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
 
-    `name` is the chart's id, `model_name` the model's name in the title, `residuals` has the columns of
-    `serving.corun.evaluated.RESIDUALS`. None without residuals.
+    `name` is the chart's id, `model_name` the model's name in the title, `residuals` has ``task, corunners,
+    fitted, residual, standardised, theoretical, scale, leverage``. None without residuals.
     """
     if residuals.empty:
         return None
@@ -227,9 +235,9 @@ def _pair_names(rows: pd.DataFrame) -> list[str]:
 
 
 def importance_chart(importance: pd.DataFrame) -> Chart | None:
-    """Draw the permutation importance of features; None if the largest is not positive.
+    """Draw the permutation importance of the first 20 features; None if the largest is not positive.
 
-    `importance` has ``feature, rise`` (growth of the mean error), ``spread``; largest rise first.
+    `importance` has ``feature, rise`` (growth of the mean error, a share), ``spread``; largest rise first.
     """
     shown = importance.head(_FEATURES)
     if shown.empty or shown["rise"].iloc[0] <= 0:

@@ -65,7 +65,8 @@ def check_placements(
     """Return the measured total times of placements by predicted impacts, two tasks per machine.
 
     `predicted` and `measured` hold impacts on the tasks (rows) by their co-runners (columns), `solo` holds
-    seconds by task. None with fewer than `_FEWEST` tasks, or if a pair is missing.
+    seconds by task. The best, the worst and 1000 random placements are for comparison. None with fewer than
+    four tasks, or if the impact of a pair of different tasks is missing.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:
@@ -117,7 +118,7 @@ TABLES = {
 
 
 def rows_with(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """Return the rows whose columns all have the given values; KeyError for an unknown column."""
+    """Return the rows whose columns equal all given values (NaN equals nothing); KeyError: unknown column."""
     for column, value in values.items():
         rows = rows[rows[column] == value]
     return rows

@@ -40,7 +40,11 @@ class Static:
 
 
 def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
-    """Load the static model (None: champion), with solo runs in `extra_tasks`; InputError if missing."""
+    """Return the static model at `uri` (None: champion), to which the solo runs in `extra_tasks` are added.
+
+    `extra_tasks` is a directory of tables. The trained model itself is read when it first predicts.
+    InputError if the model or the tables are missing or invalid.
+    """
     static = locate_and_read(static_name, uri, _read_static)
     if extra_tasks is None:
         return static
@@ -60,17 +64,17 @@ def _read_static(location: Located) -> Static:
 
 
 def static_name() -> str:
-    """Return the registered name of static models.
+    """Return the registered name of static models, as the project's params.yaml or the default sets it.
 
-    InputError if params.yaml is missing or invalid.
+    InputError if params.yaml is invalid.
     """
     return project_params(Corun).section.promote.name
 
 
 def online_name() -> str:
-    """Return the registered name of online models.
+    """Return the registered name of online models, as the project's params.yaml or the default sets it.
 
-    InputError if params.yaml is missing or invalid.
+    InputError if params.yaml is invalid.
     """
     return project_params(Corun).section.online.name
 

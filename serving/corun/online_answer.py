@@ -90,7 +90,7 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
     any counts get zeros, since perf counts nothing while a task sleeps; intervals where only some events were
     counted are kept, with NaN and a note. InputError, naming `source`, if times do not ascend, a count is
     negative, the run has neither an event that measures progress nor one of `events` (a model's events), or
-    ``stretch`` is shorter than `FEWEST` seconds.
+    ``stretch`` is shorter than 0.4 seconds.
     """
     _require_time(samples.ends, source)
     renamed, privileges = synonyms.canonical_counts(samples, events)
@@ -205,8 +205,10 @@ def progress_opinion(
 ) -> ProgressOpinion | None:
     """Estimate the impact by progress; None if the runs share no event that measures progress.
 
-    `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated). `ended`: seconds
-    after which the co-run ended, if it did.
+    The result has a distribution of the impact (``mixture``), and the impact of the observed part
+    (``so_far``). `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
+    `ended`: seconds after which the co-run ended, if it did; then, for a complete solo run, the impact is
+    measured.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)
@@ -317,7 +319,8 @@ def trained_opinion(
 ) -> TrainedOpinion | None:
     """Predict by the trained model; None if the runs share none of its events.
 
-    `pair`: solo run, co-run. On an unknown `machine` the interval is wider.
+    `pair`: solo run, co-run. On an unknown `machine` the interval is twice as wide. The result has the
+    ``impact``, half the ``width`` of its interval on the log scale, and the share of ``missing`` events.
     """
     card = online.model.card
     counted = [event for event in card.events if all(event in run.counted_events for run in pair)]

@@ -90,7 +90,7 @@ def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAns
 
 
 def plan_of(path: Path) -> PlaceAnswer:
-    """Return the plan in a file of ``perfjudge corun place --json``; InputError for other files."""
+    """Return the plan that ``perfjudge corun place --json`` wrote to a file; InputError for other files."""
     try:
         return PlaceAnswer.model_validate(content_of(path))
     except ValidationError as exc:
@@ -99,7 +99,11 @@ def plan_of(path: Path) -> PlaceAnswer:
 
 
 def read_measured(directory: Path) -> MeasuredPlacements:
-    """Read the output directory of ``perfjudge corun measure``; InputError if a file is missing."""
+    """Return the plan and the run times by placement in the output directory of ``perfjudge corun measure``.
+
+    ``totals`` has a row per placement, the smallest prediction first; its seconds are summed over all tasks,
+    and measured ones averaged over repetitions. InputError if a file is missing or invalid.
+    """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
     totals = runs.groupby(level=0).agg(
@@ -134,10 +138,11 @@ def measured_text(placements: MeasuredPlacements) -> str:
 def place_tasks(
     tasks: Sequence[str], room: Room, machine: str | None, static: Static, seed: int
 ) -> PlaceAnswer:
-    """Return the best, the worst and random placements of tasks on equal machines.
+    """Return the best, then five random placements, then the worst placement of tasks on equal machines.
 
-    `tasks` may repeat (default: all known tasks of the machine). Run times are None without solo times.
-    InputError if a task or machine is unknown, or the tasks do not fit into `room`.
+    `tasks` may repeat (default: all known tasks of the machine). The best has the smallest sum of predicted
+    slow-downs. Run times are None without solo times. InputError if a task or machine is unknown, or the
+    tasks do not fit into `room`.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))

@@ -48,7 +48,7 @@ ONLINE_HINT = (
 
 
 def shorten_names(names: Sequence[str], max_names: int = LISTED) -> str:
-    """Return the first `max_names` names, joined by commas, and the number of others."""
+    """Return the first `max_names` names, joined by commas, and the number of others: ``a, b and 3 more``."""
     more = len(names) - max_names
     listed = ", ".join(names[:max_names])
     return f"{listed} and {more} more" if more > 0 else listed
@@ -63,7 +63,10 @@ def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
 def predict_coruns(
     questions: Sequence[CorunQuestion], static: Static, notes: Sequence[str] = ()
 ) -> StaticAnswer:
-    """Predict co-runs in order; unknown tasks and machines give no impact, but a note with the reason."""
+    """Return predictions for co-runs in their order; `notes` are added to the answer.
+
+    Unknown tasks and machines give no impact, but a note with the reason. ModelError if one is not finite.
+    """
     predictions: list[StaticPrediction | None] = []
     resolved = []
     for question in questions:
@@ -93,9 +96,9 @@ def predict_coruns(
 
 
 def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
-    """Return the impact of each co-runner (column) on each task (row), shape (n_tasks, n_tasks).
+    """Return the impact (co-run time / solo time) of each co-runner (column) on each task (row).
 
-    On the diagonal, a task runs beside a second copy of itself.
+    The shape is (n_tasks, n_tasks); on the diagonal, a task runs with a second copy of itself.
     """
     number = len(tasks)
     placed = Placed(
@@ -288,9 +291,9 @@ def explain_coruns(
 ) -> list[tuple[ExplainedAnswer, list[ImpactShareAnswer]]]:
     """Return the sums of each prediction's explanation, and the contributions to the impact.
 
-    The `NAMED` strongest come first, then the sum of the others of each side unless it is 0. `coruns` are
-    task, co-runners and machine, `features` and `named` the model's input, one row per co-run. ModelError if
-    the model gives no finite contributions.
+    The four strongest come first, then the sum of the others of each side unless it is 0. `coruns` are task,
+    co-runners and machine, `features` and `named` the model's input, one row per co-run. ModelError if the
+    model gives no finite contributions.
     """
     card = static.card
     owners = _FeatureOwners.from_features(card.features, frozenset(static.known_tasks.counted_events))
@@ -396,6 +399,6 @@ def _sum_of_side(side: str, names: Iterable[str], points: Mapping[str, float]) -
 
 
 def strongest_attributions(attributions: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:
-    """Return at most `REASONS` non-zero contributions, the largest factor up or down first, ties by name."""
+    """Return at most three non-zero contributions, the largest factor up or down first, ties by name."""
     ranked = sorted(attributions, key=lambda driver: (-abs(np.log1p(driver.contribution)), driver.feature))
     return [driver for driver in ranked[:REASONS] if driver.contribution]

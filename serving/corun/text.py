@@ -22,7 +22,7 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return an answer with one prediction as text: impact, interval, seconds if known, drivers and notes."""
+    """Return an answer with one prediction as text: impact, interval, seconds if known, notes and drivers."""
     (prediction,) = answer.predictions
     others = ", ".join(prediction.corunners)
     lines = [
@@ -60,7 +60,7 @@ def shares_text(prediction: StaticPrediction) -> str:
 
 
 def online_text(answer: OnlineAnswer) -> str:
-    """Return an online answer as text: impact, interval, drivers and notes."""
+    """Return an online answer as text: impact, interval, estimates so far, notes, drivers and model."""
     lines = [
         f"{impact_text(answer.impact)}, from {answer.sampled_seconds:.1f} s of samples alone and together",
         interval_text(answer),
@@ -85,7 +85,10 @@ def online_text(answer: OnlineAnswer) -> str:
 
 
 def settling_text(answer: OnlineAnswer) -> str:
-    """Return a preliminary answer as one line; `answer` must have an interval."""
+    """Return an early answer as a line, ``3.0 s: 12.0% slower (impact 1.120), 1.050 to 1.210, 40% done``.
+
+    `answer` must have an interval; the share of the solo run is omitted if unknown.
+    """
     interval = f"{answer.low:.3f} to {answer.high:.3f}"
     line = f"{answer.sampled_seconds:.1f} s: {impact_text(answer.impact)}, {interval}"
     seen = next((opinion.seen for opinion in answer.opinions if opinion.seen is not None), None)
@@ -140,7 +143,7 @@ def _saving_text(saving: SavingAnswer) -> str:
 
 
 def impact_text(impact: float | None) -> str:
-    """Return an impact as a slow-down in percent and as a factor; "no prediction" for None."""
+    """Return an impact as text: ``12.0% slower (impact 1.120)``, ``... faster ...``, or ``no prediction``."""
     if impact is None:
         return "no prediction"
     change = f"{impact - 1:.1%} slower" if impact >= 1 else f"{1 - impact:.1%} faster"

@@ -31,7 +31,8 @@ _DIGITS = 12
 def format_value(parameter: Any) -> str:
     """Return a parameter or a count as text.
 
-    None becomes a dash, a list is joined by commas, and an int gets thousands separators.
+    None becomes a dash, the items of a list are joined by ", ", an int gets commas (``12,000``), and any
+    other value is its ``str``.
     """
     if parameter is None:
         return "\N{EN DASH}"
@@ -43,19 +44,22 @@ def format_value(parameter: Any) -> str:
 
 
 def shorten_digests(change: ValueChange) -> ValueChange:
-    """Return a change of the property ``digest`` with both values shortened; other changes unchanged."""
+    """Return a change named ``digest`` with both values cut to 12 characters (None: empty); else `change`."""
     if change.name != "digest":
         return change
     return ValueChange(change.name, str(change.before or "")[:_DIGITS], str(change.after or "")[:_DIGITS])
 
 
 def format_score(change: ScoreChange, number: float) -> str:
-    """Return a value of a score as text: in percent if lower is better, else with three decimals."""
+    """Return a score's value as text: in percent if lower is better (``6.4 %``), else with three decimals."""
     return f"{number:.3f}" if not change.lower_is_better else percent(number)
 
 
 def format_score_change(change: ScoreChange) -> str:
-    """Return the change of a score with its interval; in percentage points if lower is better."""
+    """Return the change of a score, after minus before, and its interval: ``+0.012 (+0.003 to +0.021)``.
+
+    If lower is better, the numbers are percentage points: ``+1.2 (+0.3 to +2.1 points)``. Minus is U+2212.
+    """
     difference = change.difference
     numbers = difference.observed, difference.low, difference.high
     if not change.lower_is_better:
@@ -67,7 +71,11 @@ def format_score_change(change: ScoreChange) -> str:
 
 
 def format_statement(judgement: Statement) -> str:
-    """Return a verdict with its value and threshold as text, without the parts that are None."""
+    """Return a verdict with its value and threshold as text: ``fail: 0.913 (from 0.420)``.
+
+    Without threshold the value has four significant digits, ``within: 1.234``; without value only the verdict
+    is returned.
+    """
     if judgement.value is None:
         return judgement.verdict
     if judgement.threshold is None:
@@ -76,13 +84,16 @@ def format_statement(judgement: Statement) -> str:
 
 
 def compared_names(best: EntryComparison) -> str:
-    """Return a text with subject, names of the compared entries, and the number of common cases."""
+    """Return a text such as ``verdicts: forest → logistic, 120 common cases``; equal names are given once.
+
+    The parts are the subject, the names of the compared entries, before and after, and the number of cases.
+    """
     names = best.after if best.before == best.after else f"{best.before} \N{RIGHTWARDS ARROW} {best.after}"
     return f"{best.what}: {names}, {with_noun(best.common, 'common case')}"
 
 
 def flips_summary(best: EntryComparison) -> str:
-    """Return a text with the numbers of verdicts that became right and wrong."""
+    """Return a text such as ``3 verdicts flipped: 2 became right, 1 wrong``, or ``no verdict flipped``."""
     righted = sum(flipped_case.righted for flipped_case in best.flipped)
     wronged = len(best.flipped) - righted
     if not best.flipped:
@@ -91,7 +102,11 @@ def flips_summary(best: EntryComparison) -> str:
 
 
 def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
-    """Yield texts on equal parts of both states: data, the champion's verdicts, number of entries."""
+    """Yield a text for each part that is equal in both states; nothing if none is.
+
+    The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and a
+    number such as ``3 of 7 entries``, the models or rules with equal verdicts and scores.
+    """
     if not family.data:
         yield "the same data"
     if family.champions and all(best.is_unchanged for best in family.champions):
@@ -107,7 +122,10 @@ _SCORES = ("entry", "score", "before", "after", "difference", "which is")
 
 
 def difference_text(difference: ExperimentsDifference) -> str:
-    """Return the differences as text, with at most `MOST` flipped verdicts per champion."""
+    """Return the differences as lines of text and tables, with at most 20 flipped verdicts per champion.
+
+    The text has changed parameters, then by family the data, scores and flipped verdicts, and notes.
+    """
     return "\n".join(_difference_lines(difference)) + "\n"
 
 
@@ -208,11 +226,12 @@ _FORMS = {"text": difference_text, "html": difference_page}
 
 
 def write_difference(before: str, after: str, shown: str, output: Path | None) -> int:
-    """Write the differences of two states and return the exit code 0.
+    """Write the differences of two states of the project and return the exit code 0.
 
     `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``;
-    `shown` is text, html or json; `output` None is standard output. InputError if a state does not exist or
-    has no evaluation, or the states have no family in common.
+    `shown` is text, html or json; `output` None is standard output. The project is the checkout of perfjudge,
+    or for an installed one the working directory. InputError if a state does not exist or has no evaluation,
+    or the states have no family in common.
     """
     difference = compare_named_states(before, after, project_root())
     write_output(as_json(difference) if shown == "json" else _FORMS[shown](difference), output)
@@ -223,8 +242,9 @@ def compare_named_states(before: str, after: str, project: Path) -> ExperimentsD
     """Return the differences of two states of a project, with the flipped cases described.
 
     `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``.
-    InputError if a state does not exist or has no evaluation, or the states have no family in common.
-    Descriptions that fail become notes.
+    InputError if a state does not exist or has no evaluation, or the states have no family in common. The
+    first 200 flipped cases of each champion are described; descriptions that fail become notes. Progress is
+    shown on stderr.
     """
     from rich.console import Console
 
@@ -259,7 +279,7 @@ def _with_descriptions(difference: ExperimentsDifference, root: Path) -> Experim
 
 
 def as_json(difference: ExperimentsDifference) -> str:
-    """Return the differences as JSON: the fields, and the direction of each score as ``found``."""
+    """Return the differences as JSON: the fields, and each score's direction ("better", ...) as ``found``."""
     content = asdict(difference)
     # properties are not fields
     for family, family_content in zip(difference.families, content["families"], strict=True):

@@ -70,8 +70,9 @@ class RetrainingPlan:
 def plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
     """Return what ``dvc repro`` of the stages `targets` (empty: all) would do in the project `root`.
 
-    Nothing is changed. InputError if DVC cannot read the project, or does not know a stage;
-    ModuleNotFoundError without DVC.
+    The stages of the plan are in the order of running; each has its name, the reasons why it runs, the
+    seconds of its last run and its files. A plan without stages: nothing to do. Nothing is changed.
+    InputError if DVC cannot read the project, or does not know a stage; ModuleNotFoundError without DVC.
     """
     import_module("dvc")
     status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *targets))
@@ -112,9 +113,10 @@ def _dvc_output(root: Path, *command: str) -> str:
 
 
 def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool) -> int:
-    """Print the plan; unless `dry_run`, then run ``dvc repro`` of the stages `targets`.
+    """Print the plan as text or JSON; unless `dry_run`, then run ``dvc repro`` of the stages `targets`.
 
-    Returns 0, or 2 if a stage failed. InputError as `plan_retraining`.
+    `targets` empty: all stages of the project `root`. Returns 0, or 2 if a stage failed. InputError if DVC
+    cannot read the project, or does not know a stage; ModuleNotFoundError without DVC.
     """
     plan = plan_retraining(root, targets)
     if as_json:

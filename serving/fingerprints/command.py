@@ -48,9 +48,9 @@ class Learning:
 
 
 def learning_settings(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
-    """Return the settings from the options of a command; InputError if `metric` is empty.
+    """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank.
 
-    `keep_going`: skip wrong rows. `seed` None is `SEED`.
+    `better` is lower or higher (unchecked), `keep_going`: skip wrong rows, `seed` None: 20261121.
     """
     if not metric.strip():
         raise InputError('--metric="" must name the values, such as "seconds"')
@@ -128,9 +128,9 @@ def compare_profiles(
 
 
 def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequence[Prediction]:
-    """Predict the application on the machines with a fingerprint but no value; empty if all have one.
+    """Return predictions with intervals for machines with a fingerprint but no value, sorted by machine.
 
-    InputError if it was measured on one CPU model only.
+    Empty if all have a value; InputError if the application was measured on one CPU model only.
     """
     machines, rates = data.only_fingerprinted()
     if not len(machines):
@@ -153,6 +153,7 @@ def _print_warnings(warnings: Iterable[str]) -> None:
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
     """Write the fingerprints in `sources` to tables in `directory`; return row counts and skipped errors.
 
+    `kind` is the format of the sources. The counts are those of ``machines, rates, applications, values``.
     InputError if a source cannot be read, and without `keep_going` at the first wrong row.
     """
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)

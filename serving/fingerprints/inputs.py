@@ -67,10 +67,10 @@ class RequestedApplication:
 def read_machines(
     path: Path, *, keep_going: bool = False
 ) -> tuple[FingerprintTables, tuple[InputError, ...]]:
-    """Return the fingerprints in a file or directory of any supported format, and the skipped errors.
+    """Return the fingerprints in a file (of CSV) or a directory, and the skipped errors.
 
-    InputError if the format is unknown or the data cannot be read, and without `keep_going` at the first
-    wrong row.
+    A directory is recognised by the files in it. InputError if it is of no supported format or missing, the
+    data cannot be read, and without `keep_going` at the first wrong row.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
@@ -132,7 +132,8 @@ def _number_of_others(number: int, shown: int) -> str:
 def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
     """Return the tables of a request without invalid rows, which are added to `problems`.
 
-    InputError if it has more than `CELLS` rates and values.
+    Of machines with equal names the first counts. InputError if the request has more than 500,000 rates and
+    values, and at the first invalid row unless ``problems.keep_going``.
     """
     machines: dict[str, Machine] = {}
     for place, machine in enumerate(request.machines):

@@ -52,7 +52,7 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
 def difference_lines(difference: ProfileDifference) -> str:
     """Return as text the significant changes, the verdict of the quiho paper's algorithm, and a table.
 
-    The table has the `SHOWN` changes with the smallest p-values.
+    The table has the ten changes with the smallest p-values.
     """
     if difference.reasons:
         summary = "unknown, because"
@@ -183,7 +183,10 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
 
 
 def read_measurements(path: Path) -> Measured:
-    """Return the measurements in a file of ``irup profile --json``; InputError for other files."""
+    """Return the measurements in a file of ``irup profile --json``: rates and values by machine.
+
+    InputError for other and missing files, or if numbers of rows or columns differ.
+    """
     try:
         profile = ProfileFile.model_validate(content_of(path))
     except ValidationError as exc:
@@ -208,7 +211,11 @@ def read_measurements(path: Path) -> Measured:
 
 
 def difference_text(difference: ProfileDifference) -> str:
-    """Return the JSON of ``irup diff --json``."""
+    """Return the JSON of ``irup diff --json``, with null for NaN.
+
+    The keys are ``a, b, paired, significant, moved`` (the changed stressors), ``reasons`` (why the test is
+    unreliable), ``seed_algorithm``, and the tables ``features`` and ``categories`` as lists of objects.
+    """
     content = {
         "a": difference.a,
         "b": difference.b,

@@ -31,8 +31,8 @@ _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """Draw the z-scores over the machines, a box per column of `scores` (quiho paper, figures 6 and 9).
 
-    `name` is the chart's id, `column_kind` the noun for a column. At most `BOXES` columns, of at least one,
-    with the largest absolute values are drawn, in alphabetical order.
+    `name` is the chart's id, `column_kind` the noun for a column. The 45 columns with the largest absolute
+    values are drawn, in alphabetical order; IndexError without columns.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
@@ -64,7 +64,8 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
 def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | None:
     """Draw Pearson's correlation of all pairs of stressors, the columns (quiho paper, figures 7 and 15).
 
-    `name` is the chart's id, `rows` describes the rows of `scores`. None if fewer than two stressors vary.
+    `name` is the chart's id, `rows` describes the rows of `scores`. Correlated stressors are adjacent. None
+    if fewer than two stressors vary.
     """
     varying = scores.loc[:, scores.std() > 0]
     if varying.shape[1] < 2:  # noqa: PLR2004 - a correlation has two sides
@@ -105,7 +106,7 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
 def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
     """Draw the explained variance of principal components, single and cumulated (quiho paper, figure 8).
 
-    `scores` has shape (n_runs, n_stressors); `unit_name` is the noun for a column.
+    `scores` has shape (n_runs, n_stressors), without NaN; `unit_name` is the noun for a column.
     """
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()
@@ -131,9 +132,10 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
-    """Return the applications ``PREFIX-NUMBER`` by prefix, sorted, and ascending number.
+    """Return applications ``PREFIX-NUMBER`` by prefix, in order of prefix, and by number, ascending.
 
-    Other names, and prefixes with fewer than four numbers, are left out.
+    Other names, and prefixes with fewer than four numbers, are omitted; of equal numbers the last name
+    counts.
     """
     families: dict[str, dict[int, str]] = {}
     for application in applications:
@@ -150,7 +152,8 @@ def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
 def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     """Draw the mean values of numbered applications over their number (quiho paper, figure 12).
 
-    `targets` has ``application, machine, metric, value``. None without applications of `series_of`.
+    `targets` has ``application, machine, metric, value``; of each series, machines that ran only a part of it
+    are ignored, unless no machine ran all. None without series of at least four names ``PREFIX-NUMBER``.
     """
     families = series_of(sorted(targets["application"].unique()))
     if not families:
@@ -207,7 +210,7 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
     """Draw the stability of our method over that of the quiho paper, a dot per application.
 
     `stability` has ``application, seed, ours``: mean overlap of the top five between resamples, 0 to 1
-    (``seed``: the paper's). None with fewer than `_ENOUGH` applications.
+    (``seed``: the paper's). Rows with NaN are ignored; None if fewer than five remain.
     """
     complete_rows = stability.dropna()
     if len(complete_rows) < _ENOUGH:

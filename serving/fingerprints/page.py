@@ -144,9 +144,9 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 
 
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
-    """Return the pairs of the paper's figures, else at most `PAIRS` trusted ones of different kinds.
+    """Return the pairs of the paper's figures, else at most six neighbours by name of trusted applications.
 
-    The kind is the name up to its first colon; each kind is represented by its best predicted application.
+    Each kind, the name up to its first colon, is represented by its best predicted application. May be empty.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
@@ -239,7 +239,11 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
 
 
 def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
-    """Return rankings of one application from two random machines; None with fewer machines."""
+    """Return three rankings, by different seeds, of one application's five first stressors from two machines.
+
+    The machines are drawn by `seed`; the application is ``redis-set``, else the first one. None without
+    applications or with fewer than two machines.
+    """
     if not table.applications:
         return None
     application = CONTRADICTED if CONTRADICTED in table.applications else table.applications[0]

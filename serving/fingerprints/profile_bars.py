@@ -28,7 +28,7 @@ NAMED = 1.0
 
 
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
-    """Yield recommendations on all profiles as sentences."""
+    """Yield sentences on all profiles: which rankings to use, which not, and the errors of predictions."""
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
     clearest = sorted(
@@ -61,7 +61,7 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
 
 
 def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield recommendations on the profile of one application."""
+    """Yield sentences on one profile: use of its ranking and predictions, its limits, machines to measure."""
     trust = profile.trust
     if trust.enough:
         yield _leaders_advice(profile)
@@ -91,7 +91,7 @@ def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Itera
 
 
 def difference_advice(difference: ProfileDifference) -> Iterator[str]:
-    """Yield recommendations on the difference of two profiles."""
+    """Yield sentences on a difference: which stressors to examine or what to measure, and how to read it."""
     if difference.reasons:
         yield f"Do not use this difference: {reword_text('; '.join(difference.reasons))}."
         yield f"Measure {difference.a} and {difference.b} on the same machines, and on more of them."
@@ -208,7 +208,7 @@ class ProfileBars:
 
 
 def bars_from_shares(shares: pd.Series) -> list[Bar]:
-    """Return bars without intervals of the `SHOWN` most important stressors; `shares` is by name."""
+    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval."""
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))

@@ -46,7 +46,7 @@ class Token:
 
 
 def read_tokens(path: Path) -> list[Token]:
-    """Return the tokens of a token file, in the order of its lines.
+    """Return the tokens of a token file, in the order of its lines; blank lines and comments are ignored.
 
     InputError if the file is missing, invalid or without tokens, or users other than its owner may write it.
     """
@@ -71,8 +71,9 @@ def _read_token_file(path: Path) -> list[Token]:
 def add_token(path: Path, name: str, scopes: str) -> str:
     """Create a random token, append its digest to a token file, and return the token, which is not stored.
 
-    `name` is that of the token's holder; `scopes` are separated by commas and not checked here. InputError if
-    the name is taken or malformed, or the file cannot be read or written.
+    A missing file is created, for its owner only; an existing one must be valid. `name` is that of the
+    token's holder; `scopes` are separated by commas and not checked here. InputError if the name is taken or
+    malformed, or the file cannot be read or written.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")
@@ -192,8 +193,10 @@ def resolve_address(host: str, port: int, tokens: str | None) -> Address:
 def require_token(tokens: Tokens | None, method: str, path: str, authorization: bytes) -> Token | None:
     """Return the token of a request; None if the server has no `tokens`, or `path` needs none.
 
-    `authorization` is the value of that header. RefusedError with 401 without a valid token, with 403 if its
-    scopes do not include ``read``, or ``label`` for methods that change something.
+    ``/healthz`` and ``/readyz`` need none. `authorization` is the value of that header: a bearer token, or
+    for GET, HEAD and PUT also basic authentication with the token as password. RefusedError with 401 without
+    a valid token, with 403 if its scopes do not include ``read`` (GET, HEAD, OPTIONS, POST) or ``label``
+    (others).
     """
     if tokens is None or path in OPEN:
         return None
@@ -225,7 +228,7 @@ def _presented_token(authorization: bytes, *, basic: bool) -> bytes | None:
 
 
 def request_token(scope: Mapping[str, Any]) -> Token | None:
-    """Return the token that authenticated a request; None if the server needs no tokens."""
+    """Return the token that authenticated a request; None if the server or the path needs no token."""
     token: Token | None = scope.get(HOLDER)
     return token
 

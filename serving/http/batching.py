@@ -172,7 +172,7 @@ def require_model(model: HotReloadingModel, *, champion_optional: bool = False) 
 
 
 async def run_in_thread(work: Callable[[], T], limiter: CapacityLimiter) -> T:
-    """Run `work` in a thread and return its result.
+    """Run `work` in a thread and return its result, or raise its exception.
 
     A caller that is cancelled while waiting for the limiter gives up its place. Work that has started cannot
     be stopped: it occupies the limiter until it ends, and its result is discarded.

@@ -71,7 +71,7 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return the media type of a body in lower case; RefusedError with 415 if it is not `expected`."""
+    """Return a body's media type in lower case, without parameters; RefusedError: 415 if not `expected`."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in expected:
         problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
@@ -197,8 +197,8 @@ def result_or_error(compute: Callable[[], T]) -> T | Exception:
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
     """Return a JSON body as an object of the type `kind`.
 
-    RefusedError with 400 if the body is not strict JSON, with 413 if it has more than `MOST_PARTS` lists,
-    objects and keys, with 422 if it is not a valid `kind`.
+    RefusedError with 400 if the body is not strict JSON, with 413 if it has more than 1,000,000 lists,
+    objects and keys in all, with 422 if it is not a valid `kind`.
     """
     try:
         return kind.model_validate(parse_json(body))
@@ -210,7 +210,7 @@ def parse_json(body: bytes) -> Any:
     """Return the content of strict JSON (RFC 8259): UTF-8, optionally with BOM, no NaN, no repeated keys.
 
     RefusedError with 400 if the body is not such JSON or is nested too deeply, with 413 if it has more than
-    `MOST_PARTS` lists, objects and keys.
+    1,000,000 lists, objects and keys in all.
     """
     limit_json_parts(body)
     try:
@@ -243,5 +243,8 @@ def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what:
 
 
 def limit_json_parts(body: bytes) -> None:
-    """Raise a RefusedError with 413 if JSON holds more lists, objects and keys than `MOST_PARTS`."""
+    """Raise a RefusedError with 413 if JSON holds more than 1,000,000 lists, objects and keys in all.
+
+    The characters ``[``, ``{`` and ``:`` are counted, also those within strings.
+    """
     limit_occurrences(body, (b"[", b"{", b":"), MOST_PARTS, "lists, objects and keys")

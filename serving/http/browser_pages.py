@@ -25,7 +25,11 @@ _ALLOWED = {**_NONE, "img-src": "data:"}
 def page_response(
     html: str, status: int = 200, extra_sources: Mapping[str, str] = MappingProxyType({})
 ) -> HTMLResponse:
-    """Return an HTML response whose policy allows inline code and `extra_sources` (by directive) only."""
+    """Return an HTML response whose content security policy allows only its own inline code and some sources.
+
+    Allowed are the scripts and styles in `html` by their hashes, images in ``data:`` addresses, and
+    `extra_sources`, by directive such as ``connect-src``, which replace the defaults of their directives.
+    """
     sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **extra_sources}.items()}
     for kind, text in _INLINE.findall(html):
         sources.setdefault(f"{kind}-src", []).append(_hash_source(text))
@@ -65,7 +69,7 @@ _PARAMETERS = {"validatorUrl": "none", "displayRequestDuration": True, "defaultM
 
 
 def add_docs_page(app: FastAPI) -> None:
-    """Add the page ``/docs`` and its files to `app`."""
+    """Add the page ``/docs`` (Swagger UI of the OpenAPI document), its files and a description to `app`."""
     app.description = _DESCRIPTION
 
     @app.get(PATH, include_in_schema=False)

@@ -251,10 +251,10 @@ def _version_identity(address: str | Version | None) -> object:
 
 
 def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:
-    """Return the models of all endpoints by their key.
+    """Return the models of all endpoints by their key; each is loaded when first used.
 
     `options` are the given options of ``perfjudge serve``, `shared` is the directory that the processes of
-    one server share. InputError if an option names a model that does not exist.
+    one server share. InputError if an option names a model that does not exist, but not without a champion.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)
@@ -269,7 +269,7 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
 
 @contextmanager
 def follow_aliases(models: Collection[HotReloadingModel], seconds: float) -> Iterator[None]:
-    """While the block runs, let `models` follow their aliases, checked every `seconds`."""
+    """While the block runs, let `models` follow their aliases, checked by a thread every `seconds`."""
     ended = Event()
 
     def check_aliases() -> None:

@@ -127,8 +127,9 @@ _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 def figures_of(family: str, root: Path) -> dict[str, Any]:
     """Return a family's champion and scores; InputError if the family was not evaluated under `root`.
 
-    The keys are ``family``, ``champion``, ``splits`` (pairs of score name and formatted value, by split) and
-    ``report`` (whether the report page exists).
+    The keys are ``family``, ``champion``, ``splits`` and ``report`` (whether the report page exists).
+    ``splits`` has at most four pairs of score name and formatted value by split, without splits that lack the
+    champion. LookupError, TypeError or AttributeError if the file of the evaluation has another format.
     """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")
@@ -165,7 +166,7 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
     """Yield for each registered name its champion, and the challenger that lost the test against it.
 
     The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model, reason,
-    against``, or None. Names with neither of them, or whose registry does not answer, are left out.
+    against``, or None. A name with None for both, or whose registry does not answer, is omitted.
     """
     for name in dict.fromkeys(
         endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None

@@ -90,7 +90,7 @@ def record_answer(
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
-    """Return the path template of the matched route in an ASGI scope, without user data; else `UNKNOWN`."""
+    """Return the path template of the matched route in an ASGI scope, without user data; else ``unknown``."""
     return getattr(scope.get("route"), "path", None) or UNKNOWN
 
 
@@ -142,7 +142,11 @@ def configure_logging(level: Level | None = None, form: Form | None = None) -> N
 
 
 def log_request(context: RequestContext, route: str, verdicts: dict[str, int]) -> None:
-    """Log a request that was answered, without any of its body, path or token."""
+    """Log an answered request as one record of level info, if that level is on.
+
+    It has request id, method, route, status, seconds, bytes received and sent, the name of the token, and
+    model, version and `verdicts` if a model answered; nothing of the body, the path or the token itself.
+    """
     if not LOG.isEnabledFor(logging.INFO):
         return
     seconds, ref = perf_counter() - context.began, context.ref

@@ -50,7 +50,7 @@ class OtherThan:
 
 
 def example_config(content: dict[str, Any]) -> ConfigDict:
-    """Return the ``model_config`` of a type with an example for OpenAPI."""
+    """Return the pydantic ``model_config`` that gives a type `content` as its example in OpenAPI."""
     return ConfigDict(json_schema_extra={"examples": [content]})
 
 

@@ -321,10 +321,10 @@ BACKLOG = 2048
 def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
     """Serve HTTP until SIGTERM or Ctrl-C, and return the exit code 0; a second signal ends it at once.
 
-    The options in `settings` are completed with the families' defaults. `port` 0 is any free port. Each of
-    `workers` processes loads the models and follows the registry by itself. With `shadow`, challengers judge
-    the same requests in a separate process. InputError if a model is missing, the address cannot be used or
-    is reachable from other machines without tokens, or the token file is invalid.
+    The address is printed. The options in `settings` are completed with the families' defaults. `port` 0 is
+    any free port. Each of `workers` processes loads the models and follows the registry by itself. With
+    `shadow`, challengers judge the same requests in a separate process. InputError if a model is missing, the
+    address cannot be used or is reachable from other machines without tokens, or the token file is invalid.
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")

@@ -28,7 +28,8 @@ _GROUPS = 40
 def validity_sentence(validity: pd.DataFrame) -> str:
     """Return a sentence with the shares of invalid and valid runs that the rules, the tree and both reject.
 
-    `validity` has ``judge, fold, kind`` (empty: valid runs), ``runs, rejected``.
+    `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), ``runs, rejected``.
+    Without invalid runs the sentence says so.
     """
     shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
@@ -46,7 +47,7 @@ def validity_sentence(validity: pd.DataFrame) -> str:
 def validity_chart(validity: pd.DataFrame) -> Chart | None:
     """Draw the share of rejected runs by kind of invalidity, and of valid runs; None without invalid runs.
 
-    `validity` has ``judge, fold, kind`` (empty: valid runs), ``runs, rejected``.
+    `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), ``runs, rejected``.
     """
     shares = _rejected_shares(validity)
     if set(shares.index) <= {""}:
@@ -115,7 +116,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
     """Draw the numbers of test cases by columns ``group`` (given) and ``automatic``.
 
-    None with fewer than two given groups, or more than `_GROUPS` of either.
+    None with fewer than two given groups, or more than 40 of either.
     """
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare
@@ -218,8 +219,8 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by cost of a miss / cost of a false alarm (engine paper, figure 4).
 
     `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation over folds,
-    drawn as an error bar); None without rows of ``figure`` `COST`. `folds`, the number of folds, is only used
-    to test whether the gain in the title is significant.
+    drawn as an error bar); None without rows of ``figure`` 4. `folds`, the number of folds, is only used to
+    test whether the gain in the title is significant.
     """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(
@@ -231,9 +232,9 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by undersampling (analysis engine paper, figure 5).
 
-    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation
-    over folds, drawn as an error bar); None without rows of the figure. `folds`, the number of
-    folds, is only used to test whether the gain in the title is significant.
+    `curves` has ``figure, model, grouping, x`` (normal vectors per abnormal one), ``balanced_accuracy,
+    spread`` (one standard deviation over folds, drawn as an error bar); None without rows of ``figure`` 5.
+    `folds`, the number of folds, is only used to test whether the gain in the title is significant.
     """
     label = "normal training vectors per abnormal one, from all to as many (log scale)"
     across = Axis(label, log=True, backwards=True)
@@ -247,8 +248,8 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by number of dimensions (analysis engine paper, figure 6).
 
-    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation
-    over folds, drawn as an error bar); None without rows of the figure. `folds`, the number of
+    `curves` has ``figure, model, grouping, x`` (dimensions), ``balanced_accuracy, spread`` (one standard
+    deviation over folds, drawn as an error bar); None without rows of ``figure`` 6. `folds`, the number of
     folds, is only used to test whether the difference in the title is significant.
     """
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
@@ -256,7 +257,7 @@ def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
-    """Draw training ``seconds`` by ``dimensions`` (analysis engine paper, figure 7); None without rows."""
+    """Draw training ``seconds`` by ``dimensions`` and ``model`` (engine paper, figure 7); None if no rows."""
     if times.empty:
         return None
     ordered = times.sort_values(["model", "dimensions"], kind="stable")

@@ -31,8 +31,8 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
     """Train on the runs of `source` in chunks, write the model to `output`, and return the exit code 0.
 
     `model` is the name of a classifier, `trials` the number of search trials (None: as configured). Temporary
-    files go to `work`, by default next to the model. InputError if the classifier is unknown, the runs are
-    malformed, or all have the same label.
+    files go to `work`, by default next to the model. A summary is printed on stderr. InputError if the
+    classifier is unknown, the runs are malformed, or all have the same label.
     """
     params = project_params(Matrices)
     evaluate = params.section.evaluate
@@ -54,7 +54,10 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
 
 
 def as_xml(answer: MatricesAnswer) -> bytes:
-    """Return the XML document ``matrix_results`` as UTF-8 bytes, without attributes for unknown values."""
+    """Return the XML document ``matrix_results`` as UTF-8 bytes, without attributes for unknown values.
+
+    It has a ``matrix_result`` per pair with elements ``driver``, ``invalid_run`` and ``note``, then notes.
+    """
     from lxml import etree
 
     ref = {"model": answer.model.name} | answer.model.model_dump(exclude={"name"})
@@ -90,8 +93,8 @@ TOLD = 20
 def verdict_table(answer: MatricesAnswer) -> VerdictTable:
     """Return a table with one line per pair: verdict, probability, workload group, id and reason.
 
-    The reason is the error of an invalid pair, else its main metrics, at most `SHOWN`. Notes, also
-    on invalid runs, follow.
+    The reason is the error of an invalid pair, else its main metrics, at most three. Notes, also on invalid
+    runs, follow.
     """
     general = tuple(f"note: {note}" for note in answer.notes)
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]

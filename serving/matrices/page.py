@@ -190,10 +190,10 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
 
 
 def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
-    """Return the rows of one model in a part of the ablation with the gain of each remedy.
+    """Return the rows of one model in a part of the ablation with the gain of each remedy (first row: None).
 
-    "added": gain over the previous row; "left out": the first row's gain over the row; "grouping": gain
-    over the first row.
+    "added": gain over the previous row; "left out": the first row's gain over the row; "grouping": gain over
+    the first row. IndexError without rows.
     """
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):

@@ -45,9 +45,9 @@ Engine = Served[TrainedEngine]
 
 
 def registered_name() -> str:
-    """Return the name under which models of matrices are registered.
+    """Return the name under which models of matrices are registered, from params.yaml or the default.
 
-    InputError if params.yaml is missing or invalid.
+    InputError if params.yaml is invalid.
     """
     return project_params(Matrices).section.promote.name
 
@@ -77,8 +77,8 @@ LONG = 2.0
 def judge_tables(tables: MatrixTables, served: Engine, *, show_progress: bool = False) -> MatricesAnswer:
     """Return the verdicts on all pairs of `tables`, in their order.
 
-    `show_progress`: show a progress bar on a terminal after `LONG` seconds. InputError if `tables` is empty,
-    a run has no id, workload, group, pair or side, or more metrics are missing than the model allows.
+    `show_progress`: show a progress bar on a terminal after two seconds. InputError if `tables` is empty, a
+    run has no id, workload, group, pair or side, or more metrics are missing than the model allows.
     """
     watch: matrix_judging.Watch = matrix_judging.without_progress
     if show_progress:
@@ -160,10 +160,10 @@ def require_sides(pair: Pair, place: str) -> None:
 
 
 def require_bearable(request: MatricesRequest) -> None:
-    """Raise InputError if a request has more than `MOST_METRICS` metrics or `MOST_NUMBERS` numbers.
+    """Raise InputError if a request has more than 10,000 metrics or 10,000,000 numbers.
 
-    Metrics are the distinct names in all pairs; numbers are the runs of all pairs times these
-    metrics, measured or not.
+    Metrics are the distinct names in all pairs; numbers are the runs of all pairs times these metrics,
+    measured or not.
     """
     metrics = len(_metric_names(request.pairs))
     if metrics > MOST_METRICS:
@@ -193,9 +193,10 @@ def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
-    """Return the matrices of a `recognised` source and the skipped errors, without analysts' flags.
+    """Return the matrices of a source, without analysts' flags, and the skipped errors.
 
-    InputError that names the file if it cannot be read, and without `keep_going` at the first wrong run.
+    A source of no known format is read as a JSON request. InputError that names the file if it cannot be
+    read, and without `keep_going` at the first wrong run.
     """
     try:
         if kind := matrix_formats.sniff_format(source):
@@ -215,7 +216,7 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
 
 
 def answer_matrices_batch(bodies: Sequence[bytes], served: Engine) -> list[Answered | Exception]:
-    """Answer several requests as `answer_matrices` does; return an answer or an error for each.
+    """Answer several requests to judge pairs; return for each its answer, or its RefusedError or ModelError.
 
     Requests whose answers have the same notes are judged together.
     """

@@ -40,9 +40,10 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
     """Make a version of the registered model `name` champion, and return the decision.
 
     `version` is a number, with or without "v"; `by` is the deciding person, by default the current user. The
-    former champion becomes challenger. Raises InputError if model or version is missing, the version is
-    already champion, cannot be loaded or fails its trial request, the reason is empty or too long, or another
-    version has become champion meanwhile.
+    former champion becomes challenger; the result has its number as ``instead`` (None: there was none).
+    Stored figures on how often both agree in shadow mode are added to the reason. InputError if model or
+    version is missing, the version is already champion, cannot be loaded or fails its trial request, the
+    reason is empty or has more than 2000 characters, or another version has become champion meanwhile.
     """
     endpoint_of_model(name)
     sync_if_moved(name)
@@ -61,9 +62,11 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
 def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision:
     """Make the previous champion of the registered model `name` champion again, and return the decision.
 
-    `by` is the deciding person, by default the current user. InputError if the model has no champion or had
-    none before, if that version does not exist any more, cannot be loaded or fails its trial request, if the
-    reason is empty or too long, or another version has become champion meanwhile.
+    `by` is the deciding person, by default the current user. The present champion becomes challenger; a
+    second rollback goes one champion further back. InputError if no endpoint uses `name`, the model has no
+    champion or had none before, if that version does not exist any more, cannot be loaded or fails its trial
+    request, if the reason is empty or has more than 2000 characters, or another version has become champion
+    meanwhile.
     """
     endpoint_of_model(name)
     sync_if_moved(name)

@@ -109,11 +109,13 @@ class ReplayCheck:
 
 
 def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
-    """Judge a source again by the version that gave an answer, and return the differences.
+    """Judge a source again by the version that gave an answer, and return how the second answer differs.
 
-    `source` is the body of the request or the input of ``perfjudge judge``; `options` are those of the
-    original answer, except recorded ones. Both ways are tried, and the one with fewer differences counts.
-    Raises InputError if the source cannot be judged, or the version cannot be loaded.
+    `source` is the body of the request or the input of ``perfjudge judge``. `options` are those of the
+    original answer; the minimum effect size and the risk guarantee are by default those that the answer
+    records. The source is judged by the HTTP endpoint, if it can be a request, and by the command; the answer
+    with fewer differences counts. InputError if neither can judge the source, the version cannot be loaded,
+    or no endpoint has a model of this name.
     """
     endpoint = endpoint_of_model(original.name)
     checks, refusals = [], list[Exception]()
@@ -255,10 +257,11 @@ def trace_answer(
 ) -> tuple[str, bool]:
     """Return a text on the origin of a model version (JSON: `as_json`), and whether nothing has changed.
 
-    `answer_or_name` is a file with an answer, or with `version` a registered name. `source` is the input of
-    the answer, which the version judges again with `options`; options that the answer records may be left
-    out. The second result is False if the model's files or the answers differ. Raises InputError if the
-    answer or version does not exist, or `source` is given with `version` or cannot be judged.
+    `answer_or_name` is a file with an answer, or with `version` (a number, with or without "v") a registered
+    name. `source` is the input of the answer, which the version judges again with `options`; options that the
+    answer records may be omitted. The second result is False if the model's files or the answers differ; with
+    `version` it is True. InputError if the answer or version does not exist, `source` is given with `version`
+    or cannot be judged, or the registry does not answer.
     """
     if version is not None:
         if source is not None:

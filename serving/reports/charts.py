@@ -100,7 +100,7 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def two_decimals(number: float) -> str:
-    """Return a number with two decimals; a dash for NaN."""
+    """Return a number with two decimals and U+2212 as minus sign: ``1234.50``; a dash for NaN."""
     return "\N{EN DASH}" if math.isnan(number) else f"{number:.2f}".replace("-", "\u2212")
 
 
@@ -110,7 +110,7 @@ def with_noun(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def whole_number(number: float) -> str:
-    """Return a count with thousands separators; a dash for NaN."""
+    """Return a number, rounded half to even, with thousands separators: ``12,000``; a dash for NaN."""
     return "\N{EN DASH}" if math.isnan(number) else f"{number:,.0f}"
 
 

@@ -106,7 +106,7 @@ class Metrics(BaseModel, Generic[E]):
 
 
 def surest_mistakes(verdicts: pd.DataFrame, name: str, max_cases: int) -> pd.DataFrame:
-    """Return at most `max_cases` wrong verdicts in descending order of confidence, one per case.
+    """Return at most `max_cases` wrong verdicts in descending order of confidence, the first one per case.
 
     Confidence (additional column ``sure``) is the distance of the probability from its threshold, as a share
     of the largest possible distance. Ties are in the order of the column `name`, which names the judged case.

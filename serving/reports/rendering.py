@@ -22,8 +22,9 @@ from serving.reports.charts import percent, plain_number, two_decimals, whole_nu
 def responsive_table(table: str) -> Markup:
     """Return a ``table`` element with class ``stacked`` whose body cells have their column name.
 
-    The style sheet shows the attribute ``data-label`` of ``td`` elements. The name of a column joins the
-    cells of all heading rows above it; ``colspan`` and ``rowspan`` count.
+    The style sheet shows the attribute ``data-label`` of ``td`` elements; existing ones stay, and cells with
+    ``colspan`` get none. The name of a column joins the cells of all heading rows above it by ": ";
+    ``colspan`` and ``rowspan`` count.
     """
     root: Any = html.fragment_fromstring(table.strip())
     root.classes.add("stacked")
@@ -88,7 +89,10 @@ _EXPONENT = re.compile(r"(?<![\w.])([-\u2212]?\d+(?:\.\d+)?e[+-]?\d+)(?!\w)")
 
 
 def reword_text(text: str) -> str:
-    """Return text of stages for a page: ``seed 000`` becomes a paper's title, exponents become digits."""
+    """Return text of stages for a page, with papers by short title and numbers without exponents.
+
+    ``seed 000`` to ``seed 003`` become titles such as ``the quiho paper``, and ``1e-05`` becomes ``0.00001``.
+    """
     for number, paper in _NUMBERED.items():
         text = text.replace(number, paper.short)
     text = text.replace("the seed's", "the paper's").replace("The seed's", "The paper's")
@@ -96,7 +100,10 @@ def reword_text(text: str) -> str:
 
 
 def security_policy(scripts: Sequence[str]) -> str:
-    """Return a content security policy that allows only the scripts with these texts, and loads nothing."""
+    """Return a content security policy that allows only the scripts with these texts.
+
+    Inline styles and images in ``data:`` addresses are allowed, too; nothing is loaded.
+    """
     digests = (b64encode(sha256(text.encode()).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
@@ -119,7 +126,11 @@ def render(template: str, **content: Any) -> str:
 
 
 def template_environment() -> Environment:
-    """Return a jinja2 environment for ``serving/reports/templates``, with autoescape and our filters."""
+    """Return a new jinja2 environment for ``serving/reports/templates``, with autoescape.
+
+    A missing variable is an error. The filters ``percent, counted, figures, whole, plain`` format numbers,
+    ``worded, stacked, coded`` texts and tables; ``script`` is the script of all reports.
+    """
     made = Environment(
         loader=PackageLoader("serving.reports"),
         autoescape=True,
@@ -147,5 +158,5 @@ def code_spans(text: str) -> Markup:
 
 @cache
 def report_script() -> Markup:
-    """Return the JavaScript that all reports embed."""
+    """Return the JavaScript that all reports embed, as text that is not escaped (cached)."""
     return Markup((files("serving.reports") / "templates/report.js").read_text(encoding="utf-8"))  # noqa: S704 - ours

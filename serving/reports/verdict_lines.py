@@ -106,7 +106,10 @@ def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
 
 
 def as_markdown(lines: VerdictTable) -> str:
-    """Return the verdicts as a Markdown table below a summary, regressions first, with details and notes."""
+    """Return the verdicts as a Markdown table below a summary, followed by folded details and the notes.
+
+    The order is fail, unsure, invalid, pass, and within each the given order.
+    """
     parts = [
         markdown_line(lines.summary),
         "",
@@ -132,9 +135,10 @@ def as_markdown(lines: VerdictTable) -> str:
 
 
 def as_junit(lines: VerdictTable) -> str:
-    """Return JUnit XML with a suite per benchmark or other group, and the notes as output.
+    """Return JUnit XML with a suite per benchmark or other group, sorted by name, and the notes as output.
 
-    A ``fail`` is a failure unless it is excused; unsure, invalid and excused verdicts are skipped.
+    A ``fail`` is a failure unless it is excused; unsure, invalid and excused verdicts are skipped. Cases of a
+    suite get distinct names.
     """
     from lxml import etree
 

@@ -32,7 +32,11 @@ Judges = Mapping[str, tuple[Endpoint, HotReloadingModel]]
 
 
 def main() -> None:
-    """Judge until the server ends, which closes standard input."""
+    """Judge the requests that a server records by the challengers, until the server closes standard input.
+
+    The settings are those that the server passes in the environment; AssertionError if shadow mode is off.
+    Lowers the priority of this process. Requests that fail unexpectedly are logged and lost.
+    """
     settings = ServerSettings.from_environment()
     request_context.configure_logging(settings.log_level, settings.log_format)
     os.nice(NICE)
@@ -51,7 +55,10 @@ def main() -> None:
 
 
 def find_challengers(settings: ServerSettings) -> Judges:
-    """Return endpoint and challenger (not loaded yet) by path; options are the server's for the champion."""
+    """Return by path each endpoint that supports shadow mode, and its challenger, which is not loaded yet.
+
+    The challenger gets the options of the server that the endpoint's model has.
+    """
     judges = {}
     for endpoint in all_endpoints():
         if endpoint.shadow is not None and endpoint.model is not None and endpoint.loader is not None:
@@ -64,10 +71,11 @@ def find_challengers(settings: ServerSettings) -> Judges:
 
 
 def judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
-    """Judge requests by the challengers, and record their agreement with the champions in `figures_file`.
+    """Judge requests by the challengers, and add their agreement with the champions to `figures_file`.
 
-    Requests without a challenger, or that the challenger itself answered, are ignored. Requests that it
-    cannot judge are counted as lost. InputError if the file cannot be written.
+    Ignored are requests to endpoints whose challenger does not exist or cannot be loaded, or answered by the
+    challenger's own version. Requests that the challenger cannot judge are counted as lost. InputError if the
+    file cannot be written; KeyError if the path of a request is not in `judges`.
     """
     groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
     for request in requests:

@@ -158,7 +158,7 @@ class ShadowReport:
 
 
 def figures_file() -> Path:
-    """Return the path of the SQLite file: next to a local registry, or else in the project."""
+    """Return the path of ``shadow.db``, a SQLite file: next to a local registry, or else in the project."""
     local = local_store()
     return (project_root() if local is None else local.parent) / "shadow.db"
 
@@ -168,7 +168,8 @@ def record_counts(
 ) -> None:
     """Add counts to the stored ones of the same versions and source, or `replace` them.
 
-    `path` is the SQLite file, with the last `KEPT` disagreements. InputError if it cannot be written.
+    `path` is the SQLite file, created if missing (not its directory). It keeps the last 1000 disagreements of
+    all versions. InputError if it cannot be written.
     """
     key, now = astuple(contenders), datetime.now(UTC).isoformat(timespec="seconds")
     with _open_database(path, "written") as store:
@@ -192,7 +193,7 @@ def record_counts(
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
-    """Count requests that no challenger judged; InputError if the file cannot be written."""
+    """Add `count` to the requests not judged by a challenger, by reason; InputError if it is not stored."""
     with _open_database(path, "written") as store:
         store.execute(
             "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
@@ -201,9 +202,11 @@ def record_lost(path: Path, reason: str, count: int) -> None:
 
 
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
-    """Return all results, empty if the file does not exist; InputError if it cannot be read.
+    """Return all results of shadow mode in the SQLite file `path`; without the file they are empty.
 
-    `running` is whether this server runs challengers.
+    The result has `running` (whether this server runs challengers), the numbers of lost requests by reason,
+    the agreement by versions and source, latest first, and the 50 latest disagreements, newest first.
+    InputError if the file cannot be read.
     """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
@@ -220,9 +223,10 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 
 
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
-    """Return the agreement of two versions of a model per source, latest first, whichever was champion.
+    """Return the agreement of two versions of model `name`, one entry per source, latest first.
 
-    `versions` holds both numbers as text. Empty if the file does not exist or cannot be read.
+    `versions` holds both numbers as text; either may have been champion. Reads `figures_file`; empty if the
+    file does not exist or cannot be read.
     """
     with suppress(InputError):
         return [

@@ -109,10 +109,10 @@ class RequestLog:
 
 
 def drain_requests(directory: Path) -> Iterator[list[AnsweredRequest]]:
-    """Yield the requests of each ``*.jsonl`` file in a directory, in the order of their names.
+    """Yield the requests in each ``*.jsonl`` file of a directory as a list, in the order of the files' names.
 
-    Each file is removed before its requests are yielded. msgspec.DecodeError if a file is invalid, which
-    stays.
+    Each file is removed before its requests are yielded. msgspec.DecodeError if a file is invalid; that file
+    is not removed.
     """
     decode = msgspec.json.Decoder(AnsweredRequest).decode_lines
     for path in sorted(directory.glob("*.jsonl")):
@@ -125,7 +125,8 @@ def drain_requests(directory: Path) -> Iterator[list[AnsweredRequest]]:
 def run_challengers(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettings]:
     """While the block runs, run challengers in another process if `wanted`; yield the settings of the server.
 
-    The settings are `settings`, with the directory of answered requests as ``shadow`` if `wanted`.
+    The settings are `settings`, with a temporary directory for answered requests as ``shadow`` if `wanted`.
+    The process is restarted if it ends, and stopped after the block.
     """
     if not wanted:
         yield settings
