@@ -50,7 +50,8 @@ def test_json_is_judged_alike_with_and_without_tables(shown, tmp_path, model_dir
         path = tmp_path / "request.json"
         path.write_text(json.dumps({"comparisons": [equal | labels, slower, several]}))
         answers.append(perfjudge("judge", path, "--model", model_directory, "--format", shown))
-    assert answers[0].stdout == answers[1].stdout and "several" in answers[0].stdout
+    assert answers[0].stdout == answers[1].stdout
+    assert "several" in answers[0].stdout
     assert answers[0].stderr == answers[1].stderr
 
 

@@ -43,7 +43,7 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
 
 
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the counts of every event: one per run or interval, or, with ``-r``, a mean and its spread.
+    """Yield the counts of every event: one per run or interval, or, with ``-r``, their mean.
 
     perf does not define which values are better; unless the user does, fewer events are better, as they are
     the cost of the same work. Other lines and events that were not counted are ignored; InputError if a JSON
@@ -68,7 +68,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
             summary = None
             if counter.spread is not None:
                 source.note_summaries()
-                values, summary = (), {"mean": value, "stdev": value * counter.spread / 100}
+                # the spread is the standard error of the mean, of an unknown number of runs
+                values, summary = (), {"mean": value}
             yield Measurement(name, values, _UNITS.get(counter.unit, counter.unit), better, summary=summary)
 
 
