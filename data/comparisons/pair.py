@@ -10,10 +10,9 @@ from fractions import Fraction
 from itertools import groupby, product
 from typing import Literal
 
-import pandas as pd
-
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN, conversion_factor, is_known_unit
+from data.deferred import pd
 from data.errors import InputError
 from data.tables.problems import unknown_message
 

@@ -128,13 +128,14 @@ class Decide(Section):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.max_false_negative_rate is not None and self.max_review_rate is not None:
-            raise ValueError("missed and looks both say where unsure begins; expected one of them")
+            limits = "max_false_negative_rate and max_review_rate"
+            raise ValueError(f"{limits} both set where unsure begins; expected one of them")
         if self.costs is not None and {
             self.max_false_negative_rate,
             self.max_false_positive_rate,
             self.max_review_rate,
         } != {None}:
-            raise ValueError("costs say where unsure and fail begin; expected no missed, false_alarms, looks")
+            raise ValueError("costs set where unsure and fail begin; expected no limits")
         return self
 
 

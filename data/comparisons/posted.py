@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from data.comparisons.request import Comparison, Configuration, FiveNumbers
+from data.comparisons.request import Comparison, Configuration, FiveNumbers, version_orders
 from data.comparisons.sides import (
     HISTORY_VERSIONS,
     LATER_VERSIONS,
@@ -39,6 +39,26 @@ def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
             stated_of([comparison.siblings_worse for comparison in comparisons])
         ),
         lambda: [comparison.unit for comparison in comparisons],
+    )
+
+
+def version_ranges(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return the text of `data.comparisons.tables.version_ranges` for decoded requests: ``0..2 -> 3``."""
+
+    def range_of(first: int, stop: int) -> str:
+        return f"{first}" if stop == first + 1 else f"{first}..{stop - 1}"
+
+    orders = map(version_orders, comparisons)
+    return [f"{range_of(start, end)} -> {range_of(end, later)}" for start, end, later, _ in orders]
+
+
+def repeat_names(comparisons: Sequence[Comparison]) -> bool:
+    """Return whether two comparisons have the same id, or two of their configurations the same threads."""
+    identifiers = {comparison.comparison_id for comparison in comparisons}
+    return len(identifiers) < len(comparisons) or any(
+        len({configuration.threads for configuration in comparison.configurations})
+        < len(comparison.configurations)
+        for comparison in comparisons
     )
 
 

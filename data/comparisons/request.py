@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
+from itertools import accumulate
 from operator import or_
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -65,6 +66,20 @@ def versions_of(side: list[float] | list[list[float]] | FiveNumbers) -> list[lis
     """
     has_versions = isinstance(side, list) and side and isinstance(side[0], list)
     return cast(list[list[float] | FiveNumbers], side if has_versions else [side])
+
+
+def version_orders(comparison: Comparison) -> tuple[int, int, int, int]:
+    """Return the orders of the first versions of baseline, target and later ones, and the next free order.
+
+    A request names no versions: their orders ascend from 0 for the oldest one of the longest history.
+    """
+    lists = (
+        (c.history, versions_of(c.baseline), versions_of(c.target), c.later)
+        for c in comparison.configurations
+    )
+    longest = [max(map(len, versions)) for versions in zip(*lists, strict=True)] or [0, 1, 1, 0]
+    baseline, target, later, stop = accumulate(longest)
+    return baseline, target, later, stop
 
 
 class Configuration(RequestPart):

@@ -8,10 +8,10 @@ from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables, comparison_units
+from data.deferred import pd
 
 #: Bounds of absolute values whose squares can be added up and divided without overflow.
 _LEAST_SQUARABLE, _MOST_SQUARABLE = 2.0**-256, 2.0**256
@@ -158,7 +158,7 @@ class Samples:
 
     def shares_values(self, other: Samples) -> bool:
         """Return whether `other` has the identical (not only an equal) array of values."""
-        return self.values is other.values  # noqa: PD011 - a field, not pandas'
+        return self.values is other.values
 
     @cached_property
     def lengths(self) -> Ints:
@@ -353,7 +353,7 @@ class Sides:
         median. The division is exact, so that ratios do not change in any digit.
         """
         lists = (self.baseline, self.target, self.history, self.later)
-        arrays = {id(samples.values): samples.values for samples in lists}.values()  # noqa: PD011 - a field
+        arrays = {id(samples.values): samples.values for samples in lists}.values()
         siblings = None if self.siblings is None else self.siblings.overflow_safe
         if siblings is self.siblings and all(
             map(are_squarable, (*arrays, self.baseline_five, self.target_five))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from data.errors import InputError
 from data.measure import session as measured
@@ -82,7 +82,7 @@ class Suite(measured.Suite):
     processor: Annotated[int, Field(ge=0)] | None = None
     nice: Annotated[int, Field(ge=-20, le=19)] | None = None
     passes: Count
-    history: Annotated[int, Field(ge=0)]
+    history: Annotated[int, Field(ge=1)]
     same: Count = 3
     changes: Count
     injected: tuple[Annotated[float, Field(gt=-0.9, lt=10)], ...]
@@ -91,6 +91,13 @@ class Suite(measured.Suite):
     pairs: tuple[Annotated[int, Field(ge=8)], Annotated[int, Field(ge=8)]] = (8, 26)
     shared: dict[str, Settings] = Field(default_factory=dict)
     operations: tuple[SuiteOperation, ...]
+
+    @model_validator(mode="after")
+    def _leave_passes_for_changes(self) -> Self:
+        if self.passes <= self.history:
+            problem = f"passes={self.passes} must be above history={self.history}: only later passes"
+            raise ValueError(f"{problem} measure changed builds")
+        return self
 
     def changed_builds(self, operation: SuiteOperation) -> tuple[Variant, ...]:
         """Return the changed builds of an operation: its changes, then injected work drawn with the seed."""

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from data.comparisons.units import MAX_THREADS
+from data.deferred import pd
 from data.errors import InputError
 from data.tables.problems import Problems
 from data.tables.specs import Rule, Spec, Tables, one_of, text_dtypes, with_dtypes

@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Samples, Sides
 from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
+from data.deferred import pd
 from data.errors import InputError
 
 #: Columns that comparisons with the same content may differ in; `CONTENT` has the others.
@@ -118,8 +118,7 @@ def _has_any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _lowest_nonpositive(samples: Samples) -> Floats:
     """Return the smallest value of each list that has one of at most 0; NaN for the others."""
     lowest = np.full(len(samples.starts), np.nan)
-    # values is a field, not pandas'
-    for row in np.flatnonzero(_has_any(samples, samples.values <= 0)).tolist():  # noqa: PD011
+    for row in np.flatnonzero(_has_any(samples, samples.values <= 0)).tolist():
         lowest[row] = np.nanmin(samples.samples_of_row(row))
     return lowest
 

@@ -9,9 +9,9 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from data.deferred import pd
 from data.errors import InputError
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-import pandas as pd
 
+from data.deferred import pd
 from data.errors import InputError
 from data.tables.files import replacing
 from data.tables.problems import Problems
@@ -26,7 +26,7 @@ class Rule:
 
     column: str
     expected: str = "there"
-    holds: Callable[[pd.Series], pd.Series] = pd.Series.notna
+    holds: Callable[[pd.Series], pd.Series] = lambda values: values.notna()
     gaps: bool = False
 
 
@@ -86,7 +86,7 @@ def one_of(column: str, *values: str, gaps: bool = False) -> Rule:
 
 
 #: Rows of a table: records, a frame, or None for no rows.
-Rows: TypeAlias = Sequence[dict[str, Any]] | pd.DataFrame | None
+Rows: TypeAlias = "Sequence[dict[str, Any]] | pd.DataFrame | None"
 
 
 def as_number(_: str) -> str:

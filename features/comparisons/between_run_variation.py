@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc, stdtrit
 
 from data.comparisons.sides import Floats, Sides
+from data.deferred import special
 from features.comparisons.earlier_runs import (
     EarlierRuns,
     expected_levels,
@@ -103,7 +103,7 @@ class BuildShifts:
     @property
     def whole_limit(self) -> float:
         """The shift that an unchanged whole run exceeds with a probability of `LEVEL_WHOLE`."""
-        return float(-stdtrit(self.whole.freedom, LEVEL_WHOLE)[0] * self.whole.error[0])
+        return float(-special.stdtrit(self.whole.freedom, LEVEL_WHOLE)[0] * self.whole.error[0])
 
 
 def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
@@ -224,7 +224,7 @@ def _build_variation(standardised: Floats, freedom: Floats, known: EarlierRuns) 
     if not known.n_history:
         # runs of one side show less than builds
         of_runs = min(of_runs, 2 * of_shifts)
-    if fdtrc(of_shifts, max(of_runs, 1.0), squared) < _REPLACED:
+    if special.fdtrc(of_shifts, max(of_runs, 1.0), squared) < _REPLACED:
         return squared, np.minimum(freedom, of_shifts)
     return (of_runs + of_shifts * squared) / (of_runs + of_shifts), freedom
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, fdtrc, gammaln, polygamma
 
 from data.comparisons.sides import Floats
+from data.deferred import special
 from features.comparisons.run_levels import (
     CUT,
     FEW_RUNS,
@@ -183,7 +183,7 @@ def expected_levels(past: Floats, n_target: int) -> Floats:
     place = np.arange(len(past) + n_target)[:, None] - trend.centre
     left = np.nansum((own - trend.level - place[: len(past)] * trend.slope) ** 2)
     freedom = max(float(np.isfinite(own).sum() - 2 * own.shape[1]), 1.0)
-    if fdtrc(own.shape[1], freedom, explained * freedom / max(left, TINY)) > _NO_TREND:
+    if special.fdtrc(own.shape[1], freedom, explained * freedom / max(left, TINY)) > _NO_TREND:
         place[:] = 0.0
     return nan_median(past) + np.nan_to_num(place * trend.slope)
 
@@ -237,7 +237,7 @@ def tail_freedom(standardised: Floats) -> float:
     squares = standardised[np.isfinite(standardised)] ** 2
     normal = -(squares.sum() + len(squares) * np.log(2 * np.pi)) / 2
     likelihood = [
-        len(squares) * (gammaln((f + 1) / 2) - gammaln(f / 2) - np.log(f * np.pi) / 2)
+        len(squares) * (special.gammaln((f + 1) / 2) - special.gammaln(f / 2) - np.log(f * np.pi) / 2)
         - (f + 1) / 2 * np.log1p(squares / f).sum()
         for f in _TAILS
     ]
@@ -293,14 +293,14 @@ def moderate_variances(variance: Floats, freedom: Floats) -> tuple[Floats, Float
     if number <= 1:
         return variance, np.where(has_data, freedom, 0.0)
     own = freedom[has_data]
-    logarithms = np.log(variance[has_data]) - (digamma(own / 2) - np.log(own / 2))
-    chance = float(np.mean(polygamma(1, own / 2)))
-    error = np.sqrt((np.mean(polygamma(3, own / 2)) + 2 * chance**2 * number / (number - 1)) / number)
+    logarithms = np.log(variance[has_data]) - (special.digamma(own / 2) - np.log(own / 2))
+    chance = float(np.mean(special.polygamma(1, own / 2)))
+    error = np.sqrt((np.mean(special.polygamma(3, own / 2)) + 2 * chance**2 * number / (number - 1)) / number)
     excess = max(float(np.var(logarithms, ddof=1)) - chance - float(error), 0.0)
-    excess = ((number - 1) * excess + float(polygamma(1, _SIMILAR / 2))) / number
+    excess = ((number - 1) * excess + float(special.polygamma(1, _SIMILAR / 2))) / number
     prior = min(2 * _inverse_trigamma(excess), float(own.sum() - own.mean()))
     middle = np.clip(logarithms, *np.quantile(logarithms, [0.05, 0.95])) if number > FEWEST else logarithms
-    usual = np.exp(np.mean(middle) + digamma(prior / 2) - np.log(prior / 2))
+    usual = np.exp(np.mean(middle) + special.digamma(prior / 2) - np.log(prior / 2))
     if excess <= _EQUAL:
         values = variance[has_data]
         usual = np.mean(np.minimum(values, np.quantile(values, 0.95)) if number > 2 * FEWEST else values)
@@ -313,8 +313,8 @@ def _inverse_trigamma(value: float) -> float:
     """Return x with trigamma(x) = `value` (Smyth 2004, appendix)."""
     x = 0.5 + 1 / value
     for _ in range(50):
-        trigamma = float(polygamma(1, x))
-        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
+        trigamma = float(special.polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))
         x += step
         if -step / x < _CONVERGED:
             break

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtr, stdtrit
 
 from data.comparisons.sides import Floats, Ints, Sides
+from data.deferred import special
 from features.comparisons.between_run_variation import (
     ASSUMED,
     LEVEL,
@@ -36,7 +37,7 @@ FALSE_DISCOVERY_RATE, _FEW_ALARMS = 0.02, 15.0
 DOUBTED = 2.1
 
 #: Power of the test for the smallest detectable change, as a normal quantile: 80 %.
-_POWER = float(ndtri(0.8))
+_POWER = NormalDist().inv_cdf(0.8)
 
 #: Largest logarithm of a ratio that is reported: a billion.
 _FARTHEST = float(np.log(1e9))
@@ -114,7 +115,7 @@ class RunShifts:
         """Return the p-value of each comparison, of its clearest configuration, and the adjusted ones."""
         own = self.own
         with np.errstate(invalid="ignore", divide="ignore"):
-            p = np.nan_to_num(stdtr(own.freedom, -sign * own.value / own.error), nan=1.0)
+            p = np.nan_to_num(special.stdtr(own.freedom, -sign * own.value / own.error), nan=1.0)
         by_comparison = np.ones(self.n_comparisons)
         numbers = np.bincount(self.comparison, minlength=self.n_comparisons)
         np.minimum.at(by_comparison, self.comparison, p)
@@ -198,7 +199,7 @@ class RunShifts:
         beyond = np.zeros(len(self.machine), bool)
         for name, build in self.by_machine.items():
             whole = build.whole
-            p = stdtr(whole.freedom, -sign * whole.value / np.maximum(whole.error, TINY))
+            p = special.stdtr(whole.freedom, -sign * whole.value / np.maximum(whole.error, TINY))
             beyond[self.machine == name] = bool(p[0] <= level)
         return beyond
 
@@ -206,7 +207,7 @@ class RunShifts:
     def interval(self) -> tuple[Floats, Floats]:
         """Lower and upper limits of the shifts, including the whole run's, at a confidence of 95 %."""
         value = self.own.value + np.nan_to_num(self.together)
-        half = stdtrit(self.own.freedom, 0.975) * self.own.error
+        half = special.stdtrit(self.own.freedom, 0.975) * self.own.error
         low, high = (np.clip(limit, -_FARTHEST, _FARTHEST) for limit in (value - half, value + half))
         return low, high
 
@@ -215,7 +216,7 @@ class RunShifts:
         """The smallest slow-down that is found with a probability of 80 %, as a share."""
         number = max(self.n_comparisons, 1) if self.by_machine else 1
         level = min(LEVEL, FALSE_DISCOVERY_RATE * self._tolerance / number)
-        errors = stdtrit(self.own.freedom, 1 - level) + _POWER
+        errors = special.stdtrit(self.own.freedom, 1 - level) + _POWER
         return np.expm1(np.minimum(errors * self.own.error, _FARTHEST))
 
 

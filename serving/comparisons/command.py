@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from data.comparisons import formats
+from data.comparisons import formats, posted
 from data.comparisons.params import Measure
+from data.comparisons.request import Comparison, read_request
+from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
+from data.tables.files import naming_unreadable
 from data.tables.problems import Problems
 from serving.answering import OutputOptions, PrintableJudgement, print_notes, print_skipped, write_judgement
 from serving.comparisons import render
-from serving.comparisons.judge import judge_tables
+from serving.comparisons.judge import judge_sides
 from serving.comparisons.model import load_judge
-from serving.plugins import Counts, deferred_function
+from serving.plugins import Counts, import_attribute
 
 
 def judge_source(
@@ -48,15 +52,22 @@ def judge_source(
     served = load_judge(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.recognise_format(source)
     problems = Problems(keep_going)
-    tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
-    judgement = judge_tables(tables, served, notes=problems.notes)
+    read_tables = cache(
+        partial(read_source, kind, [source], problems, Measure.model_validate({"better": better}))
+    )
+    comparisons = _read_quickly(kind, source)
+    if comparisons is None:
+        named, versions = NamedSides.from_tables(read_tables()), partial(version_ranges, read_tables())
+    else:
+        named, versions = posted.named_sides(comparisons), partial(posted.version_ranges, comparisons)
+    judgement = judge_sides(named, served, notes=problems.notes)
     printable = PrintableJudgement(
         judgement.count_verdicts("fail"),
         lambda: render.table_lines(
-            judgement, version_ranges(tables), explain=bool(explain) or wanted.shown == "markdown"
+            judgement, versions(), explain=bool(explain) or wanted.shown == "markdown"
         ),
         lambda: render.as_json(judgement, explain=bool(explain)),
-        deferred_function("serving.comparisons.xml.report.as_xml", judgement, tables),
+        lambda: import_attribute("serving.comparisons.xml.report.as_xml")(judgement, read_tables()),
     )
     if kind == "comparison-xml" and source.is_file():
         from data.comparisons.formats.comparison_xml import with_status
@@ -70,6 +81,16 @@ def judge_source(
         print_notes(problems.notes)
     status = write_judgement(printable, wanted)
     return 1 if fail_on_unsure and judgement.count_verdicts("unsure") else status
+
+
+def _read_quickly(kind: str, source: Path) -> list[Comparison] | None:
+    """Return the comparisons of a valid JSON file, or None if tables have to be made of the source."""
+    if kind != "comparison-json" or not source.is_file():
+        return None
+    with naming_unreadable(source):
+        request = read_request(source.read_bytes())
+    # tables also take labels, and report errors and repeated names
+    return None if request is None or posted.repeat_names(request.comparisons) else request.comparisons
 
 
 def read_source(

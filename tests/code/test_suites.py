@@ -18,6 +18,8 @@ TASK = {"name": "x", "group": "cpu"}
 WRONG = [
     (comparisons, COMPARISONS, {"passes": 0}, "passes=0: Input should be greater than or equal to 1"),
     (comparisons, COMPARISONS, {"sedds": 1}, 'sedds is unknown; did you mean "seed"?'),
+    (comparisons, COMPARISONS, {"history": 6}, "the file: passes=6 must be above history=6"),
+    (comparisons, COMPARISONS, {"history": 0}, "history=0: Input should be greater than or equal to 1"),
     (comparisons, COMPARISONS, {"operations": [SORT | {"comand": "x"}]},
      'operations.0.comand is unknown; did you mean "command"?'),
     (comparisons, COMPARISONS, {"operations": [True]},

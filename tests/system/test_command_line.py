@@ -34,7 +34,25 @@ def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, 
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     shown, _, loaded = done.stdout.strip().rpartition("\n")
     assert [verdict["verdict"] for verdict in json.loads(shown)["verdicts"]] == ["pass", "fail"]
-    assert not {"sklearn", "skops", "scipy.stats", "xgboost", "mlflow"} & set(loaded.split())
+    assert not {"sklearn", "skops", "scipy.stats", "xgboost", "mlflow", "pandas"} & set(loaded.split())
+
+
+@pytest.mark.parametrize("shown", ["table", "json", "markdown", "junit"])
+def test_json_is_judged_alike_with_and_without_tables(shown, tmp_path, model_directory):
+    equal, slower, several = comparison("equal"), comparison("slower", 80.0), comparison("several", 90.0)
+    (configuration,) = slower["configurations"]
+    slower["configurations"] = [configuration | {"history": [[101.0], [99.0, 100.0]], "later": [[79.0]]}]
+    versions = {"baseline": [[100.0, 101.0], [99.0]], "target": [[90.0], [91.0, 89.0], [90.5]]}
+    several["configurations"] += [{"threads": 2, **versions}]
+    answers = []
+    # labels are no part of the answer, but are only in tables
+    for labels in ({}, {"labels": [{"status": "pass"}]}):
+        path = tmp_path / "request.json"
+        path.write_text(json.dumps({"comparisons": [equal | labels, slower, several]}))
+        answers.append(perfjudge("judge", path, "--model", model_directory, "--format", shown))
+    assert answers[0].stdout == answers[1].stdout
+    assert "several" in answers[0].stdout
+    assert answers[0].stderr == answers[1].stderr
 
 
 @pytest.mark.parametrize(

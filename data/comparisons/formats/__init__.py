@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
-
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
 from data.comparisons.formats.tools.recognition import ToolFormat
 from data.comparisons.formats.tools.tracking_json import BENCHMARKS
@@ -16,6 +14,7 @@ from data.comparisons.labels.label_csv import with_csv_labels
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
 from data.comparisons.validity import find_errors
+from data.deferred import pd
 from data.errors import InputError
 from data.tables.files import content_of, naming_unreadable
 from data.tables.formats import Format, Reading, choose_reader

@@ -6,7 +6,6 @@ import json
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
@@ -18,6 +17,7 @@ from data.comparisons.request import (
     JudgeRequest,
     PostedLabel,
     RequestPart,
+    version_orders,
     versions_of,
 )
 from data.comparisons.tables import Builder, ComparisonTables, LabelRow, Series
@@ -138,17 +138,17 @@ def _require_once(comparison: Comparison, name: str, place: str, used_names: Use
 def _add_comparison(comparison: Comparison, source: str, used_names: UsedNames, builder: Builder) -> None:
     identifier, benchmark, operation = comparison.comparison_id, comparison.benchmark, comparison.operation
     machine = used_names.reserve_machine(benchmark, operation, comparison.machine)
-    lists = [
-        (c.history, versions_of(c.baseline), versions_of(c.target), c.later)
-        for c in comparison.configurations
-    ]
-    longest = [max(map(len, versions)) for versions in zip(*lists, strict=True)] or [0, 1, 1, 0]
-    baseline, target, later, stop = accumulate(longest)
+    baseline, target, later, stop = version_orders(comparison)
     common = (benchmark, benchmark, operation, machine, comparison.unit, comparison.better)
-    for configuration, parts in zip(comparison.configurations, lists, strict=True):
+    for configuration in comparison.configurations:
         series = Series(f"{identifier}/{configuration.threads}", *common, configuration.threads)
-        firsts = (baseline - len(configuration.history), baseline, target, later)
-        for versions, first in zip(parts, firsts, strict=True):
+        parts = (
+            (configuration.history, baseline - len(configuration.history)),
+            (versions_of(configuration.baseline), baseline),
+            (versions_of(configuration.target), target),
+            (configuration.later, later),
+        )
+        for versions, first in parts:
             for order, samples in enumerate(versions, first):
                 if isinstance(samples, list):
                     builder.results.add_samples(series, order, None, array("d", samples))

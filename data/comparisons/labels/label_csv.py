@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
-
 from data.comparisons.tables import LABEL_DTYPES, LABEL_STATUSES, ComparisonTables
+from data.deferred import pd
 from data.errors import InputError
 from data.tables.cells import read_cells, without_quotes
 from data.tables.problems import Problems, nearest_name

@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from data.deferred import pd
 from data.errors import InputError
 from data.matrices.tables import MatrixTables, StackedSides
 from data.tables.specs import as_number, read_table

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from data.deferred import pd
 from data.errors import InputError
 from data.matrices.tables import MatrixTables, StackedSides
 from data.tables.files import content_of

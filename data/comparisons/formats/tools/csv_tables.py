@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from data.comparisons.formats.tools.measurement import (
     Measurement,
@@ -17,6 +16,7 @@ from data.comparisons.formats.tools.measurement import (
     parse_time,
 )
 from data.comparisons.units import MAX_THREADS, UNKNOWN
+from data.deferred import pd
 from data.errors import InputError
 from data.tables.cells import parse_numbers, read_cells, refuse_wrong_rows
 from data.tables.files import yaml_content

@@ -16,7 +16,7 @@ from data.comparisons.tables import STATS
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, MalformedError
 from data.tables.documents import require_unique_keys
-from data.tables.files import read_bytes
+from data.tables.files import naming_unreadable, read_bytes
 from data.tables.problems import Problems
 
 
@@ -171,9 +171,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def delimiter_of(path: Path) -> str:
     """Return the delimiter of a table: comma, semicolon or tab, whichever is most frequent in its first line.
 
-    A tie gives the first of these, a line without any a comma. OSError if the file cannot be read.
+    A tie gives the first of these, a line without any a comma. InputError if the file cannot be read.
     """
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+    with naming_unreadable(path), path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline(10_000)
     return max(",;\t", key=header.count)
 

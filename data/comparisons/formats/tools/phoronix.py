@@ -15,6 +15,7 @@ from data.comparisons.formats.tools.measurement import (
     read_json,
 )
 from data.errors import InputError
+from data.tables.files import naming_unreadable
 from data.tables.xml_stream import Document, Element, WholeDocument
 
 ROOT = "PhoronixTestSuite"
@@ -54,7 +55,7 @@ def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
     number are skipped, with a note. InputError if JSON or XML is invalid; OSError if a file cannot be read.
     """
     for path in source.files:
-        with path.open("rb") as file:
+        with naming_unreadable(path), path.open("rb") as file:
             is_xml = file.read(64).lstrip(b"\xef\xbb\xbf\xff\xfe \r\n\t\0")[:1] == b"<"
         yield from (_read_phoronix_xml if is_xml else _read_phoronix_json)(source, path)
 

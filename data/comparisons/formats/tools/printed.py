@@ -43,10 +43,11 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
 
 
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the counts of every event: one per run or interval, or, with ``-r``, a summary of mean and stdev.
+    """Yield the counts of every event: one per run or interval, or, with ``-r``, their mean.
 
-    The spread in percent becomes ``stdev`` in the event's unit ("count" without a unit); a summary gives a
-    note. A count per processor has the processor in the operation's name. perf does not define which values
+    A mean gives a note, without the spread that perf prints: the standard error, of an unknown number of
+    runs. The unit of events without one is "count". A count per processor has the processor in the
+    operation's name. perf does not define which values
     are better; unless the user does, fewer events are better, as they are the cost of the same work. Other
     lines and events that were not counted are ignored; InputError if a JSON line or a count is invalid.
     """
@@ -69,7 +70,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
             summary = None
             if counter.spread is not None:
                 source.note_summaries()
-                values, summary = (), {"mean": value, "stdev": value * counter.spread / 100}
+                # the spread is the standard error of the mean, of an unknown number of runs
+                values, summary = (), {"mean": value}
             yield Measurement(name, values, _UNITS.get(counter.unit, counter.unit), better, summary=summary)
 
 
