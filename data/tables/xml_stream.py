@@ -176,7 +176,11 @@ def _shown_attribute(name: str, text: str) -> str:
 
 
 def root_of(document: Document) -> str:
-    """Return the name of the root element; InputError if the document is missing or malformed up to it."""
+    """Return the name of the root element, ``{namespace}name`` if it has a namespace.
+
+    InputError if the document is missing, empty or binary, is malformed before its root element, or declares
+    a document type. The rest of the document is not checked.
+    """
     parser = _LimitedParser(document)
     for _ in parser.parse_chunks():
         for _, element, *_ in parser.take_events():
