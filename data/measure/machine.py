@@ -104,7 +104,11 @@ def _set_niceness(nice: int, session: int | None) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return texts about this machine by name (hostname, kernel and others); "unknown" if unreadable."""
+    """Return texts about this machine by name; "unknown" if unreadable.
+
+    Names are hostname, processor (the model), processors, memory, kernel, architecture, distribution,
+    governor, nice, python and stress-ng (the version, or "not installed").
+    """
     return {
         "hostname": platform.node(),
         "processor": _read_field(Path("/proc/cpuinfo"), "model name"),
@@ -121,9 +125,9 @@ def describe_machine() -> dict[str, str]:
 
 
 def machine_name() -> str:
-    """Return a short name of this kind of machine, such as ``AMD EPYC x2``.
+    """Return a short name of this kind of machine, such as ``AMD EPYC x2``: model and number of processors.
 
-    The number is that of its processors; ``unknown`` stands for an unknown model.
+    An unknown model is called ``unknown``.
     """
     return f"{_read_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 

@@ -245,7 +245,6 @@ def _refuse_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the column with missing values in place of NaN."""
     if not types.is_floating(column.type):
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)

@@ -251,7 +251,6 @@ def _location(runs: Floats, scale: Floats) -> Floats:
 
 
 def _huber_mean(runs: Floats, scale: Floats) -> Floats:
-    """Return Huber's location of each column, whose standard deviation is `scale`."""
     centre = nan_median(runs)
     for _ in range(10):
         distance = np.abs(runs - centre)

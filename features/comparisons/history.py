@@ -266,7 +266,6 @@ def _following_names(versions: Versions) -> Ints:
 
 
 def _sibling_pairs(siblings: Siblings) -> Iterator[_SiblingPairs]:
-    """Yield the pairs, about `_PAIRS` at once."""
     versions = siblings.versions
     order = np.argsort(versions.name, kind="stable")
     names = versions.name[order]
@@ -360,7 +359,6 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
 
 
 def _has_several_versions(samples: Samples) -> NDArray[np.bool_]:
-    """Return which lists hold more than one version."""
     if not len(samples.orders):
         return samples.lengths > 0
     final = len(samples.orders) - 1
@@ -475,7 +473,6 @@ def _share_of_wins(past: Floats, t: Floats) -> Floats:
 
 
 def _past_trend(past: Floats) -> Floats:
-    """Return the median of the last third of the past minus the median of the first third."""
     finite = np.isfinite(past)
     share = np.cumsum(finite, axis=1) / np.maximum(finite.sum(axis=1), 1)[:, None]
     early = np.where(finite & (share <= 1 / 3), past, np.nan)

@@ -169,7 +169,6 @@ def without_spikes(rows: Floats) -> Floats:
 
 
 def _sums_before(values: Floats) -> Floats:
-    """Return the sums of the values before each place, shape (n, width + 1)."""
     return np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
 
 

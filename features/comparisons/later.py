@@ -164,7 +164,6 @@ def _describe_levels(course: _Course) -> dict[str, Floats]:
 
 
 def _compare_windows(course: _Course, size: int) -> dict[str, Floats]:
-    """Compare the versions next to the boundary with as many before it."""
     before, after = course.before[:, -size:], course.after[:, :size]
     spreads, counts = zip(*map(_spread_and_count, (before, after)), strict=True)
     error = np.sqrt(spreads[0] ** 2 / counts[0] + spreads[1] ** 2 / counts[1])
@@ -215,7 +214,6 @@ def _describe_segments(course: _Course, courses: Courses, penalty: float) -> dic
 
 
 def _pack_to_width(rows: Floats, width: int, *, right: bool) -> Floats:
-    """Move the known values of every row to one end of `width` places, without gaps."""
     packed_rows = pack_rows(rows, right=right)
     packed_rows = packed_rows[:, -width:] if right else packed_rows[:, :width]
     empty = np.full((len(rows), width - packed_rows.shape[1]), np.nan)
@@ -234,7 +232,6 @@ def _share_where(condition: NDArray[np.bool_], values: Floats) -> Floats:
 
 
 def _spread_and_count(rows: Floats) -> tuple[Floats, Floats]:
-    """Return the standard deviation of the finite values of each row, and their number."""
     finite = np.isfinite(rows)
     count = finite.sum(axis=1).astype(np.float64)
     squares = np.where(finite, (rows - row_mean(rows)[:, None]) ** 2, 0.0).cumsum(axis=1)[:, -1]

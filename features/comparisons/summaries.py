@@ -302,7 +302,6 @@ def hodges_lehmann(ordered: Floats) -> Floats:
 
 @cache
 def _pair_indices(length: int) -> tuple[Ints, Ints]:
-    """Return the positions of the first and second sample of all pairs of `length` samples."""
     first, second = np.triu_indices(length)
     return first, second
 
@@ -342,7 +341,6 @@ def _uniform_above(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
 
 
 def _area_below(a: Floats, b: Floats, y: Floats) -> Floats:
-    """Return the integral of X's distribution function up to `y`."""
     inside = np.clip(y, a, b) - a
     width = np.where(b > a, b - a, 1.0)
     return np.asarray(inside**2 / (2 * width) + np.maximum(y - b, 0.0))
