@@ -135,13 +135,8 @@ class MatrixTables(Tables):
         """Return the tables in a directory that `write` wrote, or the runs in one Parquet file.
 
         Causes and metrics may be absent; ``metrics.parquet`` is also read from the folder of a single file.
-        Without `flags`, the columns of analysts' flags are ignored.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or not complete Parquet, misses a column, has too many columns, or a metric
-            is not a number.
+        Without `flags`, the columns of analysts' flags are ignored. InputError if a file is missing or not
+        complete Parquet, does not have a column, has too many columns, or a metric is not a number.
         """
         path = directory / "matrices.parquet" if directory.is_dir() else directory
         if path.is_file():

@@ -90,7 +90,6 @@ class Pinned:
 
 
 def _session_niceness() -> int | None:
-    """Return the niceness of this session if sessions are scheduling groups, else None."""
     # the file is missing in kernels without such groups, and empty for a process without a group
     words = AUTOGROUP.read_text().split() if AUTOGROUP.exists() else []
     return int(words[-1]) if words else None

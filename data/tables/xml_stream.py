@@ -110,13 +110,9 @@ class Walk(Attributes):
     Iterating yields ``(opened, element)`` at the begin and at the end of each element. At its begin an
     element has its attributes, at its end also the first words of the text before its first child. `offset`
     is the byte position of the tag; at the end of an empty element without end tag, that of the content after
-    it.
-
-    Raises
-    ------
-    InputError
-        If the document is missing, empty, binary, malformed, beyond a limit (`MAX_DEPTH`, `MAX_ATTRIBUTES`,
-        `MAX_TAG`, `MAX_TEXT`, `MAX_NAMES`), or declares a document type (which may define entities).
+    it. InputError if the document is missing, empty, binary, malformed, beyond a limit (`MAX_DEPTH`,
+    `MAX_ATTRIBUTES`, `MAX_TAG`, `MAX_TEXT`, `MAX_NAMES`), or declares a document type (which may define
+    entities).
     """
 
     def __init__(self, document: Document) -> None:

@@ -101,7 +101,8 @@ def usual_spread(blocks: Sequence[Sides]) -> float:
 def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
     """Return True where the target is one run and not significantly worse than between-run variation.
 
-    Shape (n_configurations,); False with too few earlier runs, and where the target has several runs.
+    Worse by 2.9 standard errors or more is significant. Shape (n_configurations,); False with fewer than five
+    versions of history and baseline, without history, and where the target has several runs.
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
     has_evidence = sampled & steps.yardstick.is_measured & (steps.runs == 1)
@@ -111,8 +112,10 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     """Return how far the target's level is from that of earlier runs, with standard error and spread.
 
-    The result has one value per configuration, as a share of the level; negative is worse. prior: standard
-    deviation between runs without other evidence, as a share of the level.
+    The result has arrays with one value per configuration: ``step`` and ``error`` as a share of the level
+    (negative is worse), ``repeated``, the repetitions that are worth a single one, ``runs``, the versions of
+    the target, and in ``yardstick`` the between-run ``spread`` and the ``versions`` used. `prior` is the
+    standard deviation between runs without other evidence, as a share of the level.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -193,8 +196,8 @@ class _SiblingPairs(NamedTuple):
 def sibling_features(sides: Sides) -> Floats:
     """Return the square root, which stresses small shares, of `siblings_worse` for each configuration.
 
-    This is the share of sibling operations that became worse. Shape (len(SIBLINGS), n_configurations),
-    between 0 and 1, or NaN.
+    This is the share of sibling operations that became worse. Shape (1, n_configurations), between 0 and 1,
+    or NaN.
     """
     return np.asarray(np.sqrt(siblings_worse(sides))[None, sides.comparison])
 
@@ -203,11 +206,10 @@ def siblings_worse(sides: Sides) -> Floats:
     """Return the share of sibling operations that became worse at the version where the target begins.
 
     A sibling is another operation of the same benchmark on the same machine that was also measured at that
-    version. Its step is Welch's t between the `_NEAR` versions before and at most `_NEAR` versions from it
-    on, up to the target's last version: no later version is used. A sibling counts as worse from 0 to 1: the
-    square of its t after scaling t to 0 at `_WORSE` and 1 at `_SURELY`. A share that the source states is
-    returned unchanged. Shape (n_comparisons,), between 0 and 1; NaN with fewer than `_ENOUGH_SIBLINGS` known
-    siblings.
+    version. Its step is Welch's t between the five versions before and at most five versions from it on, up
+    to the target's last version: no later version is used. A sibling counts as worse from 0 to 1: the square
+    of its t after scaling t to 0 at 2 and 1 at 6. A share that the source states is returned unchanged. Shape
+    (n_comparisons,), between 0 and 1; NaN with fewer than five known siblings.
     """
     siblings, stated = sides.siblings, sides.siblings_worse
     shares = np.full(sides.n_comparisons, np.nan)
@@ -405,7 +407,6 @@ def _describe_versions(b: Floats, t: Floats, h: Floats) -> Floats:
 
 
 def _version_t(b: Floats, t: Floats, least_deviation: Floats) -> Floats:
-    """Return the t statistic of the versions' medians, with the variance of both sides pooled."""
     n_b, n_t = (np.isfinite(side).sum(axis=1) for side in (b, t))
     mean_b, mean_t = row_mean(b), row_mean(t)
     squares_b, squares_t = (
@@ -449,7 +450,6 @@ def _against_past_steps(
 
 
 def _window_contrast(left: Floats, right: Floats, least: Floats) -> Floats:
-    """Return the step between two windows by the deviation inside them, which is at least `least`."""
     deviation = np.sqrt((left.var(axis=-1) + right.var(axis=-1)) / 2)
     return np.asarray((right.mean(axis=-1) - left.mean(axis=-1)) / np.maximum(deviation, least))
 

@@ -114,9 +114,10 @@ class Step:
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
     """Return the best step of every series near `place`, the number of values before the boundary.
 
-    Near means fewer than `NEAR` values away. `penalty` is the cost of a step in squared noise. A step that
-    does not pay is returned too: its ``evidence`` has the opposite sign of its ``size``. Both are NaN for
-    series with too few values for two segments.
+    Near means fewer than `NEAR` (3) values away. `penalty` is the cost of a step in squared noise. The result
+    has arrays: ``size`` and ``evidence`` of the step, ``lasts``, ``others`` (size of the largest other step)
+    and ``count`` (of other steps). A step that does not pay is returned too: its ``evidence`` has the
+    opposite sign of its ``size``. Both are NaN for series with too few values for two segments.
     """
     best = courses.best_courses(penalty)
     row_numbers, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)

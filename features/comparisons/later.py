@@ -142,7 +142,6 @@ def _describe_course(course: _Course) -> dict[str, Floats]:
 
 
 def _describe_levels(course: _Course) -> dict[str, Floats]:
-    """Return the changes of the level after the boundary, and how long they lasted."""
     level, noise, size = course.level, course.version_noise, course.level_size
     later = row_quantile(course.after_target, 0.5) - level
     soon = row_quantile(course.after[:, :_SIDE], 0.5) - level
@@ -182,7 +181,6 @@ def _compare_windows(course: _Course, size: int) -> dict[str, Floats]:
 
 
 def _compare_with_other_steps(course: _Course, size: int) -> dict[str, Floats]:
-    """Return the step between the windows at the boundary, by their deviation and by the other steps."""
     windows = np.lib.stride_tricks.sliding_window_view(course.all_levels, 2 * size, axis=1)
     left, right = windows[..., :size], windows[..., size:]
     steps, place = right.mean(axis=-1) - left.mean(axis=-1), course.before.shape[1] - size
@@ -200,7 +198,6 @@ def _compare_with_other_steps(course: _Course, size: int) -> dict[str, Floats]:
 
 
 def _describe_segments(course: _Course, courses: Courses, penalty: float) -> dict[str, Floats]:
-    """Return features of the step near the boundary in the best piecewise constant course."""
     step = step_near(course.before.shape[1], courses, penalty)
     return {
         "segment_step": signed_root(step.size),
