@@ -85,9 +85,9 @@ def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[
 def validate_params(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:
     """Return the random seed, the compute resources and a family's section from a parsed params.yaml.
 
-    `section` is the class of the family's section; without it in `content`, the defaults apply. Two
-    environment variables override the content, as for `load`. InputError, which names the file `path`, for an
-    unknown key, or a missing or invalid value; `path` is not read.
+    `section` is the class of the family's section; without it in `content`, the defaults apply. The variables
+    PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override ``compute``. InputError, which names the file `path`,
+    for an unknown key, or a missing or invalid value; `path` is not read.
     """
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))

@@ -133,7 +133,7 @@ def report_error(error: Exception, prefix: str = "") -> int:
 
 
 def missing_package(error: Exception) -> str:
-    """Return that an optional package is not installed, and the command to install it.
+    """Return a message that an optional package is not installed, with the command to install it.
 
     Empty unless `error` is the failed import of a package of one of perfjudge's extras.
     """
@@ -238,8 +238,9 @@ def _starting_process() -> int:
 def prepare_process() -> None:
     """Set up the process of a stage: compiled modules, pinned instructions, rare garbage collection.
 
-    Environment variables are changed, for child processes, too: NumPy, SciPy and Arrow use the instructions
-    of x86-64-v3, OpenBLAS and OpenMP one thread. RuntimeError if NumPy was imported before.
+    Environment variables are changed, for child processes, too: OpenBLAS and OpenMP use one thread, NumPy,
+    SciPy and Arrow the instructions of x86-64-v3 if the processor has them. RuntimeError if NumPy was
+    imported before.
     """
     keep_bytecode()
     pin_arithmetic()
@@ -247,11 +248,11 @@ def prepare_process() -> None:
 
 
 def keep_bytecode() -> None:
-    """Store compiled modules in the folder ``.bytecode`` here if PYTHONDONTWRITEBYTECODE is set.
+    """Store compiled modules in ``.bytecode`` in the working directory if PYTHONDONTWRITEBYTECODE is set.
 
     This variable is then removed and PYTHONPYCACHEPREFIX set, for worker processes; otherwise nothing
-    happens. Without compiled modules, every stage and every worker process would compile pandas and
-    scikit-learn again, which takes longer than most stages.
+    happens. Every stage and worker process would else compile pandas and scikit-learn again, longer than most
+    stages take.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())

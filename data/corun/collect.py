@@ -67,8 +67,8 @@ def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
     """Return all measurements in their order: ``suite.solo`` blocks, each with one solo run of every task.
 
     Every combination of ``suite.together`` tasks is in one block, ``suite.repeat`` of them again, half the
-    number of blocks later. Blocks, the order within a block and the order of tasks, by which processors are
-    assigned, are drawn with the suite's seed.
+    number of blocks later. The block, the order within a block and the order of tasks, which assigns
+    processors, are drawn with the suite's seed.
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]

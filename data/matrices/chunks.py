@@ -103,10 +103,7 @@ def open_runs(source: Path) -> ds.Dataset:
 
 
 def runs_of(file: Path) -> pd.DataFrame:
-    """Return a chunk as a table of runs (one row per run), without the column of chunk numbers.
-
-    InputError if the file is missing or invalid.
-    """
+    """Return a chunk as a table, one row per run, without chunk numbers; InputError if unreadable."""
     return replace(MatrixTables.SPECS["runs"], unwanted=(_CHUNK,)).read(file)
 
 

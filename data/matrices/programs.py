@@ -96,10 +96,7 @@ def _wait_until(moment: float, *, polling: bool) -> None:
 
 
 def calibrate_unit(name: str, seconds: float) -> float:
-    """Return the seconds per unit of the workload or defect `name`, measured in about `seconds`.
-
-    KeyError if it is unknown.
-    """
+    """Return the seconds per unit of a workload or defect, timed for about `seconds`; KeyError if unknown."""
     unit = (WORKLOADS | DEFECTS)[name]()
     unit()
     count, took = 1, 0.0
@@ -113,10 +110,7 @@ def calibrate_unit(name: str, seconds: float) -> float:
 
 
 def occupy_processor(cpu: int, share: float) -> None:
-    """Keep processor `cpu` busy for `share` (0 to 1) of every 4 ms, until killed or orphaned; never return.
-
-    It first writes ``r`` to standard output.
-    """
+    """Write ``r`` to stdout; keep processor `cpu` busy for `share` of every 4 ms until killed or orphaned."""
     import ctypes
     import signal
 
@@ -136,7 +130,7 @@ def main(arguments: list[str]) -> None:
 
     Its key ``calibrate`` (with ``seconds``) prints the seconds per unit of a workload, ``compete`` has the
     arguments of `occupy_processor`, and ``work`` (with ``progress``) the fields of `Work`. The exit code is
-    0.
+    always 0.
     """
     import json
 

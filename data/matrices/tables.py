@@ -265,7 +265,10 @@ class StackedSides:
 
 
 def metrics_of(runs: pd.DataFrame) -> list[str]:
-    """Return the names of the columns of `runs` that are metrics: all that are not in `RUN_DTYPES`."""
+    """Return the columns of `runs` that are metrics, in their order: all that are not in `RUN_DTYPES`.
+
+    Those are ``run_id, workload, group, version, machine, side, pair_id, valid, abnormal``.
+    """
     return [column for column in runs.columns.tolist() if column not in RUN_DTYPES]
 
 

@@ -91,7 +91,8 @@ LARGEST = 1e100
 def may_be_negative(tables: MatrixTables) -> pd.Series:
     """Return by row of ``tables.metrics`` whether the metric may be negative: its flag ``signed``.
 
-    Without the flag, whether more than `SIGNED_SHARE` of the metric's values are negative.
+    Without the flag, whether more than 5 % (`SIGNED_SHARE`) of the metric's values, over all runs, are
+    negative.
     """
     flags = tables.metrics["signed"]
     if flags.notna().all():
@@ -247,7 +248,7 @@ unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measur
 
 
 def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
-    """Return the names in `raw` (at least one) whose reason in `metrics` is empty; InputError if none is."""
+    """Return the names in `raw` (at least one) whose reason in `metrics` is empty; InputError without any."""
     left = [name for name in raw if metrics[name] == ""]
     if not left:
         name = raw[0]
@@ -258,7 +259,7 @@ def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
 
 
 def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
-    """Return which runs and pairs are kept, and why others are not, without warnings; no error if no pair is.
+    """Return which runs and pairs are kept, and why others are not, without warnings; no error without any.
 
     The rules are those of `decide_validity`: impossible numbers, missing values and transaction counts of
     runs; too few valid runs of pairs. `metrics` has the reason to drop each metric, empty if it is kept;
@@ -318,8 +319,8 @@ def _incomplete_runs(
 def unjudgeable_pairs(runs: pd.DataFrame, is_kept: NDArray[np.bool_]) -> pd.Series:
     """Return the reason why each pair has too few runs, indexed by ``pair_id``; empty text if it has enough.
 
-    `is_kept`, shape (n_runs,), flags the usable rows of `runs`; needed are `BASELINE_RUNS` of the baseline
-    and one of the target.
+    `is_kept`, shape (n_runs,), flags the usable rows of `runs`; needed are `BASELINE_RUNS` (2) of the
+    baseline and one of the target. Pairs are in the order of their first runs.
     """
     pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
     pair, names = pair_sides.pair, pair_sides.names
@@ -354,9 +355,9 @@ def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[st
 def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     """Return ``pair_id, metric, ratio`` of metrics whose target looks like the baseline in another unit.
 
-    The runs of both sides range over less than 10 % of the median, and the ratio target / baseline of the
-    medians is within 2 % of 1000, 10^6, 10^9, 1024, 1024^2 or the inverse of one of them. One row each, by
-    metric, then by pair; empty if there is none.
+    The runs of each side range over less than 10 % of their median, and the ratio target / baseline of the
+    medians is within 2 % of 1000, 10^6, 10^9, 1024, 1024^2 or an inverse of these. One row each, by metric,
+    then by pair; empty without any.
     """
     numbers, names = tables.metric_values(metrics), tables.pair_sides.names
     shape = (2 * len(names), len(metrics))

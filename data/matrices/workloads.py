@@ -78,10 +78,7 @@ def discard_pages() -> Unit:
 
 
 def file_renames() -> Unit:
-    """Return a function that renames a file in TMPDIR twenty times and lists this directory.
-
-    KeyError if this environment variable is not set.
-    """
+    """Return a function that renames a file in TMPDIR 20 times and lists TMPDIR; KeyError if unset."""
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 
@@ -301,10 +298,7 @@ def lock_contention() -> Unit:
 
 
 def small_buffer_writes() -> Unit:
-    """Return a function that writes 2 KiB to a file in TMPDIR, 64 bytes at a time.
-
-    KeyError if this environment variable is not set.
-    """
+    """Return a function that writes 2 KiB to a file in TMPDIR, 64 bytes at a time; KeyError if unset."""
     handle = os.open(f"{os.environ['TMPDIR']}/buffered", os.O_CREAT | os.O_RDWR)
     part = bytes(64)
 
@@ -356,7 +350,7 @@ def log_lines() -> Unit:
 
 
 def cached_writes() -> Unit:
-    """Return a function that appends 16 KiB to a file in TMPDIR, unflushed; KeyError without TMPDIR."""
+    """Return a function that appends 16 KiB to a file in TMPDIR, unflushed; KeyError if TMPDIR is unset."""
     handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)

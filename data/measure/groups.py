@@ -209,8 +209,7 @@ def why_no_groups() -> str:
 def new_container() -> Group | Descendants:
     """Return a container for a program and its processes: a control group, else `Descendants`.
 
-    Both list and kill the processes; `Descendants` finds them by their parents, where there are no control
-    groups.
+    Both list and kill the processes; `Descendants` finds them by their parents and environment.
     """
     return Descendants() if why_no_groups() else Group()
 

@@ -85,9 +85,9 @@ PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
 def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
 
-    ``{run}`` and ``{site}`` run a program of `PROGRAMS`, also ``{programs}``, by the Python of the setting
-    ``python`` (default: this one), without and with installed libraries. InputError, at `place`, if a name is
-    no setting, or braces or quotes are not closed.
+    ``{run}`` and ``{site}`` run a program of the directory `PROGRAMS` (``{programs}``) by the Python of the
+    setting ``python`` (default: this one), without and with installed libraries. InputError, at `place`, if a
+    name is no setting, or braces or quotes are not closed.
     """
     settings = {"python": f"{sys.executable} -s", "programs": PROGRAMS, **settings}
     run = f"{settings['python']} -S {PROGRAMS / 'runner.py'}"

@@ -54,9 +54,9 @@ _SHOWN = 40
 
 
 def written_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV, with a leading quote in text that a spreadsheet would take for a formula.
+    """Return a table as CSV, with a leading ``'`` in text that a spreadsheet would take for a formula.
 
-    That is text in a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end, or with quotes
+    That is text in a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end, or with ``'``
     before one of these; plain numbers such as -1.5 get none. `without_quotes` removes these quotes. The
     header is not changed, the index is not written; lines end with a line feed, or CRLF if a cell has a
     carriage return.
@@ -69,10 +69,10 @@ def written_csv(table: pd.DataFrame) -> str:
 
 
 def without_quotes(column: pd.Series) -> pd.Series:
-    """Return a column of text without the leading quotes that `written_csv` puts before formulas.
+    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas.
 
-    One quote is removed; text that does not look like a quoted formula is unchanged. TypeError for a cell
-    that is not text, such as NaN.
+    One ``'`` per cell is removed; text that does not look like a quoted formula is unchanged. TypeError for a
+    cell that is not text, such as NaN.
     """
     return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
 

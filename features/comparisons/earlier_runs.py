@@ -219,11 +219,11 @@ def _best_forecast(past: Floats, n_target: int) -> tuple[_Forecast, Floats, Floa
 
 
 def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
-    """Return the runs without earlier ones in which the operations scatter far more than usual; and a number.
+    """Return the runs without outlying earlier ones, and the number of earlier runs that remain.
 
-    `past`: shape (n_runs, n_configurations), the first `n_history` are earlier runs; the number is that of
-    the earlier runs that remain. Removed are earlier runs with more than 2.5 times the scatter of the median
-    run, around each operation's median; none of three or fewer earlier runs.
+    `past`: shape (n_runs, n_configurations), the first `n_history` are earlier runs. Those are removed in
+    which the operations scatter around their medians by more than 2.5 times the scatter of the median run;
+    none of three or fewer.
     """
     if n_history <= FEW_RUNS:
         return past, n_history

@@ -90,8 +90,8 @@ def run_features(steps: Steps) -> Floats:
 def usual_spread(blocks: Sequence[Sides]) -> float:
     """Return the median between-run standard deviation of all configurations, as a share of the level.
 
-    Only configurations with at least five versions in history and baseline count; `ORDINARY` without any. The
-    result is limited to the bounds of the prior, 0.002 to 0.007.
+    Only configurations with at least five versions in history and baseline count; `ORDINARY` (0.007) without
+    any. The result is limited to the bounds of the prior, 0.002 to 0.007.
     """
     yardsticks = [run_steps(sides).yardstick for sides in blocks]
     spreads = np.concatenate([yardstick.spread[yardstick.is_measured] for yardstick in yardsticks])
@@ -196,8 +196,7 @@ class _SiblingPairs(NamedTuple):
 def sibling_features(sides: Sides) -> Floats:
     """Return the square root, which stresses small shares, of `siblings_worse` for each configuration.
 
-    This is the share of sibling operations that became worse. Shape (1, n_configurations), between 0 and 1,
-    or NaN.
+    This is the share of sibling operations that became worse. Shape (1, n_configurations), 0 to 1, or NaN.
     """
     return np.asarray(np.sqrt(siblings_worse(sides))[None, sides.comparison])
 

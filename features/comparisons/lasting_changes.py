@@ -279,7 +279,8 @@ def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shi
 
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
-    `SMALLEST`; and the noise, shape (n,), as `SeriesLevels.noise`, NaN with fewer than 4 versions.
+    `SMALLEST` (0.5 %); and the noise, shape (n,), the standard deviation of a version around its level as a
+    share, NaN with fewer than 4 versions.
     """
     logs = log_medians(medians)
     noise = version_scatter(logs)

@@ -51,8 +51,8 @@ def without_outliers(sides: Sides) -> tuple[Sides, Outliers]:
     An outlier is a sample far outside all others of its side, at most one per side and configuration, or an
     outlying run before the target. If two or more, and most, of the configurations of a comparison have an
     outlying sample on one side, none is removed there, as they are then typical of it. Sides given as five
-    numbers, and fewer than `FEWEST` (5) samples, are not changed, and no run is removed of baselines of fewer
-    than 5 runs: the last run may be a new level.
+    numbers, and fewer than `FEWEST` (5) samples, are not changed. If a run of a baseline of fewer than 5 runs
+    is outlying, no run of this configuration is removed: it may be a new level.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)

@@ -200,7 +200,7 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
     """Return medians, units and noise of `metrics` in training tables, which the forms use.
 
     Units are smallest usual sizes, see `middle_and_unit`. The noise of each group is estimated from the pairs
-    labelled normal; from all pairs not labelled abnormal if fewer than `FEW` are labelled normal.
+    labelled normal; from all pairs not labelled abnormal if fewer than `FEW` (5) are labelled normal.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2

@@ -88,7 +88,6 @@ def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems)
     """Return `tables` without wrong runs (incomparable pairs stay), and the errors of the skipped runs.
 
     Wrong are runs without a name, workload, group or pair, with an unknown side, or with a repeated name.
-    InputError at the first, unless ``problems.keep_going``; and without any run or raw metric, naming
-    `source`.
+    InputError, for `source`, at the first, unless ``problems.keep_going``; and without any run or raw metric.
     """
     return SOURCES.make_reading(tables.without_flawed_runs(problems), source, problems)
