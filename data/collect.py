@@ -17,9 +17,11 @@ from data.tables.files import yaml_content
 
 
 def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
-    """Return the function that measures suites of the ``kind`` in `path`; InputError if it is unknown.
+    """Return the function that measures suites of the ``kind`` that the YAML file `path` states.
 
-    It takes the suite's path, the directory and a screen, and returns whether the measurement is complete.
+    It takes the suite's path, the directory for results and a `Screen` (notes and a progress bar), and
+    returns True if the measurement is complete, False after Ctrl-C. InputError if the file cannot be read or
+    is not YAML, or its kind is missing or unknown; the rest of the suite is not checked.
     """
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
@@ -30,9 +32,10 @@ def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
 
 
 def collect_suite(path: Path, directory: Path) -> bool:
-    """Measure or resume the suite `path` in `directory`; return True if complete, False after Ctrl-C.
+    """Measure or resume the suite in the YAML file `path`, and write its tables to `directory`.
 
-    InputError if the suite is invalid, cannot be measured here, or `directory` has another measurement.
+    Returns True if complete, False after Ctrl-C; then the tables have the runs measured so far. InputError if
+    the suite is invalid, cannot be measured here, or `directory` has another measurement.
     """
     measure = find_collector(path)
     with Screen() as screen:
@@ -42,7 +45,8 @@ def collect_suite(path: Path, directory: Path) -> bool:
 def main(suite: Path, directory: Path) -> int:
     """Measure the suite in the YAML file `suite` and write the results to `directory`; return the exit code.
 
-    It is 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP. InputError as for `collect_suite`.
+    It is 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP; a measurement in `directory` is resumed.
+    InputError if the suite is invalid, cannot be measured here, or `directory` has another measurement.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

@@ -17,21 +17,9 @@ _SUSPECT = re.compile(rf"[^\x20-\x7e\xa1-\xac\xae-\u02ff\n]|[{_BLANK}]")
 def escape_invisible(text: str) -> str:
     r"""Return `text` with escapes in place of characters that are invisible or change how others are drawn.
 
-    Parameters
-    ----------
-    text : str
-        May contain lone surrogates, which are escaped, too.
-
-    Returns
-    -------
-    str
-        Control characters (but line feeds), bidirectional controls, zero-width and unassigned characters, and
-        line and paragraph separators are written as ``\x1b``, ``\u202e`` or ``\U000e0001``.
-
-    Examples
-    --------
-    >>> escape_invisible("sort\x1b[31m \u202egnp")
-    'sort\\x1b[31m \\u202egnp'
+    Lone surrogates, control characters (also tabs, but no line feeds), bidirectional controls, zero-width,
+    blank, private-use and unassigned characters, and line and paragraph separators are written as ``\x1b``,
+    ``\u202e`` or ``\U000e0001``. Spaces of any width are not changed.
     """
     return _SUSPECT.sub(lambda match: _escape_char(match[0]), text)
 
@@ -45,16 +33,21 @@ def _escape_char(char: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `text` as one line for a log; invisible characters and starts of CI commands are escaped.
+    r"""Return `text` as one line for a log; invisible characters and starts of CI commands are escaped.
 
-    White space, also a line break, becomes one space; at both ends it is removed.
+    White space, also a line break, becomes one space; at both ends it is removed. ``##[`` and ``##word[``
+    become ``#\x23[`` and ``#\x23word[``; at the start of the line, ``::`` becomes ``\x3a:``.
     """
     line = _COMMAND.sub(r"#\\x23", escape_invisible(" ".join(text.split())))
     return rf"\x3a{line[1:]}" if line.startswith("::") else line
 
 
 def escape_invisible_xml(document: bytes) -> bytes:
-    """Return a UTF-8 XML document with invisible characters as references such as ``&#8238;``."""
+    """Return a UTF-8 XML document with invisible characters as references such as ``&#8238;``.
+
+    Tabs, line feeds and carriage returns are not changed. The XML is not parsed; UnicodeDecodeError if
+    `document` is not UTF-8.
+    """
 
     def character_reference(match: re.Match[str]) -> str:
         char = match[0]

@@ -75,8 +75,9 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
     """Yield the results of `function` for all tasks, in the order in which workers finish them.
 
     `scheduler` is the address of a Dask scheduler, such as ``tcp://host:8786``. An exception of `function` is
-    raised here. ClusterError if the scheduler or its first worker does not answer within `PATIENCE` seconds,
-    a worker has several threads or other versions of code or libraries than this process, or all workers die.
+    raised here. ClusterError, an InputError, if the scheduler or its first worker does not answer within
+    `PATIENCE` (10) seconds, a worker has several threads or other versions of code or libraries than this
+    process, or all workers die.
     """
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
@@ -197,7 +198,10 @@ def _run_single_threaded(
 
 
 def with_progress_bar(done: Iterable[Result], total: int, title: str, after: float = 0.0) -> Iterator[Result]:
-    """Yield the items of `done`; from `after` seconds on, show a progress bar if stderr is a terminal."""
+    """Yield the items of `done`; from `after` seconds on, show a progress bar if stderr is a terminal.
+
+    `total` is the number of items, `title` the label of the bar, which disappears at the end.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
@@ -218,7 +222,10 @@ def with_progress_bar(done: Iterable[Result], total: int, title: str, after: flo
 
 @contextmanager
 def garbage_collection_off() -> Iterator[None]:
-    """Disable garbage collection in the block, which takes a third of the time of creating many objects."""
+    """Disable the collection of garbage cycles in the block; enable it afterwards if it was enabled before.
+
+    It takes a third of the time of creating many objects.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

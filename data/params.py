@@ -72,16 +72,23 @@ class Params(Generic[FamilyType]):
 
 
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
-    """Return the shared part of params.yaml, and the section of one family as an instance of `section`.
+    """Return the random seed, the compute resources, and one family's section of params.yaml.
 
-    A missing section gets its defaults. The environment variables `SCHEDULER` and `STORAGE` override the
-    file. InputError if the file cannot be read as YAML, has an unknown key, or a value is missing or invalid.
+    `section` is the class of the family's section, which has its defaults if it is missing; sections of other
+    families are not checked. The environment variables PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override
+    ``compute.scheduler`` and ``compute.storage``. InputError if the file cannot be read as YAML, has an
+    unknown key, or a value is missing (``seed`` has no default) or invalid.
     """
     return validate_params(section, yaml_content(path), path)
 
 
 def validate_params(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:
-    """Return the parameters in `content`, a parsed params.yaml, as `load` does; InputError names `path`."""
+    """Return the random seed, the compute resources and a family's section from a parsed params.yaml.
+
+    `section` is the class of the family's section; without it in `content`, the defaults apply. The variables
+    PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override ``compute``. InputError, which names the file `path`,
+    for an unknown key, or a missing or invalid value; `path` is not read.
+    """
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))
     families[section.family] = section, Field(default_factory=dict, validate_default=True)

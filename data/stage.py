@@ -67,7 +67,9 @@ def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
     """Run the stage `verb` for each family that the command line names, one after the other.
 
     `stage_of` takes a family and returns its stage, a function or its import string; None without such a
-    stage. A failed stage ends the process: exit code 2 for errors of the user, 70 for bugs.
+    stage. The first failed stage ends the process: exit code 2 for errors of the user, also a wrong command
+    line, and 70 for bugs. If DVC runs the stage, the duration in seconds is written to a file in
+    ``.dvc/tmp``. RuntimeError if NumPy was imported before.
     """
     began = time.monotonic()
     prepare_process()
@@ -131,9 +133,9 @@ def report_error(error: Exception, prefix: str = "") -> int:
 
 
 def missing_package(error: Exception) -> str:
-    """Return which package of an extra is not installed, and the command to install it.
+    """Return a message that an optional package is not installed, with the command to install it.
 
-    Empty if `error` is not the failed import of such a package.
+    Empty unless `error` is the failed import of a package of one of perfjudge's extras.
     """
     name = error.name.split(".")[0] if isinstance(error, ModuleNotFoundError) and error.name else ""
     if name not in EXTRAS:
@@ -182,8 +184,9 @@ def alone(family: str) -> Iterator[None]:
 def end_with_process(process: int) -> None:
     """Kill this process when another `process` (its id) of the same session has ended.
 
-    It is killed at once if the other one has already ended or belongs to another session. Returns
-    immediately: a thread waits. Only on Linux; elsewhere nothing happens.
+    It is killed (SIGKILL) at once if the other one has already ended or belongs to another session. Returns
+    immediately: a thread waits. A second call with the same id does nothing. Only on Linux; elsewhere nothing
+    happens.
     """
     if not hasattr(os, "pidfd_open"):
         return
@@ -206,7 +209,10 @@ def end_with_process(process: int) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Kill this process when `parent` has ended, at once if it is no longer the parent."""
+    """Kill this process when its parent has ended; at once if the process id `parent` is not its parent.
+
+    Returns immediately. Except on Linux, only that check is made.
+    """
     if os.getppid() != parent:
         _kill_this_process()
     end_with_process(parent)
@@ -230,17 +236,23 @@ def _starting_process() -> int:
 
 
 def prepare_process() -> None:
-    """Set up the process of a stage; RuntimeError if NumPy was imported before."""
+    """Set up the process of a stage: compiled modules, pinned instructions, rare garbage collection.
+
+    Environment variables are changed, for child processes, too: OpenBLAS and OpenMP use one thread, NumPy,
+    SciPy and Arrow the instructions of x86-64-v3 if the processor has them. RuntimeError if NumPy was
+    imported before.
+    """
     keep_bytecode()
     pin_arithmetic()
     collect_rarely()
 
 
 def keep_bytecode() -> None:
-    """Store compiled modules in a separate folder if PYTHONDONTWRITEBYTECODE is set.
+    """Store compiled modules in ``.bytecode`` in the working directory if PYTHONDONTWRITEBYTECODE is set.
 
-    Otherwise every stage and every worker process would compile pandas and scikit-learn again, which takes
-    longer than most stages.
+    This variable is then removed and PYTHONPYCACHEPREFIX set, for worker processes; otherwise nothing
+    happens. Every stage and worker process would else compile pandas and scikit-learn again, longer than most
+    stages take.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())
@@ -269,7 +281,7 @@ def pin_arithmetic() -> None:
 
 
 def processor_flags() -> frozenset[str]:
-    """Return the names of this processor's instruction sets; empty if Linux does not list them."""
+    """Return the names of this processor's instruction sets, such as "avx2"; empty if Linux lists none."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -278,7 +290,10 @@ def processor_flags() -> frozenset[str]:
 
 
 def prepare_command() -> None:
-    """Set up the process of a short command: collect garbage rarely, and start no threads of OpenBLAS."""
+    """Set up the process of a short command: collect garbage rarely, and use one thread of OpenBLAS.
+
+    An OPENBLAS_NUM_THREADS that is already set is not changed.
+    """
     # unless the user sets another number
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     collect_rarely()

@@ -66,7 +66,10 @@ class Decisions(Tables):
 
 
 def messages_where(messages: Sequence[str], wrong: pd.Series) -> pd.Series:
-    """Return a Series: the text in `messages` of each row where the mask `wrong` is true, else empty text."""
+    """Return a Series: the text in `messages` of each row where the mask `wrong` is true, else empty text.
+
+    `messages` has one text per row of `wrong`, in its order; the result has the index of `wrong`.
+    """
     return pd.Series(messages, wrong.index, dtype="str").where(wrong, "")
 
 
@@ -86,8 +89,9 @@ def useless_column_reasons(
     """Return a text per column: the reason why it is useless for training; empty if it is useful.
 
     The result is a Series with the index of `counts`, the result of `column_counts`. A column is useless if
-    its values are missing in more than the share `missing` of the rows, or all equal. `rows`, `measured` and
-    `value` are the words in messages for the rows, for measured values, and for one value.
+    its values are missing in more than the share `missing` of the rows (this is checked first), or if all
+    that are not missing are equal; without rows, none is. `rows`, `measured` and `value` are the words in
+    messages for the rows, for measured values, and for one value.
     """
     too_few = [f"was {measured} in {count.measured} of {count.rows} {rows}" for count in counts.itertuples()]
     same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]
@@ -122,7 +126,8 @@ def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[Tab
     """Stage ingest: convert the source that params.yaml names into the tables of the family of `section`.
 
     `read` takes the section and returns tables, errors of skipped parts and notes. The tables are written to
-    ``data/interim/<family>``. InputError if params.yaml or the source is invalid.
+    ``data/interim/<family>`` as Parquet; skipped parts and notes go to stderr, the numbers of rows to stdout.
+    InputError if params.yaml or the source is invalid.
     """
     reading = read(load(section).section)
     reading.tables.write(FamilyPaths(section.family).interim)
@@ -138,9 +143,10 @@ def run_validate(
 ) -> None:
     """Stage validate: decide which rows of the family's tables are used for training.
 
-    `decide` gets tables whose rows keep all rules. Its result is written to ``data/valid/<family>``, the
-    reasons of rejected rows to stderr.
-    InputError if params.yaml or a table is missing or invalid.
+    `decide` gets the tables of ``data/interim/<family>`` and the section of params.yaml. Its result is
+    written to ``data/valid/<family>``, the reasons of rejected rows to stderr, the numbers of kept rows to
+    stdout. InputError if params.yaml or a table is missing or invalid, also at the first row that breaks a
+    rule of the tables.
     """
     paths = FamilyPaths(section.family)
     decisions = decide(tables.read(paths.interim).without_flaws(Problems()), load(section).section)

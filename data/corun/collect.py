@@ -66,8 +66,9 @@ class MeasuredCorun:
 def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
     """Return all measurements in their order: ``suite.solo`` blocks, each with one solo run of every task.
 
-    The combinations are spread over the blocks at random, in random order and on random processors; a
-    repetition is half the number of blocks after the first measurement.
+    Every combination of ``suite.together`` tasks is in one block, ``suite.repeat`` of them again, half the
+    number of blocks later. The block, the order within a block and the order of tasks, which assigns
+    processors, are drawn with the suite's seed.
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]
@@ -84,7 +85,11 @@ def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
 
 
 def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
-    """Return the tables of measured runs, one row per task and run; `host` is the row of the machine."""
+    """Return the tables of measured runs; `host` is the row of the machine, with its name in ``machine``.
+
+    A solo run is a row of ``tasks``, each task of a co-run a row of ``pairs``, each interval a row of
+    ``samples``. Repetitions are numbered from 1 by task and co-runners.
+    """
     tasks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
@@ -128,9 +133,9 @@ def measure_coruns(
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C. InputError if the suite is invalid, `directory` holds another measurement, a program
-    is missing or fails, perf counts none of the events, or there are too few processors. Notes and progress
-    appear on `screen`.
+    False after Ctrl-C; the tables then have the runs so far. InputError if the suite is invalid, `directory`
+    holds another measurement, a program is missing or fails, perf counts none of the events, or there are too
+    few processors. Notes and progress appear on `screen`.
     """
     suite = corun_suite.load_suite(path)
     cpus = available_processors(suite.together, path)
@@ -190,7 +195,11 @@ def available_processors(number: int, path: Path) -> list[int]:
 
 
 def available_counters(suite: CorunSuite, path: Path) -> Counters:
-    """Return the counters of a suite that work here; InputError if perf is missing or counts no event."""
+    """Return the counters of a suite that work here: events that perf counts, and why not control groups.
+
+    Events that perf cannot count are in ``lacking``; ``ungrouped`` is the reason why there are no control
+    groups, or empty. InputError if perf is missing or counts none of the events; `path` is the suite's file.
+    """
     problems = perf_stat.uncountable_events(suite.events)
     events = [event for event in suite.events if event not in problems]
     if not events:
@@ -225,6 +234,8 @@ def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int
     """Return all groups of all placements in random order, one repetition after the other.
 
     Thus a slow period of the machine affects all placements. A placement is its name and its groups of tasks.
+    A planned group has the placement's name, the numbers of the repetition and of the group in its placement,
+    both from 1, and its tasks in random order; `seed` determines the result.
     """
     shuffle = random.Random(seed)
     blocks = [
@@ -243,14 +254,11 @@ def collect_placements(
 ) -> None:
     """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
-    The table has the columns of `PLACEMENT_DTYPES`, one row per task; groups with a task that exceeds its
-    time limit are left out, with a note on `screen`.
-
-    Raises
-    ------
-    InputError
-        If there is no placement, the suite is invalid or has not all tasks, a program is missing or fails, or
-        the machine has too few processors.
+    The table has a row per task: ``placement, repetition, group, task, corunners`` (joined by ``+``),
+    ``machine, corun_seconds, foreign`` (the share of the machine that others used). Groups with a task that
+    exceeds its time limit are left out, with a note on `screen`. Ctrl-C raises KeyboardInterrupt, and nothing
+    is written. InputError if there is no placement, the suite is invalid or has not all tasks, a program is
+    missing or fails, perf counts no event, or the machine has too few processors.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}
@@ -298,7 +306,9 @@ def collect_placements(
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
     """Run placements and return the exit code: 0 when complete, 130 after Ctrl-C or a termination signal.
 
-    The arguments and errors are those of `collect_placements`.
+    If complete, ``placements.parquet`` and ``settings.json`` are in `directory`, else nothing is written.
+    InputError for an invalid suite, a task that is not in the suite, no placement, too few processors, and a
+    program or perf that is missing or fails.
     """
     end_in_good_order()
     try:

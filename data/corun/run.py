@@ -47,7 +47,9 @@ EVENTS = {
 def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dict[str, float]:
     """Return all counts so far, by event, of a program on processor `cpu` and of the machine.
 
-    `group` is the program's control group; without one, its counts are left out.
+    `tree` and `group` are the program's processes and its control group; without a group, its counts are left
+    out. Names begin with ``process-``, ``group-``, ``cpu-`` (of `cpu`) or ``system-``; processor times are in
+    ms, that of the user includes programs with a niceness.
     """
     counts = {"process": tree.counts(), "group": group.counts() if group is not None else {}}
     events = {
@@ -119,7 +121,11 @@ class CorunSuite(CountedSuite):
 
 
 def load_suite(path: Path) -> CorunSuite:
-    """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
+    """Return the parameters of a measurement in a YAML file; InputError with file, key and value if invalid.
+
+    InputError, too, if the file cannot be read, a task or event occurs twice, a task has not exactly one of
+    stressor, workload and command, or its name contains ``+``.
+    """
     suite = read_suite(CorunSuite, path)
     for task in suite.tasks:
         place = f'task "{task.name}"'
@@ -168,7 +174,7 @@ class Counters:
 
 
 def other_tasks(tasks: Sequence[str]) -> list[list[str]]:
-    """Return for each of `tasks` the others, in alphabetical order."""
+    """Return for each of `tasks` the list of the others, in alphabetical order; equal tasks all remain."""
     return [sorted([*tasks[:place], *tasks[place + 1 :]]) for place in range(len(tasks))]
 
 
@@ -178,8 +184,9 @@ def run_together(
     """Run `tasks` at the same time, each on its processor, restarting them until each has ended once.
 
     Return the first run of each task, in their order, and the share of the machine that others used (0 to 1).
-    `limits` has the time limits by task's name. InputError if a program is missing or fails, TimedOutError if
-    it exceeds its limit.
+    `cpus` has one processor per task, else ValueError. `limits` has the time limits by task's name (default:
+    300 s), and gets the durations. InputError if a program is missing or fails, TimedOutError if it exceeds
+    its limit.
     """
     limits = limits or TimeLimits()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
@@ -305,12 +312,13 @@ class _Watched:
 
 
 def interval_counts(snapshots: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
-    """Return the counts within the intervals between `snapshots`, indexed by their ends.
+    """Return the counts within the intervals between `snapshots`, one row each, indexed by their ends.
 
-    snapshots: counts so far, one column per event, indexed by seconds since the start. Apparent drops are
-    transient: a child's counts are missing until it is reaped, so the running maximum is used. perf: its
-    intervals, with ``t_seconds`` and the count of each event; each is added to the interval with the nearest
-    end.
+    `snapshots` has counts so far, at least two rows, one column per event, indexed by seconds since the
+    start. Apparent drops are transient: a child's counts are missing until it is reaped, so the running
+    maximum is used. `perf` has its own intervals, ``t_seconds`` and the count of each event; each is added to
+    the interval with the nearest end. Its events follow those of `snapshots`, NaN where no interval of perf
+    is nearest.
     """
     within = snapshots.cummax().diff().iloc[1:]
     ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()

@@ -98,11 +98,12 @@ class IntervalCounts:
 def canonical_counts(
     samples: IntervalCounts, unchanged_names: Collection[str] = ()
 ) -> tuple[IntervalCounts, dict[str, str]]:
-    """Return counts by canonical event names, and the privileges of events with only some levels counted.
+    """Return counts by canonical event names, and the privilege levels of events counted at some levels only.
 
-    The counts of all kinds of processor of a machine are summed up, and those of user and kernel mode if the
-    event has no count of both; a sum is NaN only if all are. If two columns have the same event, kind of
-    processor and mode, the first is used. `unchanged_names` are not changed.
+    The second result maps such an event to letters: ``u`` user, ``k`` kernel, ``h`` hypervisor. The counts of
+    all kinds of processor of a machine are summed up, and those of user and kernel mode if the event has no
+    count of both; a sum is NaN only if all are. If two columns have the same event, kind of processor and
+    mode, the first is used. `unchanged_names` are not changed. Events keep the order of their first columns.
     """
     by_event: dict[str, dict[str, dict[str, int]]] = {}
     for number, name in enumerate(samples.events):
@@ -125,7 +126,11 @@ def canonical_counts(
 
 
 def unknown_events(names: Iterable[str], extra_events: Collection[str] = ()) -> dict[str, str | None]:
-    """Return the `names` not in `SYNONYMS` or `extra_events`, each with the most similar name or None."""
+    """Return those of `names` that are no canonical event and not in `extra_events`, with a suggestion.
+
+    The dict has the most similar event by name, or None if none is similar; a suggestion may be another name
+    of an event. Names are compared exactly, so another name of a known event counts as unknown.
+    """
     events = {*SYNONYMS, *extra_events}
     return {name: _nearest_event(name, frozenset(extra_events)) for name in names if name not in events}
 

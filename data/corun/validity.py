@@ -77,12 +77,14 @@ class CorunDecisions(Decisions):
 
 
 def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
-    """Return whether each event, solo run, co-run and sampled run can be learned from, and why not.
+    """Return which events, solo runs, co-runs and sampled runs can be learned from, and why others cannot.
 
-    Rejected are, in this order: events without a count in more than the share `missing` of the solo runs, or
-    with one constant count; solo runs without a count of more than `missing` of the remaining events; co-runs
-    of a task or co-runner without a remaining solo run on that machine; samples of runs with a gap, and of
-    unknown or rejected runs. InputError if no event, or fewer than `ENOUGH` co-runs, remain.
+    Each table has ``kept`` and ``reason`` (empty if kept). Rejected are, in this order: events without a
+    count in more than the share `missing` of the solo runs, or with one constant count; solo runs without a
+    count of more than `missing` of the remaining events; co-runs of a task or co-runner without a remaining
+    solo run on that machine; samples of runs with a gap, and of unknown runs. A co-run that was clearly
+    faster than alone has a ``flag``, and causes a warning. InputError if no event, or fewer than `ENOUGH` (5)
+    co-runs, remain.
     """
     counts = tables.tasks[tables.events]
     events = useless_column_reasons(column_counts(counts), missing, "solo runs", "counted", "count")
@@ -136,7 +138,6 @@ def _joined_corunners(pairs: pd.DataFrame) -> pd.Series:
 
 
 def _sort_corunners(names: pd.Series) -> pd.Series:
-    """Return joined names with the co-runners in alphabetical order."""
     return names.map({joined: AND.join(sorted(joined.split(AND))) for joined in names.unique()})
 
 

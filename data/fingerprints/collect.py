@@ -85,7 +85,11 @@ class FingerprintSuite(Suite):
 
 
 def load_suite(path: Path) -> FingerprintSuite:
-    """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
+    """Return the parameters of a measurement in a YAML file; InputError with file, key and value if invalid.
+
+    InputError, too, if the file cannot be read, a name occurs twice, there are programs without constraints,
+    or threads other than [one] with constraints.
+    """
     suite = read_suite(FingerprintSuite, path)
     require_unique(suite.stressors, "stressor", path)
     require_unique(suite.threads, "threads", path)
@@ -135,7 +139,9 @@ class MeasuredRun(PlannedRun):
 def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
     """Return all runs in their order: one repetition after the other, constraints and their runs shuffled.
 
-    Stressors of the suite that are not in `stressors`, those of the installed stress-ng, are left out.
+    Each constraint has every program and, for each number of threads, every stressor of the suite; all runs
+    of a constraint follow each other. Stressors that are not in `stressors`, those of the installed
+    stress-ng, are left out. The order depends on the suite's seed only.
     """
     shuffle = random.Random(suite.seed)
     available = [name for name in suite.stressors if name in stressors]
@@ -221,14 +227,18 @@ def _measure_seconds(
 
 
 def available() -> frozenset[str]:
-    """Return the names of the stressors of stress-ng; InputError if it is not installed or fails."""
+    """Return the names of the stressors of the installed stress-ng; InputError if it is missing or fails."""
     done = execute(["stress-ng", "--stressors"], "stress-ng --stressors")
     done.require_success()
     return frozenset(done.output.split())
 
 
 def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
-    """Return the command of a stressor for `seconds`, which writes its rate to the YAML file `report`."""
+    """Return the command, a list of words, that runs a stressor for `seconds`; the command is not run.
+
+    It writes the rate to the YAML file `report`, and temporary files to the directory of this file. It uses
+    ``run.threads`` threads; 0 means all processors.
+    """
     return [
         *("stress-ng", f"--{run.name}", str(run.threads), "--timeout", str(seconds)),
         *("--metrics", "--yaml", str(report), "--temp-path", str(report.parent)),
@@ -237,7 +247,10 @@ def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
 
 
 def reported(report: Path) -> float | None:
-    """Return the rate (bogo operations/s) in a report of stress-ng; None if missing or not above 0."""
+    """Return the rate (bogo operations per second of real time) of the first stressor in stress-ng's report.
+
+    None if the file is missing or not YAML, or the rate is missing or not above 0.
+    """
     try:
         content = yaml.safe_load(report.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
@@ -263,10 +276,11 @@ def why_no_rate(stressor: str, code: int, output: str) -> str:
 def build_tables(
     suite: FingerprintSuite, runs: Sequence[MeasuredRun], described: dict[str, str]
 ) -> FingerprintTables:
-    """Return the tables of the runs; a value is missing where a stressor or program failed.
+    """Return the tables of the runs: rates of machines, values of programs, and descriptions of the machines.
 
-    Each constraint is a machine, and its kind a CPU model; without constraints, this machine. `described` is
-    the result of `data.measure.machine.describe_machine`.
+    A value is missing where a stressor or program failed. Each constraint is a machine, and its kind a CPU
+    model; without constraints, this machine is the only one. `described` is the result of
+    `data.measure.machine.describe_machine`, texts by name.
     """
     processor, source = described["processor"], f"suite {suite.name}"
     here = f"{described['hostname']} {processor} x{described['processors']}"
@@ -302,9 +316,10 @@ def build_tables(
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C. InputError if the suite is invalid, `directory` holds another measurement, stress-ng
-    is missing, or a constraint cannot be applied; stressors that this stress-ng does not have are left out
-    with a note on `screen`, and failed runs have no value.
+    False after Ctrl-C; the tables then have the runs so far. Further settings are in ``settings.json``.
+    InputError if the suite is invalid, `directory` holds another measurement, stress-ng is missing, or a
+    constraint cannot be applied; stressors that this stress-ng does not have are left out with a note on
+    `screen`, and failed runs have no value.
     """
     suite, stressors = load_suite(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]
@@ -328,7 +343,11 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def failure_lines(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return a line for people per stressor or program without a value, with the first reason, sorted."""
+    """Return a line per stressor or program and constraint without a value, with the first reason, sorted.
+
+    A line is ``NAME under CONSTRAINT: it REASON``, ordered by name. A run with a ``problem`` counts, also if
+    another repetition has a value; the list is empty without problems.
+    """
     first = {(run.name, run.constraint): run.problem for run in reversed(runs) if run.problem}
     return [
         f"{name}{f' under {constraint}' if constraint else ''}: it {problem}"

@@ -48,8 +48,9 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
     """Write the runs of `source` to `directory` in chunks of about `runs` rows, and return the chunks.
 
     `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
-    files; subdirectories may name their group (``group=oltp``). One subdirectory of `directory` is written
-    per chunk; at most two chunks are in memory. InputError if a column or file is missing, or a run does not
+    files; subdirectories may name their group (``group=oltp``). A chunk has whole test cases of one group,
+    and more rows if one test case has more. One subdirectory of `directory` is written per chunk, and emptied
+    before; at most two chunks are in memory. InputError if a column or file is missing, or a run does not
     have a pair, a side, a workload or a group.
     """
     opened = open_runs(source)
@@ -81,7 +82,9 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
 def open_runs(source: Path) -> ds.Dataset:
     """Return the runs of `source`, a Parquet file or a directory, as a dataset, without reading them.
 
-    InputError if it has no Parquet files, or if a required column is missing.
+    Of a directory, that is its ``matrices.parquet`` if it has one, else all Parquet files in it, where the
+    name of a subdirectory may be a column (``group=oltp``). InputError if there are no Parquet files, or if a
+    required column is missing.
     """
     inside = source / "matrices.parquet" if source.is_dir() else source
     place = inside if inside.exists() else source
@@ -100,7 +103,7 @@ def open_runs(source: Path) -> ds.Dataset:
 
 
 def runs_of(file: Path) -> pd.DataFrame:
-    """Return a chunk as a table of runs (one row per run), without the column of chunk numbers."""
+    """Return a chunk as a table, one row per run, without chunk numbers; InputError if unreadable."""
     return replace(MatrixTables.SPECS["runs"], unwanted=(_CHUNK,)).read(file)
 
 
@@ -170,22 +173,10 @@ def clean_chunks(
     """Clean all chunks by the rules of `data.matrices.validity`; return one result each, in their order.
 
     The valid runs are written next to the chunk's file, which is removed. Chunks are cleaned in parallel.
-
-    Parameters
-    ----------
-    source : Path
-        The runs, with the table of metrics in the same folder.
-    part : Series of int
-        By test case, the part that it belongs to.
-    missing : float
-        Largest share of the raw metrics of a run without a value.
-    some : int
-        Approximate number of runs to return in ``some``: whole pairs, drawn with `seed`.
-
-    Raises
-    ------
-    InputError
-        If no metric carries information, or a run is wrong.
+    `source` are the runs, with the table of metrics in the same folder; `part` has by test case the part that
+    it belongs to. `missing` is the largest share of runs without a value of a metric, and of raw metrics
+    without a value in a run; `some` the approximate number of runs to return in ``some``: whole pairs, drawn
+    with `seed`. InputError if no raw metric carries information, or a run is wrong.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
@@ -210,7 +201,11 @@ def clean_chunks(
 
 
 def metric_counts(file: Path) -> pd.DataFrame:
-    """Return by metric of a chunk ``rows, measured, negative, least, most``; NaN where never measured."""
+    """Return a row per metric of the chunk in `file`: ``rows, measured, least, most, negative``.
+
+    These are the numbers of runs and of values, the smallest and the largest value (NaN if never measured),
+    and the number of negative values.
+    """
     runs = runs_of(file)
     values = runs[metrics_of(runs)]
     return column_counts(values).assign(negative=(values < 0).sum())
@@ -229,34 +224,14 @@ def clean_chunk(
     """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
 
     A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`.
+    `chunk` is a number and a file, `table` describes the metrics, `reasons` has by metric why it is dropped
+    (empty: kept), and `missing` is the largest share of the kept raw metrics that may be without a value in a
+    valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs: a pair
+    is scaled with statistics of the other folds.
 
-    Parameters
-    ----------
-    chunk : tuple of int and Path
-        The chunk's number and its file.
-    table : DataFrame
-        Description of the metrics.
-    reasons : Series of str
-        By metric, why it is dropped; empty text if it is kept.
-    missing : float
-        Largest share of the kept raw metrics that may be without a value in a valid run.
-    part : Series of int
-        By test case, its fold: a pair is scaled with statistics of the other folds. It becomes the column
-        `PART` of the written runs.
-    share : float
-        Probability of each pair (the runs of a baseline and its target) to be returned in ``some``.
-    seed : int
-        Random seed of that draw, together with the chunk's number.
-
-    Returns
-    -------
-    Cleaned
-        ``some`` has all runs of the drawn pairs, also invalid ones.
-
-    Raises
-    ------
-    InputError
-        If a run's content is wrong.
+    The result has the numbers of runs and valid pairs, and in ``some`` all runs, also invalid ones, of pairs
+    (a baseline and its target) that are drawn with the probability `share`, by `seed` and the chunk's number.
+    InputError if a run's content is wrong.
     """
     number, file = chunk
     tables = MatrixTables.from_frames(

@@ -72,8 +72,10 @@ class PlannedRun:
 def plan_runs(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
     """Return all runs in their order: one session after the other, each in random order.
 
-    With one session, the runs of a pair follow each other, also in random order. `causes` are the defects and
-    `kinds` the ways to make runs invalid that are possible on this machine.
+    With one session, the runs of a pair follow each other, also in random order. A pair is a version of a
+    test case with ``suite.runs`` valid runs of baseline and of target; targets may have a defect, and invalid
+    runs are added. `causes` are the defects and `kinds` the ways to make runs invalid that are possible on
+    this machine. The suite's seed determines the result.
     """
     shuffle = random.Random(suite.seed)
     pairs = [(name, number) for name in suite.test_cases for number in range(1, suite.versions + 1)]
@@ -147,7 +149,9 @@ def _add_invalid(
 def build_order(suite: MatrixSuite, planned: PlannedRun, costs: Mapping[str, float]) -> Order:
     """Return the parameters of the program of a planned run, with its defect or invalidity.
 
-    `costs` are seconds per unit by workload and defect.
+    `costs` are seconds per unit by workload and defect, KeyError if that of a workload of the test case is
+    missing; a defect without a cost is not added. The result depends on the suite's seed and the name of the
+    run only.
     """
     case = suite.test_cases[planned.case]
     draw = random.Random(f"{suite.seed} {planned.run_id}")
@@ -228,11 +232,11 @@ class Cost:
 def corrected_cost(
     suite: MatrixSuite, name: str, costs: Mapping[str, float], seconds: Callable[[Order], float]
 ) -> float:
-    """Return the seconds per unit of `name`, a workload or defect, corrected by trial runs.
+    """Return the seconds per unit of `name`, a workload or defect, corrected by two trial runs.
 
     Counting events slows some programs down. `costs` are the seconds per unit known so far, with an estimate
     for `name` (and for `HOST`, if `name` is a defect); `seconds` runs an order and returns its duration. Each
-    of `TRIALS` runs multiplies the estimate by measured / planned duration, at most by `LARGEST`.
+    trial multiplies the estimate by measured / planned duration, limited to 1/4 to 4.
     """
     cost, share = costs[name], suite.seconds / TRANSACTIONS
     for _ in range(TRIALS):
@@ -282,11 +286,11 @@ def calibrate_costs(
     everything: Sequence[PlannedRun],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> dict[str, float]:
-    """Return seconds per unit by workload and defect, as far as noted or needed for runs not measured yet.
+    """Return seconds per unit by workload and defect: those in the session's journal, and new ones.
 
-    All costs in the session's journal are returned. The others that the missing runs among `everything`, the
-    planned runs, need are measured by `cost`, from the name and the costs known so far, and noted in the
-    journal.
+    `cost` measures what the runs among `everything`, the planned runs, that have no result yet need and the
+    journal does not have: it takes a name and the costs known so far. Each new cost is noted in the journal
+    at once.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)
@@ -304,7 +308,12 @@ def calibrate_costs(
 
 
 def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
-    """Return the tables of measured runs without nearly constant raw metrics; `name` is the machine's."""
+    """Return the tables of measured runs, sorted by run; `name` is the machine's.
+
+    A raw metric that has the same value in more than 99.5 % of the runs is left out; all summary metrics are
+    kept. A count that a run does not have is 0. ``valid`` is False for runs that were made invalid, and
+    ``abnormal`` whether the version has a defect (missing for invalid runs).
+    """
     groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)
     values = _metric_values(entries)
@@ -353,9 +362,10 @@ def _metric_values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C. Further settings: ``foreign``, the share of the programs' processor that others used
-    in each run, and ``others_busy``, the median share of the whole machine that others used (%). InputError
-    if the suite is invalid, perf is missing, a program fails, or `directory` has another measurement.
+    False after Ctrl-C; the tables then have the runs so far. Further settings: ``foreign``, the share of the
+    programs' processor that others used in each run, and ``others_busy``, the median share of the whole
+    machine that others used (%). InputError if the suite is invalid, perf is missing, a program fails, or
+    `directory` has another measurement.
     """
     suite = matrix_suite.load_suite(path)
     *others, cpu = sorted(os.sched_getaffinity(0))

@@ -61,9 +61,10 @@ class Work(NamedTuple):
 
 
 def run_work(work: Work, progress: Path) -> None:
-    """Do the work, and write its progress to the file `progress`.
+    """Do the work, and write its progress to the file `progress`, which must exist.
 
     It writes ``r`` to stdout when ready and ``d`` when done, and waits for a byte on stdin after each.
+    KeyError if a workload is unknown; an unknown defect is ignored.
     """
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:
@@ -95,7 +96,7 @@ def _wait_until(moment: float, *, polling: bool) -> None:
 
 
 def calibrate_unit(name: str, seconds: float) -> float:
-    """Return the seconds per unit of the workload or defect `name`, measured in about `seconds`."""
+    """Return the seconds per unit of a workload or defect, timed for about `seconds`; KeyError if unknown."""
     unit = (WORKLOADS | DEFECTS)[name]()
     unit()
     count, took = 1, 0.0
@@ -109,7 +110,7 @@ def calibrate_unit(name: str, seconds: float) -> float:
 
 
 def occupy_processor(cpu: int, share: float) -> None:
-    """Keep processor `cpu` busy for `share` (0 to 1) of every 4 ms, until killed or orphaned."""
+    """Write ``r`` to stdout; keep processor `cpu` busy for `share` of every 4 ms until killed or orphaned."""
     import ctypes
     import signal
 
@@ -125,7 +126,12 @@ def occupy_processor(cpu: int, share: float) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run, calibrate or occupy a processor, as described by the JSON object on the command line."""
+    """Run, calibrate or occupy a processor, as the JSON object in ``arguments[0]`` says; end the process.
+
+    Its key ``calibrate`` (with ``seconds``) prints the seconds per unit of a workload, ``compete`` has the
+    arguments of `occupy_processor`, and ``work`` (with ``progress``) the fields of `Work`. The exit code is
+    always 0.
+    """
     import json
 
     options = json.loads(arguments[0])

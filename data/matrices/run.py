@@ -64,9 +64,11 @@ class Snapshot:
 def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transactions: int) -> Numbers:
     """Return the raw metrics of a run by name, in the units of `metric_unit`.
 
-    They are the growth per second of counts and levels (``.change``) of the machine and the control group,
-    the largest growth in one interval (``.peak``), the program's counts and those of `perf` per transaction
-    (NaN without transactions), and its mean levels. `snapshots` ascend in time, at least two.
+    These are the growth per second of the machine's and the control group's counts (``group.``), of the
+    machine's levels (suffix ``.change``), and the largest growth per second in one interval (suffix
+    ``.peak``); the program's counts (``process.``) and those of `perf` (``perf.``) per transaction, NaN
+    without transactions; the program's mean levels; and its processor time in ms per second. `snapshots`
+    ascend in time, at least two.
     """
     first, last = snapshots[0], snapshots[-1]
     seconds = last.at - first.at
@@ -103,7 +105,7 @@ def _by_name(snapshots: Iterable[Numbers]) -> dict[str, list[float]]:
 
 
 def _peak_snapshots(snapshots: Sequence[Snapshot]) -> Sequence[Snapshot]:
-    """Return the looks between which peaks are measured: a short last interval is merged with the one before.
+    """Return the snapshots between which peaks are measured, without the last but one if it is too late.
 
     A program ends at any time, but the kernel updates its counts only every few milliseconds.
     """
@@ -290,7 +292,7 @@ class Bench:
             return Outcome((end or started.seen) - begin, done, metrics, round(foreign, 4))
 
     def _take_snapshot(self, started: _Started, program: ProcessTree, *, between: bool = False) -> Snapshot:
-        """Read all counts; the levels of the machine only in the first and the last look."""
+        """Read all counts; the levels of the machine only in the first and the last snapshot."""
         counts_so_far = started.counted.counts() if started.counted is not None else {}
         group = {name: count + self._counted.get(name, 0.0) for name, count in counts_so_far.items()}
         at, counts = time.perf_counter(), kernel_counts.machine_counts(self.cpu)
@@ -300,7 +302,7 @@ class Bench:
     def _watch_program(
         self, started: _Started, order: Order, program: ProcessTree, stack: ExitStack
     ) -> Iterator[Snapshot]:
-        """Start the program, yield a look every `interval` until it is done, and make the run invalid."""
+        """Start the program, yield a snapshot every `interval` until it is done, and make the run invalid."""
         begin, tick, spoiled = time.perf_counter(), 1, not order.invalid
         started.send_message(b"g")
         while True:

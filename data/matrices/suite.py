@@ -135,7 +135,11 @@ class MatrixSuite(CountedSuite):
 
 
 def load_suite(path: Path) -> MatrixSuite:
-    """Return the suite in a YAML file; InputError with file, key and value if it is missing or invalid."""
+    """Return the parameters of a measurement in a YAML file; InputError with file, key and value if invalid.
+
+    InputError, too, if the file cannot be read, a workload, cause or kind of invalid run is unknown, there is
+    no test case, or a test case or event occurs twice.
+    """
     suite = read_suite(MatrixSuite, path)
     for noun, names, allowed in (
         (

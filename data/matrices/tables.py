@@ -135,13 +135,8 @@ class MatrixTables(Tables):
         """Return the tables in a directory that `write` wrote, or the runs in one Parquet file.
 
         Causes and metrics may be absent; ``metrics.parquet`` is also read from the folder of a single file.
-        Without `flags`, the columns of analysts' flags are ignored.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or not complete Parquet, misses a column, has too many columns, or a metric
-            is not a number.
+        Without `flags`, the columns of analysts' flags are ignored. InputError if a file is missing or not
+        complete Parquet, does not have a column, has too many columns, or a metric is not a number.
         """
         path = directory / "matrices.parquet" if directory.is_dir() else directory
         if path.is_file():
@@ -270,15 +265,19 @@ class StackedSides:
 
 
 def metrics_of(runs: pd.DataFrame) -> list[str]:
-    """Return the names of the columns of `runs` that are metrics: all that are not in `RUN_DTYPES`."""
+    """Return the columns of `runs` that are metrics, in their order: all that are not in `RUN_DTYPES`.
+
+    Those are ``run_id, workload, group, version, machine, side, pair_id, valid, abnormal``.
+    """
     return [column for column in runs.columns.tolist() if column not in RUN_DTYPES]
 
 
 def incomparable_pairs(runs: pd.DataFrame) -> dict[str, str]:
     """Return the reason by ``pair_id`` of each pair of matrices that cannot be compared; empty if all can.
 
-    One side is missing, a side mixes versions, or the sides differ in more than one of `METADATA` (matrix
-    paper, section 2.1). Every run must have a pair and a side.
+    One side has no run, the runs of a side differ in one of ``workload, group, version, machine``, or the
+    sides differ in more than one of these (matrix paper, section 2.1); the last of several reasons counts.
+    Every run must have a pair and a side.
     """
     pair_sides = PairSides.from_runs(runs)
     pair, names, side = pair_sides.pair, pair_sides.names, pair_sides.target.astype(np.intp)

@@ -56,7 +56,9 @@ UNITS = {
 def with_summary_metrics(runs: pd.DataFrame) -> pd.DataFrame:
     """Return `runs` with all summary metrics, after the raw ones; NaN where a raw metric is unknown.
 
-    `runs` has a column per raw metric, and the measured ``summary_elapsed`` and ``summary_transactions``.
+    `runs` has a column per raw metric, and the measured ``summary_elapsed`` and ``summary_transactions``,
+    else KeyError. Added are ``summary_throughput``, ``summary_cpu`` and ``summary_cpu_others`` (percent), and
+    sums of raw metrics such as ``summary_faults``.
     """
 
     def sum_metrics(*names: str) -> pd.Series:
@@ -89,7 +91,8 @@ LARGEST = 1e100
 def may_be_negative(tables: MatrixTables) -> pd.Series:
     """Return by row of ``tables.metrics`` whether the metric may be negative: its flag ``signed``.
 
-    Without the flag, whether more than `SIGNED_SHARE` of the metric's values are negative.
+    Without the flag, whether more than 5 % (`SIGNED_SHARE`) of the metric's values, over all runs, are
+    negative.
     """
     flags = tables.metrics["signed"]
     if flags.notna().all():
@@ -220,13 +223,15 @@ class MatrixDecisions(Decisions):
 
 
 def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
-    """Return whether each metric, run and pair can be used, and why not.
+    """Return whether each metric, run and pair can be used, and why not, as tables of decisions and warnings.
 
-    A metric is dropped if more than the share `missing` of the runs have no value, or all have the same
-    value. A run is invalid if it has an impossible number, no value for more than `missing` of the remaining
-    raw metrics or for a remaining summary metric, or another transaction count than most runs of its workload
-    (matrix paper, table 3). A pair is dropped if fewer than `BASELINE_RUNS` valid runs of the baseline
-    remain, or none of the target. InputError if no raw metric, or no pair, remains.
+    Each has ``kept`` and ``reason`` (empty if kept). A metric is dropped if more than the share `missing` of
+    the runs have no value, or all have the same value. A run is invalid if it has an impossible number
+    (infinite or beyond 1e100, negative where that is impossible, a share above 105 %, an elapsed time of 0 or
+    less), no value for more than `missing` of the remaining raw metrics or for a remaining summary metric, or
+    another transaction count than most runs of its workload (matrix paper, table 3). A pair is dropped if
+    fewer than `BASELINE_RUNS` (2) valid runs of the baseline remain, or none of the target. InputError if no
+    raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)
@@ -243,7 +248,7 @@ unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measur
 
 
 def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
-    """Return the names in `raw` whose reason in `metrics` is empty; InputError if all have a reason."""
+    """Return the names in `raw` (at least one) whose reason in `metrics` is empty; InputError without any."""
     left = [name for name in raw if metrics[name] == ""]
     if not left:
         name = raw[0]
@@ -254,10 +259,11 @@ def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
 
 
 def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
-    """Return the decisions of `decide_validity` on runs and pairs, without warnings.
+    """Return which runs and pairs are kept, and why others are not, without warnings; no error without any.
 
-    `metrics` has the reason to drop each metric, empty if it is kept; `missing` is the largest share of the
-    raw metrics of a kept run without a value. No error if no pair remains.
+    The rules are those of `decide_validity`: impossible numbers, missing values and transaction counts of
+    runs; too few valid runs of pairs. `metrics` has the reason to drop each metric, empty if it is kept;
+    `missing` is the largest share of the raw metrics of a kept run without a value.
     """
     raw, summary = (
         [name for name in names if metrics[name] == ""]
@@ -277,7 +283,8 @@ def first_broken(
 ) -> tuple[list[str], list[str]]:
     """Return two texts per run: the first broken rule's short name, and the reason; empty if all hold.
 
-    `raw` and `summary` are the remaining metrics; `missing` is the largest share of `raw` without a value.
+    Rules are in this order: no impossible number, enough of the remaining metrics `raw` (at most the share
+    `missing` without a value), all of the remaining metrics `summary`, the usual transaction count.
     """
     rules, reasons = [""] * len(tables.runs), [""] * len(tables.runs)
     for rule, row, reason in chain(_impossible_runs(tables), _incomplete_runs(tables, raw, summary, missing)):
@@ -312,8 +319,8 @@ def _incomplete_runs(
 def unjudgeable_pairs(runs: pd.DataFrame, is_kept: NDArray[np.bool_]) -> pd.Series:
     """Return the reason why each pair has too few runs, indexed by ``pair_id``; empty text if it has enough.
 
-    `is_kept`, shape (n_runs,), flags the usable rows of `runs`; needed are `BASELINE_RUNS` of the baseline
-    and one of the target.
+    `is_kept`, shape (n_runs,), flags the usable rows of `runs`; needed are `BASELINE_RUNS` (2) of the
+    baseline and one of the target. Pairs are in the order of their first runs.
     """
     pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
     pair, names = pair_sides.pair, pair_sides.names
@@ -348,8 +355,9 @@ def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[st
 def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     """Return ``pair_id, metric, ratio`` of metrics whose target looks like the baseline in another unit.
 
-    Both sides are steady (`STEADY`), and the ratio target / baseline of their medians is within `NEAR` of one
-    of `UNIT_FACTORS` or its inverse.
+    The runs of each side range over less than 10 % of their median, and the ratio target / baseline of the
+    medians is within 2 % of 1000, 10^6, 10^9, 1024, 1024^2 or an inverse of these. One row each, by metric,
+    then by pair; empty without any.
     """
     numbers, names = tables.metric_values(metrics), tables.pair_sides.names
     shape = (2 * len(names), len(metrics))

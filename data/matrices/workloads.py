@@ -26,7 +26,11 @@ def repeat_unit(count: int, call: Callable[..., object], *arguments: Any) -> Non
 
 
 def shared_program(module: str, program: str, /, **options: object) -> Callable[[], Unit]:
-    """Return a function that sets up the function `program` of ``data/suites/programs/<module>.py``."""
+    """Return a function that sets up the function `program` of ``data/suites/programs/<module>.py``.
+
+    When called, it imports the module and calls ``program(**options)``, which returns a function that does
+    the work once. Errors are raised then, not here.
+    """
 
     def set_up() -> Unit:
         unit: Unit = getattr(import_module(f"data.suites.programs.{module}"), program)(**options)
@@ -74,7 +78,7 @@ def discard_pages() -> Unit:
 
 
 def file_renames() -> Unit:
-    """Return a function that renames a file twenty times, and lists its directory."""
+    """Return a function that renames a file in TMPDIR 20 times and lists TMPDIR; KeyError if unset."""
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 
@@ -112,7 +116,7 @@ def _confirm_blocks(reading: int, writing: int) -> None:
 
 
 def bulk_pipe() -> Unit:
-    """Return a function that sends 256 KiB to a child through a pipe."""
+    """Return a function that sends 256 KiB through a pipe to a child, started now, and waits for it."""
     reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)
 
@@ -294,7 +298,7 @@ def lock_contention() -> Unit:
 
 
 def small_buffer_writes() -> Unit:
-    """Return a function that writes 2 KiB to a file, 64 bytes at a time."""
+    """Return a function that writes 2 KiB to a file in TMPDIR, 64 bytes at a time; KeyError if unset."""
     handle = os.open(f"{os.environ['TMPDIR']}/buffered", os.O_CREAT | os.O_RDWR)
     part = bytes(64)
 
@@ -346,7 +350,7 @@ def log_lines() -> Unit:
 
 
 def cached_writes() -> Unit:
-    """Return a function that appends 16 KiB to a file in the page cache."""
+    """Return a function that appends 16 KiB to a file in TMPDIR, unflushed; KeyError if TMPDIR is unset."""
     handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)
@@ -361,7 +365,7 @@ def keep_memory(size: float) -> None:
 
 
 def wake_up(size: float) -> None:
-    """Start an idle thread that wakes up `size` * 500 times per second."""
+    """Start an idle thread that wakes up `size` * 500 times per second, for ever; `size` is above 0."""
     import threading
 
     def wake_repeatedly() -> None:

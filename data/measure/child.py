@@ -297,9 +297,10 @@ def execute(
 ) -> Child:
     """Run `command` to its end, and return the ended program; its exit code is not checked.
 
-    `place` names the program in errors; `scratch`, `cpu` and `environment` are as for `Child`. InputError if
-    the program is not installed or cannot be run. TimedOutError if it ran for longer than `limit` seconds
-    (None: no limit); the program and all processes it started were ended.
+    `place` names the program in errors; `scratch` is its directory for temporary files, where the file
+    ``output`` gets its output; `cpu` is the processor it is pinned to; `environment` has additional
+    variables. InputError if the program is not installed or cannot be run. TimedOutError if it ran for longer
+    than `limit` seconds (None: no limit); the program and all processes it started were ended.
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:
@@ -324,5 +325,5 @@ def end_in_good_order() -> None:
 
 
 def shorten_line(line: str) -> str:
-    """Return `line`, or its first `LINE` characters and "..." if it is longer."""
+    """Return `line`, or its first `LINE` (300) characters and "..." if it is longer."""
     return line if len(line) <= LINE else f"{line[:LINE]}..."

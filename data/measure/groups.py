@@ -190,7 +190,10 @@ _PROGRAMS: set[int] = set()
 
 @cache
 def why_no_groups() -> str:
-    """Return the reason why this machine does not allow control groups with accounting, empty if it does."""
+    """Return the reason why this machine does not allow control groups with accounting, empty if it does.
+
+    The answer is determined once, by creating and removing a group.
+    """
     try:
         group = Group()
         try:
@@ -204,7 +207,10 @@ def why_no_groups() -> str:
 
 
 def new_container() -> Group | Descendants:
-    """Return a container for a program and its processes: a control group, else `Descendants`."""
+    """Return a container for a program and its processes: a control group, else `Descendants`.
+
+    Both list and kill the processes; `Descendants` finds them by their parents and environment.
+    """
     return Descendants() if why_no_groups() else Group()
 
 
@@ -239,7 +245,7 @@ def remove_group(path: Path) -> None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove the control groups ``perfjudge-<pid>...`` in `root` whose process ``<pid>`` has ended."""
+    """Kill and remove control groups ``perfjudge-<pid>...`` in `root` whose process ``<pid>`` has ended."""
     for group in root.glob("perfjudge-*"):
         if not (PROC / group.name.split("-")[1]).exists():
             remove_group(group)

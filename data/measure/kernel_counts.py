@@ -72,13 +72,13 @@ def thread_folders(pid: int) -> Iterator[Path]:
 
 
 def child_processes(pid: int) -> Iterator[int]:
-    """Yield the ids of the child processes of `pid`, including adopted ones and zombies."""
+    """Yield the ids of the child processes of `pid`, with adopted ones and zombies; none if it is gone."""
     for thread in thread_folders(pid):
         yield from map(int, " ".join(read_lines(thread / "children")).split())
 
 
 def with_descendants(pid: int) -> Iterator[int]:
-    """Yield `pid` and the ids of all its descendants."""
+    """Yield `pid`, even if it is gone, and the ids of all its descendants, parents first."""
     yield pid
     for child in child_processes(pid):
         yield from with_descendants(child)
@@ -165,7 +165,6 @@ class ProcessTree:
         return counts | self._thread_sums(_SCHEDSTAT)
 
     def _thread_sums(self, names: Iterable[str]) -> dict[str, float]:
-        """Return the sums over all threads of some counts, by name."""
         sums = dict.fromkeys(names, 0.0)
         for (_, name), count in self._threads.items():
             if name in sums:
@@ -274,7 +273,9 @@ def _is_level(name: str) -> bool:
 def processor_counts(cpu: int) -> Numbers:
     """Return by name counts and levels of processes, and times in ms of all processors and of `cpu`.
 
-    Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no such processor.
+    Times are ``stat.<kind>`` and, of `cpu`, ``cpu.<kind>``; counts and levels are ``stat.ctxt``,
+    ``stat.intr`` and others. Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no
+    such processor.
     """
     numbers: Numbers = {}
     for name, values in read_rows(PROC / "stat"):
@@ -288,14 +289,15 @@ def processor_counts(cpu: int) -> Numbers:
 
 
 def memory_numbers() -> Numbers:
-    """Return counts and levels of memory by name, ``vmstat.<name>``, as in ``/proc/vmstat``."""
+    """Return counts and levels of memory, ``vmstat.<name>``, from ``/proc/vmstat``; empty if unreadable."""
     return {f"vmstat.{name}": float(value) for name, (value,) in read_rows(PROC / "vmstat")}
 
 
 def interrupt_counts(cpu: int) -> Numbers:
     """Return the numbers of (soft) interrupts by name, such as ``irq.RES``; ``irq.cpu.`` is of `cpu`.
 
-    A file of ``/proc`` that cannot be read gives no numbers.
+    The others are of all processors; soft interrupts are ``softirq.``. A file of ``/proc`` that cannot be
+    read gives no numbers.
     """
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):
@@ -365,7 +367,7 @@ def _kernel_object_levels() -> Numbers:
 
 
 def count_unit(name: str) -> str:
-    """Return the unit of a count or level by its name: "ms", "us", "ns", "KiB", "B", or "1" for a number."""
+    """Return the unit of a count or level by its name: "ms", "us", "ns", "KiB", "B", or "1" for others."""
     if name.startswith(("cpu.", "stat.")) and name.partition(".")[2] in CPU_TIMES:
         return "ms"
     if name in {"vmstat.pgpgin", "vmstat.pgpgout"} or name.startswith("meminfo."):

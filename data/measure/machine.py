@@ -90,7 +90,6 @@ class Pinned:
 
 
 def _session_niceness() -> int | None:
-    """Return the niceness of this session if sessions are scheduling groups, else None."""
     # the file is missing in kernels without such groups, and empty for a process without a group
     words = AUTOGROUP.read_text().split() if AUTOGROUP.exists() else []
     return int(words[-1]) if words else None
@@ -104,7 +103,11 @@ def _set_niceness(nice: int, session: int | None) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return texts about this machine by name (hostname, kernel and others); "unknown" if unreadable."""
+    """Return texts about this machine by name; "unknown" if unreadable.
+
+    Names are hostname, processor (the model), processors, memory, kernel, architecture, distribution,
+    governor, nice, python and stress-ng (the version, or "not installed").
+    """
     return {
         "hostname": platform.node(),
         "processor": _read_field(Path("/proc/cpuinfo"), "model name"),
@@ -121,9 +124,9 @@ def describe_machine() -> dict[str, str]:
 
 
 def machine_name() -> str:
-    """Return a short name of this kind of machine, such as ``AMD EPYC x2``.
+    """Return a short name of this kind of machine, such as ``AMD EPYC x2``: model and number of processors.
 
-    The number is that of its processors; ``unknown`` stands for an unknown model.
+    An unknown model is called ``unknown``.
     """
     return f"{_read_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 

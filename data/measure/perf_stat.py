@@ -45,23 +45,11 @@ class CountedEvent(NamedTuple):
 def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     """Return the intervals of a run, counted by ``perf stat -I`` (text or JSON) or listed in a CSV file.
 
-    Parameters
-    ----------
-    reserved : container of str
-        Names that no event may have, because they are other columns of the caller's table.
-
-    Returns
-    -------
-    DataFrame
-        One row per interval: its end ``t_seconds``, then a column per event with the count within the
-        interval, by the names in the file; missing where nothing was counted. task-clock is in ms, as perf
-        prints it.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or has another format, an event has a reserved name, a count is negative,
-        infinite or beyond `MAX_COUNT`, or there is no interval.
+    One row per interval, by time: its end ``t_seconds``, then a column per event with the count within the
+    interval, by the names in the file; NaN where nothing was counted. task-clock is in ms, as perf prints it.
+    `reserved` are names that no event may have, because they are other columns of the caller's table.
+    InputError if the file cannot be read or has another format, an event has a reserved name or occurs twice
+    in an interval, a count is negative or 2**64 or more, or there is no interval.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -73,8 +61,9 @@ def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFra
 def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     """Return a row per interval, by time: ``t_seconds`` and a count per event, NaN where not counted.
 
-    `source` is named in errors. InputError if the text has another format, no interval, or a wrong count, or
-    an event has a name in `reserved`.
+    `text` is the output of ``perf stat -I`` with ``-x`` or ``-j``, or CSV with ``t_seconds`` and events;
+    lines that begin with ``#`` are ignored. `source` is named in errors. InputError if the text has another
+    format, no interval, a wrong or repeated count, or an event has a name in `reserved`.
     """
     lines = [
         (number, line)
@@ -170,7 +159,10 @@ PLAIN = {"LC_ALL": "C"}
 
 
 def uncountable_events(events: Sequence[str]) -> dict[str, str]:
-    """Return by event the reason why perf cannot count it here; InputError if perf is not installed."""
+    """Return the events that perf cannot count here, each with the reason; empty if it counts all.
+
+    perf runs once per event. InputError if perf is not installed.
+    """
     reasons = {}
     for event in events:
         done = execute(["perf", "stat", "-x,", "-e", event, "true"], "events", environment=PLAIN)

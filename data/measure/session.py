@@ -85,8 +85,9 @@ PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
 def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
 
-    ``{run}`` and ``{site}`` run a program of `PROGRAMS` by the Python of the setting ``python``, without and
-    with installed libraries. InputError, at `place`, if a name is no setting.
+    ``{run}`` and ``{site}`` run a program of the directory `PROGRAMS` (``{programs}``) by the Python of the
+    setting ``python`` (default: this one), without and with installed libraries. InputError, at `place`, if a
+    name is no setting, or braces or quotes are not closed.
     """
     settings = {"python": f"{sys.executable} -s", "programs": PROGRAMS, **settings}
     run = f"{settings['python']} -S {PROGRAMS / 'runner.py'}"
@@ -378,8 +379,9 @@ def repeat_while_disturbed(
 ) -> tuple[Made, float]:
     """Call `make`, again while others use more than the share `foreign`; return the least disturbed result.
 
-    `make` returns a result and the share of the machine that others used, as this function does. `progress`
-    is called with the reason for waiting. There are at most `attempts` calls of `make`.
+    `make` returns a result and the share of the machine that others used, as this function does; of equal
+    shares, the first result counts. There are at most `attempts` calls of `make`, 2 s apart; before each
+    further one, `progress` is called with the reason for waiting.
     """
     made, least = make()
     for attempt in count(1):

@@ -42,9 +42,11 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
 
-    Returns the arrays by name, with the shape and kind of their spec; arrays without a spec are ignored.
-    InputError if the file is missing, is not a NumPy archive, would unpack to more than `MAX_BYTES`, or if an
-    array is missing or differs from its spec.
+    Returns the arrays by name; arrays without a spec are ignored. A spec has the kind of values (floats,
+    integers, truth values or text of any size in bytes) and the shape, where equal names mean equal sizes of
+    1 or more. InputError if the file is missing, is not a NumPy archive, would unpack to more than
+    `MAX_BYTES` (1 GiB), or if an array is missing, is empty, differs from its spec, or has floats that are
+    not finite where the spec requires that.
     """
     try:
         with zipfile.ZipFile(path) as packed:

@@ -18,9 +18,10 @@ from data.errors import InputError
 def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
     """Return a CSV file as a frame of text, with stripped column names; an empty cell is empty text.
 
-    Cells missing at the end of a row are empty text, too. `columns` are required; further columns are
-    returned as well. `options` are those of `pandas.read_csv` and take precedence. InputError if the file is
-    missing or empty, is not CSV, has rows that are longer than its header, or lacks one of `columns`.
+    Cells are not stripped; cells missing at the end of a row are empty text, too. `columns` are required;
+    further columns are returned as well, a repeated name with a suffix such as ``.1``. `options` are those of
+    `pandas.read_csv` and take precedence. InputError if the file is missing or empty, is not CSV, has rows
+    that are longer than its header, or does not have one of `columns`.
     """
     options = {"dtype": "str", "keep_default_na": False, "index_col": False, **options}
     try:
@@ -53,9 +54,12 @@ _SHOWN = 40
 
 
 def written_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV, with a leading quote in text that a spreadsheet would take for a formula.
+    """Return a table as CSV, with a leading ``'`` in text that a spreadsheet would take for a formula.
 
-    `without_quotes` removes these quotes. Plain numbers such as -1.5 have none.
+    That is text in a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end, or with ``'``
+    before one of these; plain numbers such as -1.5 get none. `without_quotes` removes these quotes. The
+    header is not changed, the index is not written; lines end with a line feed, or CRLF if a cell has a
+    carriage return.
     """
     text = table.select_dtypes(["str", "object"]).columns
     quoted = table.assign(**{name: table[name].map(_quote_formula) for name in text})
@@ -65,7 +69,11 @@ def written_csv(table: pd.DataFrame) -> str:
 
 
 def without_quotes(column: pd.Series) -> pd.Series:
-    """Return a column of text without the leading quotes that `written_csv` puts before formulas."""
+    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas.
+
+    One ``'`` per cell is removed; text that does not look like a quoted formula is unchanged. TypeError for a
+    cell that is not text, such as NaN.
+    """
     return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
 
 
@@ -96,8 +104,9 @@ def parse_numbers(
     """Return a column of cells, text or numbers, as a Series of floats.
 
     `wrong` takes all numbers, shape (n_rows,), with NaN where a cell is not a number, and marks the invalid
-    ones. With `gaps`, empty cells are allowed and become NaN. InputError at the first invalid cell, with its
-    line in `path`, which is `first` for the first row; `expected` describes a valid cell.
+    ones; by default those that are NaN or infinite. With `gaps`, blank text is allowed and becomes NaN.
+    InputError at the first invalid cell, with its line in `path`, which is `first` for the first row;
+    `expected` describes a valid cell.
     """
     text = column.str.strip() if column.dtype == "str" else column
     values = pd.to_numeric(text, errors="coerce").astype("float64")

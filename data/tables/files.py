@@ -65,7 +65,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path; rename it to `path` if the block succeeds, else remove it.
 
     The temporary path is in the directory of `path`, which is created if missing. An OSError names `path`,
-    not the temporary path.
+    not the temporary path; the block has to create the file, else this is an OSError, too.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with name_write_errors(path, path.parent):
@@ -83,7 +83,8 @@ def replacing(path: Path) -> Iterator[Path]:
 def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
     """Replace the file name in an OSError of the block by `name`.
 
-    Only if the error names no file, or a file in the directory `temporary`; other errors are unchanged.
+    Only if the error names no file, or a file in the directory `temporary`; other errors, and a
+    BrokenPipeError, are unchanged.
     """
     try:
         yield
@@ -106,9 +107,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` as indented JSON with sorted keys, as `write_text` does.
+    """Write `content` to `path` as JSON, indented by two spaces, with sorted keys and a final line feed.
 
-    ValueError for NaN or infinity, TypeError for a value that JSON cannot represent; then nothing is written.
+    The file is replaced atomically; a missing directory is created. ValueError for NaN or infinity, TypeError
+    for a value that JSON cannot represent; then nothing is written. OSError if the file cannot be written.
     """
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
@@ -126,9 +128,10 @@ def write_tables(
 
 
 def read_json(path: Path, model: type[T]) -> T:
-    """Return the content of a JSON file of perfjudge as `model`, a type that pydantic can validate.
+    """Return the content of a JSON file as `model`, a type that pydantic can validate.
 
-    InputError as for `content_of`, or if the content is not a valid `model`; it names the first wrong key.
+    InputError if the file is missing, empty or larger than 256 MiB, is not strict JSON, or an object has a
+    key twice; also if the content is not a valid `model`: the error names the first wrong key.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -141,7 +144,7 @@ def read_json(path: Path, model: type[T]) -> T:
 
 
 def content_of(path: Path) -> object:
-    """Return the content of a JSON file of at most `MAX_BYTES`.
+    """Return the content of a JSON file of at most `MAX_BYTES` (256 MiB), any JSON value.
 
     InputError if the file is missing, empty or too large, is not JSON (NaN is an error), is nested too
     deeply, or an object has a key twice.

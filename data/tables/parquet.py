@@ -46,12 +46,14 @@ def read_columns(
     other_dtype: Callable[[str], str] | None,
     blank: Collection[str],
 ) -> pd.DataFrame:
-    """Return columns of a Parquet file, in the order of the file, converted to the types of a spec.
+    """Return columns of a Parquet file, in the order of the file, converted to pandas types.
 
-    The parameters after `path` are the fields of `data.tables.specs.Spec`. The index columns that pandas
-    writes are left out unless they are in `dtypes`. InputError if the file is not Parquet, a
-    column is missing or is repeated, a value cannot be converted to its type, or is missing in a column of
-    the type int64 or bool.
+    `dtypes` has the type of each needed column; those in `optional` may be absent, also from the result.
+    `unwanted` columns are ignored, and index columns that pandas writes unless they are in `dtypes`.
+    `other_dtype` returns the type of any other column by name; None: these are not converted, and lists,
+    structs, maps and text that is not UTF-8 are left out. `blank` are texts that count as missing. InputError
+    if the file is missing or not Parquet, a column is missing or repeated, or a value cannot be converted to
+    its type, or is missing in a column of the type int64 or bool.
     """
     with open_parquet(path) as file:
         kinds = _column_kinds(
@@ -67,7 +69,10 @@ def read_columns(
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Yield an open Parquet file; InputError if it is invalid or cannot be read within the block."""
+    """Yield an open Parquet file; InputError if it is missing, invalid or cannot be read within the block.
+
+    An OSError, a ValueError and an error of Arrow in the block become this InputError, too.
+    """
     import pyarrow.parquet as pq
 
     try:
@@ -240,7 +245,6 @@ def _refuse_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the column with missing values in place of NaN."""
     if not types.is_floating(column.type):
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)

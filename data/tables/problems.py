@@ -27,6 +27,8 @@ def nearest_name(name: str, known_names: Iterable[str], alike: float = ALIKE) ->
 def unknown_message(name: str, known_names: Iterable[str]) -> str:
     """Return a message that `name` is not in `known_names`, with the most similar name or else all names.
 
+    Whether `name` is in `known_names` is not checked.
+
     Examples
     --------
     >>> unknown_message("histroy", ["threads", "history"])
@@ -80,7 +82,10 @@ class Problems:
 
 
 def skipped_summary(skipped: tuple[InputError, ...]) -> str:
-    """Return lines with the number of skipped parts and the first `SHOWN` errors; empty without errors."""
+    """Return lines with the number of skipped parts and the first `SHOWN` errors; empty without errors.
+
+    A last line has the number of further errors, if there are more than five. The text ends with a line feed.
+    """
     if not skipped:
         return ""
     lines = [f"{len(skipped)} skipped", *(f"  {error}" for error in skipped[:SHOWN])]

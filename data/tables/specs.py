@@ -64,7 +64,7 @@ def first_broken_rules(
 
 
 def format_value(value: Any) -> str:
-    """Format a value for messages: text in quotes, floats with six significant digits."""
+    """Format a value for messages: text in quotes, floats with six significant digits, others by `str`."""
     if isinstance(value, str):
         return f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -76,7 +76,7 @@ def positive_rule(column: str, *, gaps: bool = False) -> Rule:
 
 
 def name_rules(*columns: str) -> tuple[Rule, ...]:
-    """Return the rules that texts are neither missing nor empty."""
+    """Return a rule for each of `columns`, in this order: its texts are neither missing nor empty."""
     return tuple(Rule(column, "a name", lambda names: names != "") for column in columns)
 
 
@@ -284,7 +284,8 @@ def read_table(
     """Return a Parquet table: the columns of `dtypes` with their types, then all others.
 
     Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
-    type of another column by name. InputError if the file or a column is missing, or a value cannot be
-    converted.
+    type of another column by name. Without it, other columns are not converted; lists, structs, maps and text
+    that is not UTF-8 are left out. InputError if the file or a column is missing, a value cannot be
+    converted, or is missing in a column of the type int64 or bool.
     """
     return Spec(dtypes, optional, other_dtype=other_dtype).read(path)

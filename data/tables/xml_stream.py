@@ -110,13 +110,9 @@ class Walk(Attributes):
     Iterating yields ``(opened, element)`` at the begin and at the end of each element. At its begin an
     element has its attributes, at its end also the first words of the text before its first child. `offset`
     is the byte position of the tag; at the end of an empty element without end tag, that of the content after
-    it.
-
-    Raises
-    ------
-    InputError
-        If the document is missing, empty, binary, malformed, beyond a limit (`MAX_DEPTH`, `MAX_ATTRIBUTES`,
-        `MAX_TAG`, `MAX_TEXT`, `MAX_NAMES`), or declares a document type (which may define entities).
+    it. InputError if the document is missing, empty, binary, malformed, beyond a limit (`MAX_DEPTH`,
+    `MAX_ATTRIBUTES`, `MAX_TAG`, `MAX_TEXT`, `MAX_NAMES`), or declares a document type (which may define
+    entities).
     """
 
     def __init__(self, document: Document) -> None:
@@ -176,7 +172,11 @@ def _shown_attribute(name: str, text: str) -> str:
 
 
 def root_of(document: Document) -> str:
-    """Return the name of the root element; InputError if the document is missing or malformed up to it."""
+    """Return the name of the root element, ``{namespace}name`` if it has a namespace.
+
+    InputError if the document is missing, empty or binary, is malformed before its root element, or declares
+    a document type. The rest of the document is not checked.
+    """
     parser = _LimitedParser(document)
     for _ in parser.parse_chunks():
         for _, element, *_ in parser.take_events():

@@ -219,7 +219,12 @@ def _best_forecast(past: Floats, n_target: int) -> tuple[_Forecast, Floats, Floa
 
 
 def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
-    """Return the runs without earlier ones in which the operations scatter far more than usual."""
+    """Return the runs without outlying earlier ones, and the number of earlier runs that remain.
+
+    `past`: shape (n_runs, n_configurations), the first `n_history` are earlier runs. Those are removed in
+    which the operations scatter around their medians by more than 2.5 times the scatter of the median run;
+    none of three or fewer.
+    """
     if n_history <= FEW_RUNS:
         return past, n_history
     sizes = nan_median(np.abs(past - nan_median(past)).T)
@@ -229,9 +234,9 @@ def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
 
 
 def tail_freedom(standardised: Floats) -> float:
-    """Return the degrees of freedom of the t distribution that fits standardised values best.
+    """Return the degrees of freedom of the t distribution that fits standardised values best: 2 to 10.
 
-    Infinity, the normal distribution, unless another one is clearly more likely. Values that are not finite
+    Infinity, the normal distribution, unless the log likelihood gains more than 3. Values that are not finite
     do not count.
     """
     squares = standardised[np.isfinite(standardised)] ** 2
@@ -251,7 +256,6 @@ def _location(runs: Floats, scale: Floats) -> Floats:
 
 
 def _huber_mean(runs: Floats, scale: Floats) -> Floats:
-    """Return Huber's location of each column, whose standard deviation is `scale`."""
     centre = nan_median(runs)
     for _ in range(10):
         distance = np.abs(runs - centre)
@@ -286,7 +290,8 @@ def moderate_variances(variance: Floats, freedom: Floats) -> tuple[Floats, Float
     """Return variances that are shrunk towards the usual one, and their degrees of freedom (Smyth 2004).
 
     Arrays of shape (n_configurations,); 0 degrees of freedom: no data, such a variance becomes the usual one.
-    How far they are shrunk depends on how much the variances differ by more than chance.
+    How far they are shrunk depends on how much the variances differ by more than chance. With data of one
+    configuration at most, the variances are returned unchanged.
     """
     has_data = (freedom > 0) & (variance > 0)
     number = int(has_data.sum())

@@ -49,7 +49,11 @@ def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> lis
 def tables_of_blocks(
     tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
 ) -> list[ComparisonTables]:
-    """Return the tables of each block of rows of `comparisons`, without labels if there are several."""
+    """Return the tables of each block of rows of `comparisons`, without labels if there are several.
+
+    A block has the comparisons at the row numbers in `parts`, and the results of their benchmarks on their
+    machines; a single block has all results and comparisons.
+    """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]
     place = pd.MultiIndex.from_frame(tables.results[_TOGETHER])
@@ -92,25 +96,16 @@ def training_tables(
     compute: Compute | None = None,
     block_size: int = BLOCK_SIZE,
 ) -> dict[str, pd.DataFrame]:
-    """Return the training tables, of every valid, labelled comparison.
+    """Return the training tables, of every valid, labelled comparison, by name.
 
-    Parameters
-    ----------
-    tables : ComparisonTables
-    valid : DataFrame
-        ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes it.
-    features : {"extended", "retrospective"}
-        The feature set to compute, as for `feature_vectors`.
-    compute : Compute, optional
-        Computes blocks of about `block_size` comparisons in parallel, if there are several.
+    `valid` has ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes
+    it; `features` is the feature set, "extended" or "retrospective". `compute` computes blocks of about
+    `block_size` comparisons in parallel, if there are several.
 
-    Returns
-    -------
-    dict
-        ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features;
-        ``changes``: ``comparison_id, worst_change`` (share of the baseline's median, negative is worse). Both
-        in the order of the comparisons table. ``bare``: both, computed without earlier versions.
-        ``runs``: ``spread``, the usual between-run spread, as a share of the level; one row.
+    The result has ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the
+    features; ``changes``: ``comparison_id, worst_change`` (share of the baseline's median, negative is
+    worse); ``bare``: both in one table, computed without earlier versions; all in the order of the
+    comparisons table. ``runs`` has one row: ``spread``, the usual between-run spread as a share of the level.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     is_used = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
@@ -154,7 +149,12 @@ def _vectors_and_changes(
 
 
 def featurize_stage() -> None:
-    """Run stage featurize: write labelled and unlabelled vectors, and changes of medians, for training."""
+    """Run stage featurize: write labelled and unlabelled vectors, and changes of medians, for training.
+
+    These are the tables of `training_tables`, ``unlabelled``, and ``start`` (features that the shipped
+    champion was trained on, if params.yaml requires them). InputError if params.yaml or a table is missing or
+    invalid.
+    """
     params = load(Comparisons)
     section = params.section.featurize
     tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons

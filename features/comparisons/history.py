@@ -90,8 +90,8 @@ def run_features(steps: Steps) -> Floats:
 def usual_spread(blocks: Sequence[Sides]) -> float:
     """Return the median between-run standard deviation of all configurations, as a share of the level.
 
-    Only configurations with at least five versions in history and baseline count; `ORDINARY` without any. The
-    result is limited to the bounds of the prior, 0.002 to 0.007.
+    Only configurations with at least five versions in history and baseline count; `ORDINARY` (0.007) without
+    any. The result is limited to the bounds of the prior, 0.002 to 0.007.
     """
     yardsticks = [run_steps(sides).yardstick for sides in blocks]
     spreads = np.concatenate([yardstick.spread[yardstick.is_measured] for yardstick in yardsticks])
@@ -101,7 +101,8 @@ def usual_spread(blocks: Sequence[Sides]) -> float:
 def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
     """Return True where the target is one run and not significantly worse than between-run variation.
 
-    Shape (n_configurations,); False with too few earlier runs, and where the target has several runs.
+    Worse by 2.9 standard errors or more is significant. Shape (n_configurations,); False with fewer than five
+    versions of history and baseline, without history, and where the target has several runs.
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
     has_evidence = sampled & steps.yardstick.is_measured & (steps.runs == 1)
@@ -111,8 +112,10 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     """Return how far the target's level is from that of earlier runs, with standard error and spread.
 
-    The result has one value per configuration, as a share of the level; negative is worse. prior: standard
-    deviation between runs without other evidence, as a share of the level.
+    The result has arrays with one value per configuration: ``step`` and ``error`` as a share of the level
+    (negative is worse), ``repeated``, the repetitions that are worth a single one, ``runs``, the versions of
+    the target, and in ``yardstick`` the between-run ``spread`` and the ``versions`` used. `prior` is the
+    standard deviation between runs without other evidence, as a share of the level.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -193,8 +196,7 @@ class _SiblingPairs(NamedTuple):
 def sibling_features(sides: Sides) -> Floats:
     """Return the square root, which stresses small shares, of `siblings_worse` for each configuration.
 
-    This is the share of sibling operations that became worse. Shape (len(SIBLINGS), n_configurations),
-    between 0 and 1, or NaN.
+    This is the share of sibling operations that became worse. Shape (1, n_configurations), 0 to 1, or NaN.
     """
     return np.asarray(np.sqrt(siblings_worse(sides))[None, sides.comparison])
 
@@ -203,11 +205,10 @@ def siblings_worse(sides: Sides) -> Floats:
     """Return the share of sibling operations that became worse at the version where the target begins.
 
     A sibling is another operation of the same benchmark on the same machine that was also measured at that
-    version. Its step is Welch's t between the `_NEAR` versions before and at most `_NEAR` versions from it
-    on, up to the target's last version: no later version is used. A sibling counts as worse from 0 to 1: the
-    square of its t after scaling t to 0 at `_WORSE` and 1 at `_SURELY`. A share that the source states is
-    returned unchanged. Shape (n_comparisons,), between 0 and 1; NaN with fewer than `_ENOUGH_SIBLINGS` known
-    siblings.
+    version. Its step is Welch's t between the five versions before and at most five versions from it on, up
+    to the target's last version: no later version is used. A sibling counts as worse from 0 to 1: the square
+    of its t after scaling t to 0 at 2 and 1 at 6. A share that the source states is returned unchanged. Shape
+    (n_comparisons,), between 0 and 1; NaN with fewer than five known siblings.
     """
     siblings, stated = sides.siblings, sides.siblings_worse
     shares = np.full(sides.n_comparisons, np.nan)
@@ -266,7 +267,6 @@ def _following_names(versions: Versions) -> Ints:
 
 
 def _sibling_pairs(siblings: Siblings) -> Iterator[_SiblingPairs]:
-    """Yield the pairs, about `_PAIRS` at once."""
     versions = siblings.versions
     order = np.argsort(versions.name, kind="stable")
     names = versions.name[order]
@@ -360,7 +360,6 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
 
 
 def _has_several_versions(samples: Samples) -> NDArray[np.bool_]:
-    """Return which lists hold more than one version."""
     if not len(samples.orders):
         return samples.lengths > 0
     final = len(samples.orders) - 1
@@ -407,7 +406,6 @@ def _describe_versions(b: Floats, t: Floats, h: Floats) -> Floats:
 
 
 def _version_t(b: Floats, t: Floats, least_deviation: Floats) -> Floats:
-    """Return the t statistic of the versions' medians, with the variance of both sides pooled."""
     n_b, n_t = (np.isfinite(side).sum(axis=1) for side in (b, t))
     mean_b, mean_t = row_mean(b), row_mean(t)
     squares_b, squares_t = (
@@ -451,7 +449,6 @@ def _against_past_steps(
 
 
 def _window_contrast(left: Floats, right: Floats, least: Floats) -> Floats:
-    """Return the step between two windows by the deviation inside them, which is at least `least`."""
     deviation = np.sqrt((left.var(axis=-1) + right.var(axis=-1)) / 2)
     return np.asarray((right.mean(axis=-1) - left.mean(axis=-1)) / np.maximum(deviation, least))
 
@@ -475,7 +472,6 @@ def _share_of_wins(past: Floats, t: Floats) -> Floats:
 
 
 def _past_trend(past: Floats) -> Floats:
-    """Return the median of the last third of the past minus the median of the first third."""
     finite = np.isfinite(past)
     share = np.cumsum(finite, axis=1) / np.maximum(finite.sum(axis=1), 1)[:, None]
     early = np.where(finite & (share <= 1 / 3), past, np.nan)

@@ -114,9 +114,10 @@ class Step:
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
     """Return the best step of every series near `place`, the number of values before the boundary.
 
-    Near means fewer than `NEAR` values away. `penalty` is the cost of a step in squared noise. A step that
-    does not pay is returned too: its ``evidence`` has the opposite sign of its ``size``. Both are NaN for
-    series with too few values for two segments.
+    Near means fewer than `NEAR` (3) values away. `penalty` is the cost of a step in squared noise. The result
+    has arrays: ``size`` and ``evidence`` of the step, ``lasts``, ``others`` (size of the largest other step)
+    and ``count`` (of other steps). A step that does not pay is returned too: its ``evidence`` has the
+    opposite sign of its ``size``. Both are NaN for series with too few values for two segments.
     """
     best = courses.best_courses(penalty)
     row_numbers, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
@@ -169,7 +170,6 @@ def without_spikes(rows: Floats) -> Floats:
 
 
 def _sums_before(values: Floats) -> Floats:
-    """Return the sums of the values before each place, shape (n, width + 1)."""
     return np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
 
 
@@ -279,7 +279,8 @@ def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shi
 
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
-    `SMALLEST`; and the noise, shape (n,), as `SeriesLevels.noise`, NaN with fewer than 4 versions.
+    `SMALLEST` (0.5 %); and the noise, shape (n,), the standard deviation of a version around its level as a
+    share, NaN with fewer than 4 versions.
     """
     logs = log_medians(medians)
     noise = version_scatter(logs)

@@ -142,7 +142,6 @@ def _describe_course(course: _Course) -> dict[str, Floats]:
 
 
 def _describe_levels(course: _Course) -> dict[str, Floats]:
-    """Return the changes of the level after the boundary, and how long they lasted."""
     level, noise, size = course.level, course.version_noise, course.level_size
     later = row_quantile(course.after_target, 0.5) - level
     soon = row_quantile(course.after[:, :_SIDE], 0.5) - level
@@ -164,7 +163,6 @@ def _describe_levels(course: _Course) -> dict[str, Floats]:
 
 
 def _compare_windows(course: _Course, size: int) -> dict[str, Floats]:
-    """Compare the versions next to the boundary with as many before it."""
     before, after = course.before[:, -size:], course.after[:, :size]
     spreads, counts = zip(*map(_spread_and_count, (before, after)), strict=True)
     error = np.sqrt(spreads[0] ** 2 / counts[0] + spreads[1] ** 2 / counts[1])
@@ -183,7 +181,6 @@ def _compare_windows(course: _Course, size: int) -> dict[str, Floats]:
 
 
 def _compare_with_other_steps(course: _Course, size: int) -> dict[str, Floats]:
-    """Return the step between the windows at the boundary, by their deviation and by the other steps."""
     windows = np.lib.stride_tricks.sliding_window_view(course.all_levels, 2 * size, axis=1)
     left, right = windows[..., :size], windows[..., size:]
     steps, place = right.mean(axis=-1) - left.mean(axis=-1), course.before.shape[1] - size
@@ -201,7 +198,6 @@ def _compare_with_other_steps(course: _Course, size: int) -> dict[str, Floats]:
 
 
 def _describe_segments(course: _Course, courses: Courses, penalty: float) -> dict[str, Floats]:
-    """Return features of the step near the boundary in the best piecewise constant course."""
     step = step_near(course.before.shape[1], courses, penalty)
     return {
         "segment_step": signed_root(step.size),
@@ -215,7 +211,6 @@ def _describe_segments(course: _Course, courses: Courses, penalty: float) -> dic
 
 
 def _pack_to_width(rows: Floats, width: int, *, right: bool) -> Floats:
-    """Move the known values of every row to one end of `width` places, without gaps."""
     packed_rows = pack_rows(rows, right=right)
     packed_rows = packed_rows[:, -width:] if right else packed_rows[:, :width]
     empty = np.full((len(rows), width - packed_rows.shape[1]), np.nan)
@@ -234,7 +229,6 @@ def _share_where(condition: NDArray[np.bool_], values: Floats) -> Floats:
 
 
 def _spread_and_count(rows: Floats) -> tuple[Floats, Floats]:
-    """Return the standard deviation of the finite values of each row, and their number."""
     finite = np.isfinite(rows)
     count = finite.sum(axis=1).astype(np.float64)
     squares = np.where(finite, (rows - row_mean(rows)[:, None]) ** 2, 0.0).cumsum(axis=1)[:, -1]

@@ -48,10 +48,11 @@ NO_OUTLIERS = Outliers(*(np.zeros(0, kind) for kind in (np.int64, np.int64, str,
 def without_outliers(sides: Sides) -> tuple[Sides, Outliers]:
     """Return the sides without outliers (`sides` itself if nothing was removed), and the removed outliers.
 
-    An outlier is a sample far outside all others of its side, or an outlying run before the target. If most
-    of several configurations have one on the same side, none is removed, as they are then typical of that
-    side. Sides given as five numbers, and baselines of fewer than `FEWEST` runs, are not changed: the last
-    run may be a new level.
+    An outlier is a sample far outside all others of its side, at most one per side and configuration, or an
+    outlying run before the target. If two or more, and most, of the configurations of a comparison have an
+    outlying sample on one side, none is removed there, as they are then typical of it. Sides given as five
+    numbers, and fewer than `FEWEST` (5) samples, are not changed. If a run of a baseline of fewer than 5 runs
+    is outlying, no run of this configuration is removed: it may be a new level.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)
@@ -146,8 +147,10 @@ def _without_runs(sides: Sides) -> tuple[Sides, Outliers]:
 def far_runs(levels: Floats) -> NDArray[np.bool_]:
     """Return True for runs far above or far below all others of their row, shape (n, n_runs).
 
-    `levels` are above 0, NaN is unknown. At most one run of fewer than 40 known runs; none of fewer than
-    `FEWEST`.
+    `levels` are above 0, NaN is unknown. Far is a distance from the nearest other run of more than 3 times
+    the range of all others (4, 6 and 11 times of 7, 6 and 5 runs), which counts as at least 1 % of their
+    median; below, the same is true of the inverse levels. Of fewer than 40 known runs, at most one is marked
+    in each direction; of fewer than `FEWEST` (5), none.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # a tenth of the others counts as far away as ten times the others

@@ -74,7 +74,11 @@ class RunLevels:
 
 
 def sample_variance(side: Samples, five: Floats) -> Floats:
-    """Return the variance of each side's level due to its samples, as a share; 0 for summaries."""
+    """Return the variance of the log of each side's level due to its samples, shape (n_configurations,).
+
+    It is pi / 3 * (standard deviation by the quartiles in `five` / median)**2 / number of samples; 0 for
+    summaries, without samples, and where the median is 0 or unknown.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         variance = _LEVEL_VARIANCE * (robust_spread(five) / five[:, 2]) ** 2 / side.lengths
     return np.where(np.isfinite(variance), variance, 0.0)
@@ -97,13 +101,13 @@ def signed_logarithm(values: Floats, sign: Floats) -> Floats:
 
 
 def nan_median(runs: Floats) -> Floats:
-    """Return the median of the finite values of each column; NaN without any."""
+    """Return the median of each column, ignoring NaN; NaN without values. No value may be infinite."""
     filled = np.where(np.isfinite(runs).any(axis=0), runs, 0.0)
     return np.where(np.isfinite(runs).any(axis=0), np.nanmedian(filled, axis=0), np.nan)
 
 
 def nan_mean(runs: Floats) -> Floats:
-    """Return the mean of the finite values of each column; NaN without any."""
+    """Return the mean of each column, ignoring NaN; NaN without values. No value may be infinite."""
     number = count_runs(runs)
     return np.asarray(np.nansum(runs, axis=0) / np.where(number > 0, number, np.nan))
 

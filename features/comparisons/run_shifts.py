@@ -221,7 +221,6 @@ class RunShifts:
 
 
 def _adjust_discoveries(p: Floats) -> Floats:
-    """Return adjusted p-values (Benjamini and Hochberg 1995), of the shape of `p`."""
     order = np.argsort(p)
     adjusted = np.empty(len(p))
     steps = p[order] * len(p) / np.arange(1, len(p) + 1)

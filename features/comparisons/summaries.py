@@ -55,7 +55,9 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
     """Return Mann-Whitney's test of target against baseline samples, for each configuration.
 
     The sides have the same number of lists; sign: shape (n_configurations,), -1 where lower is better, else
-    1. The result's ``z`` is negative where the target is worse, and NaN where a side has no samples.
+    1. The result's ``z`` (normal approximation) is negative where the target is worse, 0 if all samples are
+    equal; ``superiority`` is the share of pairs in which the target is better, ties count half. Both are NaN
+    where a side has no samples.
     """
     n_b, n_t = baseline.lengths, target.lengths
     rank_sum, ties = np.zeros(len(sign)), np.zeros(len(sign))
@@ -283,10 +285,11 @@ _MOST_PAIRED = 20
 
 
 def hodges_lehmann(ordered: Floats) -> Floats:
-    """Return the median of the means of all pairs of samples of each row (Hodges and Lehmann 1963).
+    """Return the median of the means of all pairs of samples of each row, each sample also with itself.
 
-    `ordered`, shape (n_rows, n_samples), is sorted in each row; of more than `_MOST_PAIRED` samples, as many
-    quantiles are used. Nearly as efficient as the mean, and robust; NaN for a row with a NaN.
+    `ordered`, shape (n_rows, n_samples), is sorted in each row; more than 20 samples are represented by 20
+    quantiles. Nearly as efficient as the mean, and robust (Hodges and Lehmann 1963). Shape (n_rows,); NaN for
+    a row with a NaN.
     """
     if (length := ordered.shape[1]) > _MOST_PAIRED:
         place = (np.arange(_MOST_PAIRED) + 0.5) / _MOST_PAIRED * length - 0.5
@@ -302,7 +305,6 @@ def hodges_lehmann(ordered: Floats) -> Floats:
 
 @cache
 def _pair_indices(length: int) -> tuple[Ints, Ints]:
-    """Return the positions of the first and second sample of all pairs of `length` samples."""
     first, second = np.triu_indices(length)
     return first, second
 
@@ -342,7 +344,6 @@ def _uniform_above(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
 
 
 def _area_below(a: Floats, b: Floats, y: Floats) -> Floats:
-    """Return the integral of X's distribution function up to `y`."""
     inside = np.clip(y, a, b) - a
     width = np.where(b > a, b - a, 1.0)
     return np.asarray(inside**2 / (2 * width) + np.maximum(y - b, 0.0))

@@ -206,7 +206,11 @@ _LATER = {"retrospective": LATER_FEATURES}
 
 
 def model_columns(features: FeatureSet) -> tuple[str, ...]:
-    """Return the names of the feature columns that models use with a feature set, in their order."""
+    """Return the names of the feature columns that models use with a feature set, in their order.
+
+    "seed" has the 15 features of the thesis, "extended" only those of medians, and features of samples and
+    earlier versions; "retrospective" adds those of later versions.
+    """
     return SEED_FEATURES if features == "seed" else _SEEN + _LATER.get(features, ())
 
 
@@ -221,7 +225,10 @@ def vector_columns(features: FeatureSet) -> tuple[str, ...]:
 
 
 def smallest_set_with(features: Iterable[str]) -> FeatureSet:
-    """Return the smallest set ("seed", "extended", "retrospective") that has all these features."""
+    """Return the smallest set ("seed", "extended", "retrospective") that has all these features.
+
+    Names that are unknown count as of "extended"; without names, it is "seed".
+    """
     names = set(features)
     if names & set(LATER_FEATURES):
         return "retrospective"
@@ -231,8 +238,9 @@ def smallest_set_with(features: Iterable[str]) -> FeatureSet:
 def seed_vectors(sides: Sides) -> Floats:
     """Return the 15 features of the thesis, figure 6.5, of each comparison: shape (n_comparisons, 15).
 
-    Columns as in `SEED_FEATURES`. Negative ``medians_*`` mean a worse target, also where lower is better; NaN
-    where medians are zero or unknown.
+    They are signed square roots of the lowest, median and highest relative difference over the
+    configurations, of medians, mins, maxes, q1s and q3s (`SEED_FEATURES`). Negative ``medians_*`` mean a
+    worse target, also where lower is better; NaN where medians are zero or unknown.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))
@@ -257,18 +265,11 @@ def feature_vectors(
 ) -> Floats:
     """Return all features of all comparisons, shape (n_comparisons, n_features).
 
-    Columns in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND`. NaN where a
-    feature is unknown: features of versions without history and with one version per side. Features of
-    samples are estimated for sides given as five numbers.
-
-    Parameters
-    ----------
-    features : {"extended", "retrospective"}
-        Only "retrospective" uses versions after the target.
-    run_spread : float
-        Between-run spread of a build where no versions show it; see `features.comparisons.history`.
-    steps : Steps, optional
-        The result of `run_steps`, if it is already computed.
+    Columns in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND` (1e9). NaN
+    where a feature is unknown: features of versions without history and with one version per side. Features
+    of samples are estimated for sides given as five numbers. `features` is "extended" or "retrospective";
+    only the latter uses versions after the target. `run_spread` is the between-run spread of a build where no
+    versions show it, as a share of the level; `steps` the result of `run_steps`, if it is already computed.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

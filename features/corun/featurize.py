@@ -16,11 +16,11 @@ PATHS = FamilyPaths("corun")
 
 
 def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
-    """Return the training rows: one per task, co-runners and machine, with the columns of `KEYS`.
+    """Return the training rows: one per task, co-runners and machine, sorted by machine, task and co-runners.
 
+    The columns are ``task, corunners, machine, device, families, solo_seconds, repetitions, impact``.
     ``impact`` is the median over repetitions of co-run time / median solo time (NaN without a solo time);
-    ``families`` are the families of all tasks involved, in alphabetical order, equal for both directions of a
-    pair. Rows are sorted by machine, task and co-runners.
+    ``families`` are those of all tasks involved, in alphabetical order, equal for both directions of a pair.
     """
     placed = Placed.from_pairs(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
@@ -44,7 +44,10 @@ def placed_from_instances(table: pd.DataFrame) -> Placed:
 
 
 def featurize_stage() -> None:
-    """Run stage featurize: write the training rows and their vectors; InputError without any solo time."""
+    """Run stage featurize: write the training rows with their vectors as features.parquet, print numbers.
+
+    InputError without any solo time, or if a table of an earlier stage is missing or invalid.
+    """
     tables = CorunDecisions.read(PATHS.valid).select_kept(CorunTables.read(PATHS.interim))
     solo = Solo.from_tables(tables)
     table = training_instances(tables, solo)

@@ -192,7 +192,11 @@ class Placed:
 
 
 def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return the features of co-runs as a table, one row per task; see `corun_matrix`."""
+    """Return the features of co-runs as a table, one row per task: rates, solo times and machines.
+
+    The values are those of `corun_matrix`, the columns those of `corun_columns`; NaN where a solo run is
+    unknown.
+    """
     columns = corun_columns(solo, several=placed.max_corunners > 1)
     return pd.DataFrame(corun_matrix(solo, placed), columns=list(columns))
 

@@ -105,11 +105,7 @@ class FingerprintTable(Tables):
 
         A measurement whose repetition also has a fingerprint on that machine is paired with that run; any
         other is paired with the median of the machine's runs. Machines without a fingerprint are left out.
-
-        Raises
-        ------
-        InputError
-            If the application is unknown, or none of its machines has a fingerprint.
+        InputError if the application is unknown, or none of its machines has a fingerprint.
         """
         rows = self.targets[self.targets["application"] == application]
         if rows.empty:
@@ -159,13 +155,7 @@ class FingerprintTable(Tables):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Return the tables that the stage featurize wrote to `directory`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or not a Parquet file.
-        """
+        """Return the tables that the stage featurize wrote to `directory`; InputError if unreadable."""
         try:
             return cls(*(pd.read_parquet(directory / f"{name}.parquet") for name in ("features", "targets")))
         except (OSError, ValueError) as exc:
@@ -175,8 +165,9 @@ class FingerprintTable(Tables):
 def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
     """Return one row per fingerprint run with a column of rates per stressor, and applications' performance.
 
-    `threads` selects rates on one thread, on all threads (columns with the suffix ``@all``), or both. Rates
-    that are not above 0 become NaN; such performances are left out. InputError if `threads` leaves no rates.
+    `threads` selects rates on one thread, on all threads (columns with the suffix ``@all``), or both. Rows
+    are sorted by machine and repetition, columns by name. Rates that are not above 0 become NaN; such
+    performances are left out. InputError if `threads` leaves no rates.
     """
     wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
     rates = tables.machines[tables.machines["threads"].isin(wanted)]
@@ -225,7 +216,10 @@ def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = No
 
 
 def featurize_stage() -> None:
-    """Run stage featurize: write features.parquet (rates of valid runs) and targets.parquet (performance)."""
+    """Run stage featurize: write features.parquet (rates of valid runs) and targets.parquet (performance).
+
+    Their numbers are printed. InputError if params.yaml or a table of an earlier stage is missing or invalid.
+    """
     tables = FingerprintTables.read(PLACES.interim)
     valid_tables = FingerprintDecisions.read(PLACES.valid).select_kept(tables)
     table = fingerprint_matrix(valid_tables, load(Fingerprints).section.featurize.threads)

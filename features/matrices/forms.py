@@ -200,7 +200,7 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
     """Return medians, units and noise of `metrics` in training tables, which the forms use.
 
     Units are smallest usual sizes, see `middle_and_unit`. The noise of each group is estimated from the pairs
-    labelled normal; from all pairs not labelled abnormal if fewer than `FEW` are labelled normal.
+    labelled normal; from all pairs not labelled abnormal if fewer than `FEW` (5) are labelled normal.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2
@@ -262,7 +262,7 @@ class NoiseSums:
 
 
 def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
-    """Return one row per run: its metrics, gaps filled with the training median.
+    """Return one row per run: its metrics, gaps and infinite values filled with the training median.
 
     The label is 0 (normal) for baseline runs, else the run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
@@ -290,11 +290,11 @@ def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows
 def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """Return one row per target run: the deviation, in percent, of each metric from a baseline run.
 
-    Positive where the target is larger. Runs are labelled, and matched by number, as in
-    `concatenate_runs`: baseline runs are reused if they are fewer, and target runs without a baseline run are
-    left out. Deviations are relative to the size of the baseline's value, or to the metric's smallest usual
-    size (the unit in `middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT``, and 0 where a
-    value is missing on either side.
+    Positive where the target is larger. The n-th target run of a pair is matched with the n-th baseline run;
+    if these are fewer, they are reused from the first. Target runs without a baseline are left out. The label
+    is the target run's flag ``abnormal`` (1, 0, NaN if unknown). Deviations are relative to the size of the
+    baseline's value, or to the metric's smallest usual size (the unit in `middle_and_unit`) if that is
+    larger; they are cut at ``+-MOST_PER_CENT`` (a million), and 0 where a value is missing on either side.
     """
     target, baseline = _baseline_partners(tables.runs)
     values = _finite_values(tables, statistics.metrics)
@@ -410,7 +410,10 @@ def _baseline_partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
 def size_statistics(units: Floats) -> dict[str, Floats]:
     """Return statistics of the differences of all metrics together, by name, each of shape (n_pairs,).
 
-    units: shape (n_pairs, n_metrics), differences in units of their noise.
+    `units`: shape (n_pairs, n_metrics), at least one metric; differences in units of their noise, positive
+    where the target is larger. The statistics are arcsinh of the 1st, 2nd, 3rd, 5th and 10th largest size and
+    of the upper 10, 25, 50 and 75 % quantiles; the shares of metrics beyond 2, 3, 5 and 10, in either
+    direction, up, and down; log(1 + power mean) of the powers 2 and 4.
     """
     sizes, metrics = np.abs(units), units.shape[1]
     ranks = {f"largest difference {rank}": min(rank, metrics) for rank in LEADING}

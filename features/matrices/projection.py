@@ -113,7 +113,6 @@ class Projection:
 
 
 def _split_columns(rows: Rows) -> tuple[Floats, Floats]:
-    """Return the blocks of metrics, one row per block, and the further columns."""
     count = rows.x.shape[1] - rows.n_other_columns
     return rows.x[:, :count].reshape(-1, count // rows.blocks), rows.x[:, count:]
 

@@ -40,8 +40,9 @@ NOTE = "pitot: events are WebAssembly opcodes, not hardware counters"
 def read_tables(directory: Path) -> CorunTables:
     """Return the tables of a directory with ``data.npz`` (solo) and ``if2.npz`` (with one co-runner).
 
-    A machine is a platform, ``<engine>:<device>``; a family is a workload without its size. Times with the
-    same co-runner are numbered as repetitions. InputError names a wrong file, array or index.
+    A machine is a platform, ``<engine>:<device>``; a family is a workload without its size. Events are
+    ``op_<opcode>``; times become seconds. Times with the same co-runner are numbered as repetitions; there
+    are no samples. InputError names a wrong file, array or index.
     """
     specs = {directory / "data.npz": SOLO, directory / "if2.npz": CORUN}
     solo, corun = (arrays.read_arrays(path, spec) for path, spec in specs.items())

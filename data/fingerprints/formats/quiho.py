@@ -100,7 +100,11 @@ def read_tables(directory: Path) -> FingerprintTables:
 
 
 def processor_name(machine: str) -> str:
-    """Return the processor of a machine by its name; the site if table 2 of the paper does not have it."""
+    """Return the processor of a machine by its name (`PROCESSORS`, table 2 of the paper).
+
+    Names are compared in lower case. If the processor is unknown, the result is the site, the last three
+    labels of the name; of a name with fewer than five labels, the first one without its number.
+    """
     labels = machine.lower().split(".")
     place = ".".join(labels[-3:]) if len(labels) >= NODE_LABELS else re.sub(r"-\d+$", "", labels[0])
     return PROCESSORS.get(place, place)
@@ -131,7 +135,9 @@ def _application_rows(rows: pd.DataFrame) -> pd.DataFrame:
 def application_name(benchmark: str, test: str) -> str:
     """Return the paper's name of an application: ``hpccg``, ``redis-set``, ``mariadb-10.3.2-innodb-load``.
 
-    STREAM with n additions (STREAM-NADDS n) is ``stream-nadds-<kernel>-<n>``.
+    It is `benchmark` if `test` equals it, else both joined by ``-``, `test` in lower case with ``-`` for
+    ``_``. ``mysqlslap`` becomes ``mariadb``, ``redisbench`` ``redis``; STREAM with n additions (STREAM-NADDS
+    n) is ``stream-nadds-<kernel>-<n>``.
     """
     for prefix, name in APPLICATIONS:
         if benchmark.startswith(prefix):

@@ -41,9 +41,11 @@ class ValueColumn(NamedTuple):
 def read_machines(path: Path) -> FingerprintTables:
     """Return the tables of a CSV file with one row per run: machine, rates, values and descriptions.
 
-    The machine is the first column. A column named after a stressor has rates, a column in `PLAIN` describes
-    the run or the machine, any other has an application's values; empty cells are missing. InputError if
-    there is no row, a column is misspelt or repeated, a cell is wrong, or no column is a stressor.
+    The machine is the first column. A column named after a stressor has rates, ``repetition`` (default 1),
+    ``cpu_model``, ``cores``, ``stress_ng`` and ``source`` describe the run or the machine, any other has an
+    application's values; empty cells are missing. A machine is described by its first row. InputError if
+    there is no row, a column is misspelt or repeated, a cell is wrong, or no column is a stressor; signs of
+    numbers and repeated runs are not checked.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
@@ -147,21 +149,14 @@ UNITS = ("unit", "metric")
 
 
 def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.DataFrame:
-    """Read a CSV file into a table with the columns of `data.fingerprints.tables.APPLICATION_DTYPES`.
+    """Return the measurements of one application in a CSV file, one row each, in the order of the file.
 
-    Parameters
-    ----------
-    measure : ValueColumn
-        The measured quantity; its metric is replaced by a column ``unit`` or ``metric`` of the file.
-    beyond : int
-        Values without a repetition are numbered from ``beyond`` + 1. If this exceeds the repetitions of the
-        fingerprints, they belong to their machine, not to one run of its fingerprint.
-
-    Raises
-    ------
-    InputError
-        If the file is not CSV, has no row, a missing or unknown column, a missing machine, a repeated
-        measurement, several units, or a value that is not a number above 0.
+    The columns are ``machine, application, metric, better, repetition, value``. `measure` has the name, the
+    metric and the direction; a column ``unit`` or ``metric`` of the file replaces its metric. Values without
+    a repetition are numbered from `beyond` + 1 by machine; if that exceeds the repetitions of the
+    fingerprints, they belong to their machine, not to one run of its fingerprint. InputError if the file is
+    missing or not CSV, has no row, a missing or unknown column, a missing machine, a wrong or repeated
+    repetition, several units, or a value that is not a number above 0.
     """
     table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)
@@ -192,7 +187,6 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
 
 
 def _in_unit_of(table: pd.DataFrame, measure: ValueColumn, path: Path) -> ValueColumn:
-    """Return `measure` with the unit of the file, if it has one."""
     column = next((name for name in UNITS if name in table), None)
     if column is None:
         return measure

@@ -61,7 +61,8 @@ _REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
 def recognised(source: Path) -> bool:
     """Return whether `source` is in a format that `sniff_format` names, or begins like a JSON request.
 
-    The content of a ``.parquet`` file is not checked; False for another file that cannot be read.
+    Such a request is an object whose first key is "pairs" or "units". The content of a ``.parquet`` file is
+    not checked, so True also for a missing one; False for another file that cannot be read.
     """
     if sniff_format(source) is not None:
         return True
@@ -73,19 +74,20 @@ def recognised(source: Path) -> bool:
 
 
 def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
-    """Return the matrices at `path` for a verdict: without analysts' flags, but with incomparable pairs.
+    """Return the matrices at `path` for a verdict: also incomparable pairs, whose verdict is ``invalid``.
 
-    The verdict of such pairs is ``invalid``. `name` is the format. InputError if the source cannot be read or
-    has no run or metric; and at the first wrong run, unless `keep_going`.
+    `name` is the format, else KeyError; in the format "tables", analysts' flags are ignored. With
+    `keep_going`, wrong runs are skipped and reported, else InputError at the first; and InputError if the
+    source cannot be read or has no run or raw metric.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return judgeable_runs(tables, path, Problems(keep_going))
 
 
 def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
-    """Return the runs of `tables` that can be judged or called invalid, and the errors of skipped runs.
+    """Return `tables` without wrong runs (incomparable pairs stay), and the errors of the skipped runs.
 
-    InputError, which names `source`, at the first wrong run, unless ``problems.keep_going``; and without any
-    run or metric.
+    Wrong are runs without a name, workload, group or pair, with an unknown side, or with a repeated name.
+    InputError, for `source`, at the first, unless ``problems.keep_going``; and without any run or raw metric.
     """
     return SOURCES.make_reading(tables.without_flawed_runs(problems), source, problems)

@@ -45,7 +45,12 @@ class Excerpt:
 
 
 def read_tables(path: Path) -> MatrixTables:
-    """Return the tables of one Parquet file, or of all in a directory; InputError if missing or wrong."""
+    """Return the tables of one Parquet file, or of all in a directory; InputError if missing or wrong.
+
+    A row is the mean of 3 seconds, and a measurement has four rows of one run. Each measurement is a target
+    once, abnormal if its seconds are; its baseline has the rows of up to three other normal measurements of
+    that run. The kind of fault is the cause of abnormal rows.
+    """
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise InputError("holds no .parquet file", file=path)

@@ -27,7 +27,9 @@ FILE = "metrics.csv"
 def read_tables(path: Path) -> MatrixTables:
     """Return the tables of a directory of traffic patterns, or of one, such as ``low_traffic``.
 
-    InputError if no ``noissue/metrics.csv`` is found, a file is wrong, or has too few rows for the baselines.
+    An issue's rows are an abnormal target, five consecutive rows without an issue a normal one; each has a
+    baseline of eight other rows without an issue. InputError if no ``noissue/metrics.csv`` is found, a file
+    is wrong, or has too few rows for the baselines.
     """
     patterns = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
     if not patterns:
