@@ -47,9 +47,9 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
 
     A mean gives a note, without the spread that perf prints: the standard error, of an unknown number of
     runs. The unit of events without one is "count". A count per processor has the processor in the
-    operation's name. perf does not define which values
-    are better; unless the user does, fewer events are better, as they are the cost of the same work. Other
-    lines and events that were not counted are ignored; InputError if a JSON line or a count is invalid.
+    operation's name. perf does not define which values are better; unless the user does, fewer events are
+    better, as they are the cost of the same work. Other lines and events that were not counted are ignored;
+    InputError if a JSON line or a count is invalid.
     """
     better = source.measure.better or "lower"
     for path in source.files:
