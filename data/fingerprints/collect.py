@@ -255,8 +255,10 @@ def reported(report: Path) -> float | None:
         content = yaml.safe_load(report.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
         return None
-    metrics = content.get("metrics") if isinstance(content, dict) else None
-    rate = metrics[0].get(RATE) if metrics else None
+    try:
+        rate = content["metrics"][0][RATE]
+    except (IndexError, KeyError, TypeError):
+        return None
     return float(rate) if isinstance(rate, int | float) and rate > 0 else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import time
 from contextlib import suppress
@@ -132,13 +133,14 @@ def machine_name() -> str:
 
 
 def stress_ng() -> str:
-    """Return the version number of stress-ng; "not installed" if it is missing or fails."""
+    """Return the version number of stress-ng; "not installed" if it is missing, fails or prints none."""
     try:
         done = execute(["stress-ng", "--version"], "stress-ng")
         done.require_success()
     except InputError:
         return "not installed"
-    return done.output.split(",")[1].split()[1]
+    version = re.search(r"version (\S+)", done.output)
+    return version[1] if version else "not installed"
 
 
 def _read_field(path: Path, key: str, separator: str = ":") -> str:

@@ -12,6 +12,7 @@ import yaml
 from dvc.repo import Repo
 
 from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
 from serving.experiments import diff
 from tests.families import small_family
 from tests.system.browsing import faults
@@ -19,6 +20,7 @@ from training.comparisons.evaluate import evaluate
 from training.comparisons.promote import promote
 from training.comparisons.train import train
 from training.comparisons.tune import tune
+from training.registry.experiments import params_of
 
 OUTS = ("reports/comparisons/evaluated", "data/processed/comparisons", "data/interim/comparisons")
 #: Of these the verdict is turned round; of the last the label, too.
@@ -231,6 +233,14 @@ def test_a_remote_is_named_as_the_place_of_missing_files(told, project, tmp_path
     ],
 )
 def test_an_unknown_state_is_refused_in_one_line(told, name, problem):
-    with pytest.raises(diff.InputError, match=problem) as refused:
+    with pytest.raises(InputError, match=problem) as refused:
         told(name, "workspace")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", "text", "7"])
+def test_parameters_without_names_are_refused(content, tmp_path):
+    path = tmp_path / "params.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError, match="holds no parameters by name; expected a mapping"):
+        params_of(path)

@@ -190,8 +190,10 @@ def _best_entries(metrics: Mapping[str, Any], out_of_fold: Sequence[OutOfFoldPre
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return a YAML mapping's parameters by dotted name, empty without a file; InputError if not YAML."""
+    """Return a YAML file's parameters by dotted name, empty without a file; InputError if not a mapping."""
     content = yaml_content(path) if path.is_file() else None
+    if not isinstance(content, dict | None):
+        raise InputError("holds no parameters by name; expected a mapping", file=path)
     return _dotted_names(content or {}, "")
 
 

@@ -229,6 +229,7 @@ SETTINGS = "{python}, {programs}, {memory}, {disk}, {shape}, {work}, {threads}, 
         ("sh -c 'echo no library; exit 3'", "exit code 3 (no library)"),
         ("echo done", "'done' is not a value of seconds"),
         ("echo {level}", f"'level' is not a setting; expected {SETTINGS}"),
+        ("echo {work.level}", f"'int' object has no attribute 'level'; expected {SETTINGS}"),
     ],
 )
 def test_measurement_errors_name_the_failing_operation(suite, workshop, command, told):
