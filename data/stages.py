@@ -53,7 +53,7 @@ class Decisions(Tables):
             for row in left_out.head(shown).to_dict("records"):
                 reason = row.pop("reason")
                 place = ", ".join(f'{column} "{value}"' for column, value in row.items())
-                lines.append(f"left out {place}: {reason}")
+                lines.append(f"excluded {place}: {reason}")
             if len(left_out) > shown:
                 lines.append(f"... and {len(left_out) - shown} more {what}")
         return lines

@@ -107,7 +107,9 @@ def judge(  # noqa: PLR0917 - typer passes options by name
 @app.command("import")
 @add_options(_importing)
 def import_(
-    kind: Annotated[str, typer.Argument(metavar="FORMAT", help="The format of the sources.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="Format of the sources, such as jmh or result-xml.")
+    ],
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],
     output: Directory,
     keep_going: KeepGoing = False,
@@ -174,7 +176,12 @@ def token(
 
 @app.command()
 def collect(
-    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Suite file with kind and parameters.")],
+    suite: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SUITE.yaml", help="Suite: a YAML file with the kind of measurement and its parameters."
+        ),
+    ],
     output: Directory,
 ) -> int:
     """Measure on this machine; the suite's kind is comparisons, matrix, corun or fingerprint."""

@@ -34,7 +34,7 @@ Shown = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 FailOnRegression = Annotated[
-    bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")
+    bool, typer.Option("--fail-on-regression", help="Exit with 1 if any verdict is fail.")
 ]
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Skip invalid parts of the input, and report them on stderr.")
@@ -61,7 +61,7 @@ BodySeconds = Annotated[
 Shadow = Annotated[
     bool,
     typer.Option(
-        "--shadow", help="Also judge each request with the challenger, and count differing verdicts."
+        "--shadow", help="Also judge each request with the challenger, and count verdicts that differ."
     ),
 ]
 LogLevel = Annotated[
@@ -75,7 +75,10 @@ LogFormat = Annotated[
     typer.Option("--log-format", help="Log format. Default: text at a terminal, else json."),
 ]
 Scopes = Annotated[
-    Literal["read", "label", "read,label"], typer.Option("--scopes", help="Requests that the token allows.")
+    Literal["read", "label", "read,label"],
+    typer.Option(
+        "--scopes", help="label: storing labels; read: all other requests; read,label: all requests."
+    ),
 ]
 
 

@@ -349,7 +349,7 @@ def _pipeline_output(root: Path) -> str:
     from training.evaluation.figures import print_results
 
     metrics = _metrics(root, "comparisons")
-    outcome = f"regression-comparison v1 ({metrics['champion']}) is champion: it is the first one"
+    outcome = f"regression-comparison v1 ({metrics['champion']}) is champion: it is the first champion"
     with redirect_stdout(StringIO()) as output:
         print_results(metrics, lambda: outcome)
     return "".join(f"    {line.rstrip()}\n" for line in output.getvalue().splitlines())

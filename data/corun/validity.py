@@ -166,9 +166,9 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
     if flagged.any():
         worst = pairs.loc[impacts[flagged].idxmin()]
         yield (
-            f"{flagged.sum()} of {pairs['kept'].sum()} co-runs took less than the solo run by more than "
-            f'{noise:.1%}, the most "{worst["task"]}" beside "{worst["corunners"]}" on "{worst["machine"]}": '
-            f"{worst['flag']}; they are kept"
+            f"{flagged.sum()} of {pairs['kept'].sum()} co-runs were faster than the solo run by more than "
+            f'{noise:.1%}; they are kept. The largest difference is that of "{worst["task"]}" with '
+            f'"{worst["corunners"]}" on "{worst["machine"]}": {worst["flag"]}'
         )
 
 

@@ -42,7 +42,7 @@ PUBLISHED = {
     "random-forest": 0.9313,
     "extra-trees": 0.9185,
 }
-ALWAYS = "always saying pass"
+ALWAYS = "always pass"
 
 
 def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
@@ -281,7 +281,8 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
         f"at a false alarm rate of {percent(example.false_positive_rate)}"
     )
     note = (
-        "Comparisons between two thresholds are sent to a person. The thresholds are chosen on training data."
+        "Comparisons between two thresholds, chosen on training data, are sent to a person. Missed: % of the "
+        "regressions. False alarms: % of the other comparisons."
     )
     words = Words("looks", title, "Misses and false alarms by the share that is sent to a person", note)
     lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]
@@ -327,7 +328,7 @@ def _by_parameter(
         part = table[table["curve"] == curve]
         marks.append(Line(label, part["parameter"], part["mean"], style, band=part["std"]))
     marks.append(ValueLine(ALWAYS, y=always_pass))
-    panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of verdicts right)", percent=True))
+    panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of correct verdicts)", percent=True))
     note = "Lines are means over the folds, bands one standard deviation."
     words = Words(name, _parameter_title(rows, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
     return draw_chart(words, [panel], (8.4, 3.7))
@@ -393,7 +394,7 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     words = Words("figure-6-9", title, "Box plots of accuracy over folds, one pair a model", note)
     panel = Panel(
         marks,
-        Axis("accuracy (% of verdicts right, a fold a value)", percent=True),
+        Axis("accuracy (% of correct verdicts, one per fold)", percent=True),
         Axis("model (name in the catalogue)", order),
     )
     return draw_chart(words, [panel], (8.4, 1.3 + 0.55 * len(order)))

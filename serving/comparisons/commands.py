@@ -59,7 +59,7 @@ MinEffectSize = Annotated[
         metavar="PERCENT",
         parser=_share,
         help="Smallest relative change of a median that may be called a regression. none: any change."
-        " Default: the model's, usually 0.5.",
+        " Default: that of the model, usually 0.5.",
     ),
 ]
 Direction = Annotated[
@@ -98,7 +98,7 @@ MaxFalsePositiveRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of the comparisons without a regression that may get the verdict fail."
-        " none: no guarantee. Default: as for --max-false-negative-rate.",
+        " none: no guarantee. Default: the model's policy; none if the other rate is given.",
     ),
 ]
 Costs = Annotated[
@@ -108,11 +108,11 @@ Costs = Annotated[
         metavar="FN:FP:REVIEW",
         parser=_check_costs,
         help="Relative costs of a missed regression, a false alarm and a person's review, such as 100:10:1."
-        " Verdicts minimise the expected cost. Given instead of the two rates.",
+        " Verdicts minimise the expected cost. Replaces the two rate options.",
     ),
 ]
 FailOnUnsure = Annotated[
-    bool | None, typer.Option("--fail-on-unsure", help="Exit with 1 if a verdict is unsure.")
+    bool | None, typer.Option("--fail-on-unsure", help="Exit with 1 if any verdict is unsure.")
 ]
 Explain = Annotated[
     bool | None,
@@ -177,8 +177,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         list[str] | None,
         typer.Argument(
             metavar="[BASELINE] [TARGET] [-- COMMAND...]",
-            help="Results of baseline and target: each a file, or a directory of runs. For --confirm:"
-            " the command that measures the target again and writes to {output}; the environment"
+            help="Results of baseline and target: each a file, or a directory of runs. COMMAND is for"
+            " --confirm: it measures the target again and writes to {output}. The environment"
             " variable PERFJUDGE_OPERATIONS lists the operations to measure.",
         ),
     ] = None,
@@ -227,8 +227,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         bool,
         typer.Option(
             "--init",
-            help="Write a GitHub workflow for the benchmarks in this directory, and .perfjudge.yaml, without"
-            " a comparison.",
+            help="Write a GitHub workflow for the benchmarks in this directory, and .perfjudge.yaml. Compare"
+            " nothing.",
         ),
     ] = False,
     explain: Annotated[
@@ -240,13 +240,18 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
-            help="Relative standard deviation between runs of one build, if it cannot be estimated. none: 0.",
+            help="Relative standard deviation between runs of one build, used if it cannot be estimated."
+            " none: keep the model's verdicts.",
         ),
     ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
         int,
         typer.Option(
-            "--confirm", min=0, max=100, metavar="N", help="Number of runs of COMMAND that confirm verdicts."
+            "--confirm",
+            min=0,
+            max=100,
+            metavar="N",
+            help="Number of runs of COMMAND to judge fail and unsure verdicts again.",
         ),
     ] = 0,
     confirm_base: Annotated[
@@ -258,7 +263,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         ),
     ] = None,
     confirm_timeout: Annotated[
-        float, typer.Option("--confirm-timeout", min=0.1, metavar="SECONDS", help="Time limit of one run.")
+        float,
+        typer.Option("--confirm-timeout", min=0.1, metavar="SECONDS", help="Time limit of a run of COMMAND."),
     ] = 3600.0,
     acknowledged: Annotated[
         Path | None,
@@ -294,7 +300,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Also write a page with table, box plots and Markdown."),
+        typer.Option(
+            "--html", metavar="FILE", help="Also write an HTML page with table, box plots and comment."
+        ),
     ] = None,
     annotations: Annotated[
         bool, typer.Option("--annotations", help="Also write GitHub annotations to standard error.")
@@ -306,7 +314,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         str, typer.Option("--name", help="Name that distinguishes several comments of one pull request.")
     ] = "",
 ) -> int:
-    """Compare two results, several runs per side, or two operations of one file."""
+    """Compare two result files, several runs of baseline and target, or two operations of one file."""
     if init:
         from serving.comparisons.compare.workflow import write_workflow
 
@@ -394,8 +402,8 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons to label next: those that would improve a model most.
 
-    With -o, write a CSV file to fill in. It is read with the data if it is called labels.csv and next to
-    them.
+    With -o, write a CSV file to fill in. Save it as labels.csv in the directory of the data, so that the
+    labels are read with the data.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next
@@ -441,7 +449,7 @@ def labels_import(
     ],
     labels: Labels = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Annotator of the labels that name none.")
+        str | None, typer.Option("--by", metavar="NAME", help="Annotator of labels without an annotator.")
     ] = None,
     keep_going: KeepGoing = False,
     as_json: Json = False,
@@ -462,7 +470,7 @@ def labels_export(
             "--comparisons",
             metavar="SOURCE",
             help="Labelled comparisons, in any supported format. Default: the input of the project's last"
-            " pipeline run; with csv, all labels are written.",
+            " pipeline run; with --format csv: all labels.",
         ),
     ] = None,
     form: Annotated[
@@ -470,7 +478,7 @@ def labels_export(
         typer.Option(
             "--format",
             help="csv: labels only, to be placed next to the data as labels.csv; xml: comparisons with"
-            " labels, as in the scheduler thesis, figure 6.1; tables: the same as Parquet files in a"
+            " labels, as in the scheduler thesis, figure 6.1; tables: like xml, but Parquet files in a"
             " directory. Default: by the suffix of -o, else csv.",
         ),
     ] = None,
@@ -506,7 +514,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option("--metric", help="Name of the metric. Default: the first one that is not a time."),
+        typer.Option("--metric", help="Metric to read. Default: the first metric that is not a time."),
     ] = None,
     keep_going: KeepGoing = False,
     jobs: Annotated[

@@ -358,8 +358,8 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
         metrics.seed,
     )
     return (
-        f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of "
-        f"the best rule, {name}, "
+        f"Its balanced accuracy is {ours.pooled_accuracy:.3f}. This {difference_predicate(difference)} that "
+        f"of the best rule, {name}: "
         f"{theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval of the difference, bootstrap of "
         "operations)."
     )

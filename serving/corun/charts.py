@@ -243,13 +243,13 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     if shown.empty or shown["rise"].iloc[0] <= 0:
         return None
     top = shown.iloc[0]
-    cost = f"{plain_number(100 * top['rise'], 2)} percentage points of mean error"
-    title = f"Shuffling {top['feature']} costs most: {cost}"
+    cost = f"raises the mean error by {plain_number(100 * top['rise'], 2)} percentage points"
+    title = f"Most important feature: shuffling {top['feature']} {cost}"
     if top["rise"] <= ERRORS * top["spread"]:
         varies = f"\N{PLUS-MINUS SIGN} {plain_number(100 * top['spread'], 2)} over the shuffles"
-        title = f"No single feature is significant: shuffling {top['feature']} costs {cost} ({varies})"
+        title = f"No single feature is significant: shuffling {top['feature']} {cost} ({varies})"
     elif len(shown) > 1 and not _differ_significantly(top, shown.iloc[1]):
-        title = f"Shuffling {top['feature']} or {shown['feature'].iloc[1]} costs most: {cost}"
+        title = f"Most important features: shuffling {top['feature']} or {shown['feature'].iloc[1]} {cost}"
     shows = f"Bars of permutation importance of {with_noun(len(shown), 'feature')}"
     note = "own_: the task, others_: its co-runners. Error bars are one standard deviation over the shuffles."
     panel = Panel(
@@ -312,7 +312,7 @@ def placement_chart(check: PlacementCheck) -> Chart:
     """Draw a histogram of the total seconds of random placements, with the chosen, the best and the worst."""
     saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.chosen_saving)}) of run time"
     title = (
-        f"Placed by predictions for held-out pairs, {check.tasks} tasks save {saved} against random "
+        f"Placement of {check.tasks} tasks by predictions for held-out pairs saves {saved} against random "
         f"placements; the best placement saves {percent(check.best_saving)}"
     )
     note = (

@@ -45,7 +45,7 @@ Whole = Annotated[
 @group.command("static")
 def corun_static(  # noqa: PLR0917 - typer hands options over by name
     task: Annotated[str, typer.Option("--task", metavar="A", help="Task whose slow-down is predicted.")],
-    with_tasks: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner.")],
+    with_tasks: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner; may be repeated.")],
     more: Annotated[
         list[str] | None, typer.Argument(metavar="[C]...", help="Co-runners in addition to B.")
     ] = None,
@@ -85,7 +85,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a new task from its first seconds, alone and with its co-runners."""
+    """Predict the slow-down of a new task from its first seconds, solo and with co-runners."""
     from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read_intervals

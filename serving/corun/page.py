@@ -62,7 +62,8 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
         slower = percent(float(evaluation.impact_matrix.loc[task, other]) - 1, 0)
         typical = percent(float(evaluation.impact_matrix.stack().median()) - 1)
         yield (
-            f"Keep {task} away from {other}, which makes it {slower} slower (median of all pairs: {typical})."
+            f"Do not run {task} together with {other}: {task} is then {slower} slower (median of all pairs: "
+            f"{typical})."
         )
     if checked:
         yield _placement_advice(checked, metrics.repeatability.solo_spread)
@@ -70,7 +71,7 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
 
 
 def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
-    saved = f"Placing all tasks by predictions saves {percent(checked.chosen_saving)} of run time"
+    saved = f"Placement of all tasks by predictions saves {percent(checked.chosen_saving)} of run time"
     if noise is not None and checked.chosen_saving <= noise:
         return (
             f"{saved}, which is within the variation of solo runs of one task ({percent(noise)}): do not "

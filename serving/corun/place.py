@@ -55,11 +55,11 @@ class MeasuredPlacements:
         took, random = best.mean(), drawn.mean()
         sign = "less" if took < random else "more"
         # no more than random placements differ among each other
-        chance = "; random placements vary by as much" if abs(took - random) <= ERRORS * drawn.std() else ""
+        chance = ", a difference within their variation" if abs(took - random) <= ERRORS * drawn.std() else ""
         return (
             f"the predicted best took {took:.1f} s of run time in total, {abs(random - took):.1f} s "
             f"({abs(1 - took / random):.1%}) {sign} than the mean of {len(drawn)} random placements "
-            f"({random:.1f} s; {(drawn > took).sum()} of them took longer{chance}); "
+            f"({random:.1f} s){chance}; {(drawn > took).sum()} of the random placements took longer; "
             f"the predicted worst took {worst.mean():.1f} s"
         )
 

@@ -27,7 +27,7 @@ def diff(
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Compare parameters, data, scores on the same held-out cases, and verdicts of two states."""
+    """Compare parameters, data, held-out scores and verdicts of two commits, experiments or models."""
     from serving.answering import form_of
     from serving.experiments.diff import write_difference
 
@@ -38,10 +38,10 @@ def diff(
 def show(
     family: Annotated[
         Literal["comparisons", "matrices", "corun", "fingerprints"],
-        typer.Argument(help="The family whose figure and parameters are shown."),
+        typer.Argument(help="Model family whose main score and parameters are shown."),
     ] = "comparisons",
 ) -> int:
-    """List the experiments of DVC with the main figure of a family and the parameters that differ."""
+    """List DVC experiments with the main score of a model family and the parameters that differ."""
     import subprocess
     import sys
     from importlib import import_module
@@ -59,11 +59,14 @@ def retrain(
         typer.Argument(metavar="[STAGE...]", help="Stages such as evaluate@comparisons. Default: all."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show stages, durations and files that would change.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Only list the stages, their last durations, and the files that would change."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> int:
-    """Show what retraining does in this directory, then run the stages whose inputs changed."""
+    """List the stages whose inputs changed in this directory, then run them."""
     from serving.experiments.retraining import retrain as run_stages
 
     if as_json and not dry_run:

@@ -24,10 +24,10 @@ FormatOption = Annotated[
     ),
 ]
 Metric = Annotated[
-    str, typer.Option("--metric", help="Name of the measured metric in a CSV file of APPLICATION.")
+    str, typer.Option("--metric", help="Name of the metric in the column value of APPLICATION.")
 ]
 Direction = Annotated[
-    Better, typer.Option("--better", help="Whether lower or higher values are better in a CSV file.")
+    Better, typer.Option("--better", help="Whether lower or higher values of the metric are better.")
 ]
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.fingerprints.page.page"),
@@ -87,7 +87,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--machines",
             metavar="MACHINES",
-            help="Fingerprints as for `irup profile`. A and B are applications, not profiles.",
+            help="Fingerprints as for `irup profile`. With this option, A and B are applications.",
         ),
     ] = None,
     metric: Metric = "seconds",

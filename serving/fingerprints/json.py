@@ -61,7 +61,7 @@ def difference_lines(difference: ProfileDifference) -> str:
     else:
         summary = "no stressor changed significantly"
     stops = difference.stops_at
-    seed = f"stops at {stops}: not equivalent" if stops else "finds no difference: equivalent"
+    seed = f"finds a difference at {stops}: not equivalent" if stops else "finds no difference: equivalent"
     lines = [
         f"{difference.a} -> {difference.b}: {summary}",
         *difference.reasons,

@@ -42,7 +42,7 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     for profile in clearest[: 1 if refused else 2]:
         yield _leaders_advice(profile)
     if trusted:
-        yield "To compare versions of an application, compare profiles; only significant changes count."
+        yield "To compare versions of an application, compare their profiles; ignore insignificant changes."
     if refused:
         names = join_names([profile.application for profile in refused])
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
@@ -257,8 +257,10 @@ class DifferenceBars:
         """The verdict of the paper's algorithm (section 5.3)."""
         stops, tolerance = self.difference.stops_at, self.difference.tolerance
         if stops is None:
-            return f"finds no difference with a tolerance of {plain_number(tolerance)}: equivalent"
-        return f"stops at {stops} with a tolerance of {plain_number(tolerance)}: not equivalent"
+            return f"finds no difference above the tolerance of {plain_number(tolerance)}: equivalent"
+        return (
+            f"finds a difference at {stops} above the tolerance of {plain_number(tolerance)}: not equivalent"
+        )
 
 
 def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:

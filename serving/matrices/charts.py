@@ -236,10 +236,10 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     spread`` (one standard deviation over folds, drawn as an error bar); None without rows of ``figure`` 5.
     `folds`, the number of folds, is only used to test whether the gain in the title is significant.
     """
-    label = "normal training vectors per abnormal one, from all to as many (log scale)"
+    label = "normal training vectors per abnormal vector (log scale)"
     across = Axis(label, log=True, backwards=True)
     title = partial(
-        _gain_title, best="with {} normal vectors per abnormal one", without="with all normal vectors"
+        _gain_title, best="at a ratio of {} normal to 1 abnormal vector", without="with all normal vectors"
     )
     by = "undersampling, a line a model and grouping"
     return _curve_chart(curves, folds, UNDERSAMPLING, by, across, title)
@@ -352,7 +352,7 @@ def _loss_title(steps: Sequence[Sequence[TableRow]]) -> str:
     if not losses:
         return f"{whole}; omitting a single remedy makes no significant difference"
     _, row = max(losses, key=itemgetter(0))
-    return f'{whole}; the largest significant loss is without "{row.name}": {row.same:.2f}'
+    return f'{whole}; the largest significant loss (to {row.same:.2f}) is that without "{row.name}"'
 
 
 def _gain_title(curves: Sequence[Curve], best: str, without: str) -> str:
@@ -363,7 +363,7 @@ def _gain_title(curves: Sequence[Curve], best: str, without: str) -> str:
         return f"No line rises significantly above its value {without}"
     top = max(rising, key=lambda line: line.largest_gain)
     at_best = best.format(plain_number(top.x[top.best_index], 3))
-    return f"{top.name} gains most: {max(top.accuracy):.2f} {at_best}, {top.accuracy[0]:.2f} {without}"
+    return f"Largest gain ({top.name}): {max(top.accuracy):.2f} {at_best}, {top.accuracy[0]:.2f} {without}"
 
 
 def _dimensions_title(curves: Sequence[Curve]) -> str:
@@ -376,7 +376,8 @@ def _dimensions_title(curves: Sequence[Curve]) -> str:
     if others:
         names = join_names([top.name, *(line.name for line in others)])
         at_best = [max(line.accuracy) for line in (top, *others)]
-        return f"The best of {names} do not differ significantly: {min(at_best):.2f} to {max(at_best):.2f}"
+        span = f"{min(at_best):.2f} to {max(at_best):.2f}"
+        return f"The best values of {names} do not differ significantly: {span}"
     title = f"{top.name} is best with {plain_number(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
     if enough != best:
         title += (

@@ -91,9 +91,9 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
     worths = [(step.worth, f'"{step.row.name}"') for step in without if step.worth is not None]
     helping = [name for worth, name in worths if worth.effect == "helps"]
     idle = [name for worth, name in worths if worth.effect != "helps"]
-    no_gain = f"{join_names(idle)} gave no significant gain" if idle else ""
+    no_gain = f"no significant gain from {join_names(idle)}" if idle else ""
     if helping:
-        yield f"Keep {join_names(helping)}{f'; {no_gain}' if idle else ''}."
+        yield f"Keep the remedy {join_names(helping)}{f'; {no_gain}' if idle else ''}."
     elif idle:
         yield f"Try fewer remedies: {no_gain}."
 
@@ -180,9 +180,9 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
         champion, reference, "pair_id", champion.set_index("pair_id")["fold"], metrics.seed
     )
     return (
-        f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of "
-        "the best reference method, "
-        f"{name}, {theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval of the "
+        f"Its balanced accuracy is {ours.pooled_accuracy:.3f}. This {difference_predicate(difference)} that "
+        "of the best reference method, "
+        f'"{name}": {theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval of the '
         "difference, bootstrap of folds). "
         "Thresholds of reference methods are optimised on the test pairs, which favours them; the "
         "champion's threshold was chosen on training data."

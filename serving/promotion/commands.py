@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from serving.promotion.decisions import PromotionDecision
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Registered name, such as regression-comparison.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown in the history.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded with the change.")]
 By = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="Person who decides. Default: the user.")
+    str | None, typer.Option("--by", metavar="NAME", help="Person who decides. Default: the current user.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -57,16 +57,17 @@ def trace(
     answer_or_name: Annotated[
         str,
         typer.Argument(
-            metavar="ANSWER|NAME", help="File with an answer in any format, or a registered name."
+            metavar="ANSWER|NAME",
+            help="File with an answer of judge or a server, or registered name of a model.",
         ),
     ],
     version: Annotated[
-        str | None, typer.Argument(metavar="[VERSION]", help="Number of a version of that name.")
+        str | None, typer.Argument(metavar="[VERSION]", help="Number of the model's version.")
     ] = None,
     source: Annotated[
         Path | None,
         typer.Option(
-            "--input", metavar="INPUT", help="Input of the answer, to be judged again by the same version."
+            "--input", metavar="INPUT", help="Input of the answer. The same model version judges it again."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -74,8 +75,8 @@ def trace(
 ) -> int:
     """Show the origin of the model that gave an answer, and check that it gives the answer again.
 
-    Repeat the options with which the answer was requested. The exit code is 1 if the files of the
-    model or the answers differ.
+    Repeat the options that produced the answer. The exit code is 1 if the answers or the files of the
+    model differ.
     """
     from serving.promotion.tracing import trace_answer as trace_model
 

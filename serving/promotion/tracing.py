@@ -303,11 +303,11 @@ def _origin_lines(described: Origin, same_files: bool, check: ReplayCheck | None
     figures = {name: f"{value:.4g}" for name, value in described.metrics.items() if "/" not in name}
     yield f"  figures     {_first_values(figures)}"
     if described.reason:
-        yield f"  contest     {described.reason}"
+        yield f"  compared    {described.reason}"
     if described.promotion is not None:
         yield f"  champion    {described.promotion.summary_line}"
     commands = f"git checkout {code.commit[:12]} && uv run dvc repro"
-    yield f"  make again  {f'not possible: {code.obstacle}' if code.obstacle else commands}"
+    yield f"  reproduce   {f'not possible: {code.obstacle}' if code.obstacle else commands}"
     if check is not None:
         yield check.summary
 

@@ -121,9 +121,10 @@ class ShadowFigures(Contenders):
             for pair in self.verdict_pairs
             if pair.differs
         ]
-        details = f" (v{self.champion} and v{self.challenger} say: {', '.join(differ)})" if differ else ""
+        different = f"different verdicts of v{self.champion} and v{self.challenger}"
+        details = f" ({different}: {', '.join(differ)})" if differ else ""
         share = f"{self.agreed / self.judged:.1%}" if self.judged else "none"
-        return f"both say the same of {share} of {self.judged:,} cases of {source}{details}"
+        return f"same verdict on {share} of {self.judged:,} cases of {source}{details}"
 
 
 @dataclass(frozen=True)

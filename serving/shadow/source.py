@@ -62,7 +62,7 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
     if as_json:
         return json.dumps(asdict(agreement) | {"disagreements": [asdict(case) for case in differences]})
     old, new = f"v{agreement.champion}", f"v{agreement.challenger}"
-    lines = [f"{agreement.name} {old}, and {new} beside it: {agreement.summary}"]
+    lines = [f"{agreement.name} {old} (champion) and {new} (challenger): {agreement.summary}"]
     if differences:
         rows = [
             (

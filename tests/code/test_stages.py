@@ -56,9 +56,9 @@ KEPT = {
         ("1 machines, 3 tasks, 2 events, 3 solo runs, 11 co-runs, 6 samples\n", ""),
         (
             "2 of 2 events, 3 of 3 solo runs, 10 of 11 co-runs, 2 of 2 sampled runs are kept\n",
-            ("warning: 1 of 10 co-runs took less than the solo run by more than 3.0%, the most"
-            ' "pipe" beside "sort" on "m": 0.50 of its solo time; they are kept\n'
-            'left out task "copy", corunners "lost", machine "m", repetition "1":'
+            ("warning: 1 of 10 co-runs were faster than the solo run by more than 3.0%; they are kept."
+            ' The largest difference is that of "pipe" with "sort" on "m": 0.50 of its solo time\n'
+            'excluded task "copy", corunners "lost", machine "m", repetition "1":'
             ' the co-runner "lost" has no solo run on this machine to learn from\n'),
         ),
         "kept",
@@ -69,8 +69,8 @@ KEPT = {
         (
             ("3 of 3 machines, 3 of 3 runs, 2 of 4 stressors, 1 of 1 applications are kept,"
             " 0 gaps left to the model\n"),
-            ('left out stressor "null", threads "1": has the same rate on all machines\n'
-            'left out stressor "vm", threads "1": has a rate in 1 of 3 runs, on 1 of 3 machines\n'),
+            ('excluded stressor "null", threads "1": has the same rate on all machines\n'
+            'excluded stressor "vm", threads "1": has a rate in 1 of 3 runs, on 1 of 3 machines\n'),
         ),
         "kept",
     ),
@@ -82,8 +82,8 @@ KEPT = {
         ("12 runs of 2 workloads in 2 groups, 2 pairs, 2 raw and 2 summary metrics\n", ""),
         (
             "3 of 4 metrics, 11 of 12 runs, 2 of 2 pairs are kept\n",
-            ('left out metric "summary_transactions": has the same value 30 in all runs\n'
-            'left out run_id "sort 1 target 1": faults=-2 must be 0 or more\n'),
+            ('excluded metric "summary_transactions": has the same value 30 in all runs\n'
+            'excluded run_id "sort 1 target 1": faults=-2 must be 0 or more\n'),
         ),
         "kept",
     ),

@@ -251,7 +251,7 @@ def test_measurements_of_the_new_family_become_a_champion(house):
     metrics = json.loads((house / "reports/boots/metrics.json").read_text())
     assert metrics["splits"]["machines"]["entries"]["line"]["mape"]["mean"] < 1e-9
     told = run(house, sys.executable, "-m", "training.promote", "boots")
-    assert told == "boot-seconds v1 (line) stays champion: it is the first one\n"
+    assert told == "boot-seconds v1 (line) stays champion: it is the first champion\n"
 
 
 def test_report_of_the_new_family_shows_its_figures(house):

@@ -243,8 +243,8 @@ def test_the_page_of_coruns_has_accuracy_and_repeatability(project, page):
     rows = evaluated(project, "corun", "removed")
     missing = table(text, "removed").count("not among the features of this data")
     assert missing == int((~rows["measured"]).sum())
-    assert any(re.match(r"Keep \S+ away from \S+, which makes it \d+", one) for one in points(text))
-    assert re.search(rf"tasks save -?[\d.]+ s \(-?[\d.]+{SPACE}%\) of run time against", text)
+    assert any(re.match(r"Do not run \S+ together with \S+: \S+ is then \d+", one) for one in points(text))
+    assert re.search(rf"held-out pairs saves -?[\d.]+ s \(-?[\d.]+{SPACE}%\) of run time against", text)
 
 
 def test_without_a_trusted_profile_the_summary_gives_reasons(page):

@@ -219,7 +219,10 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
     for key in [*doubted, *divided.index[~divided.index.isin(doubted)]]:
         row, reasons = champion_rows.loc[key], list[str]()
         if key in doubted:
-            reasons.append(f"models trained without it give fail {row['probability']:.2f}")
+            reasons.append(
+                "models trained without this comparison predict a fail probability of "
+                f"{row['probability']:.2f}"
+            )
             reasons.append(
                 f"{against.loc[key, 'sum']} of {against.loc[key, 'size']} models contradict the label"
             )

@@ -306,28 +306,28 @@ class Claim:
 
 
 CLAIMS = (
-    Claim("5", "hpccg leans on stackmmap and cache", ("hpccg",), "leads", ("stackmmap", "cache")),
+    Claim("5", "hpccg depends on stackmmap and cache", ("hpccg",), "leads", ("stackmmap", "cache")),
     Claim("10", "redis SET is memory intensive", ("redis-set",), "memory"),
     Claim("10", "redis GET is memory intensive", ("redis-get",), "memory"),
-    Claim("10", "scikit-learn leans on zero (memory)", ("scikit-learn",), "leads", ("zero",)),
-    Claim("10", "SSCA leans on cache", ("ssca",), "leads", ("cache",)),
+    Claim("10", "scikit-learn depends on zero (memory)", ("scikit-learn",), "leads", ("zero",)),
+    Claim("10", "SSCA depends on cache", ("ssca",), "leads", ("cache",)),
     Claim(
         "11",
-        "MariaDB's engines innodb and memory differ",
+        "MariaDB's engines InnoDB and Memory have different profiles",
         ("mariadb-innodb-load", "mariadb-memory-load"),
         "differs",
     ),
     Claim("13", "STREAM with 1 addition is memory bound", ("stream-nadds-add-1",), "memory"),
     Claim(
         "13",
-        "STREAM moves from memory to bsearch and hsearch (CPU) from 1 to 30 additions",
+        "STREAM depends on memory with 1 addition, on bsearch and hsearch (CPU) with 30 additions",
         ("stream-nadds-add-1", "stream-nadds-add-30"),
         "differs",
         ("bsearch", "hsearch"),
     ),
     Claim(
         "14",
-        "MariaDB 10.3.2 and 5.5.58 differ",
+        "MariaDB 10.3.2 and 5.5.58 have different profiles",
         ("mariadb-10.3.2-innodb-load", "mariadb-5.5.58-innodb-load"),
         "differs",
     ),
@@ -394,5 +394,5 @@ def _judge_differs(claim: Claim, compared: ProfileDifference) -> tuple[bool, str
     least, moved = compared.features["p_value"].iloc[0], compared.moved_stressors
     finding = f"least p-value {least:.3f} on {compared.units} CPU models or machines"
     holds = any(name in claim.stressors for name in moved) if claim.stressors else bool(moved)
-    named = f"moved: {', '.join(moved[:5])}" if moved else "nothing moved"
+    named = f"changed: {', '.join(moved[:5])}" if moved else "no stressor changed"
     return holds, f"{finding}; {named}"

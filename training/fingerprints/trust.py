@@ -87,7 +87,7 @@ class Trust:
     def prediction_verdict(self) -> str:
         """The verdict on predictions in one line: "predictions are trusted" or why not."""
         reason = "; ".join(self.unpredicted)
-        return f"predictions are not to be trusted: {reason}" if reason else "predictions are trusted"
+        return f"predictions cannot be trusted: {reason}" if reason else "predictions are trusted"
 
 
 @dataclass(frozen=True)
@@ -259,13 +259,12 @@ class Evidence:
             alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
             pair = f"on which {columns[first]} and {columns[rival]} differ"
             advice = self._advise_machines(
-                self.lead.times, f"{pair} are needed", f"only machines {pair} can decide, no others"
+                self.lead.times, f"{pair} are needed", f"only machines {pair} can decide their order"
             )
             yield (
                 f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
-                f"than {limits.min_top_rank_stability:.0%}, its rival being {columns[rival]} (their rates "
-                "correlate by "
-                f"{alike:.2f}): {advice}"
+                f"than {limits.min_top_rank_stability:.0%}; in the others, {columns[rival]} is most often "
+                f"ahead (correlation of their rates: {alike:.2f}): {advice}"
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:

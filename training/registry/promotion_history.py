@@ -84,9 +84,9 @@ class ChampionRecord:
 
 
 _DID = {
-    "challenger test": "found best",
+    "challenger test": "chosen by the challenger test, run",
     "promote": "promoted",
-    "rollback": "brought back",
+    "rollback": "restored",
     "by hand": "moved",
 }
 

@@ -326,8 +326,8 @@ def test_mistakes_are_sorted_by_confidence_without_correct_verdicts():
 @pytest.mark.parametrize(
     ("better", "title"),
     [
-        ("lower", f"Missed: c0, 10.0{SPACE}% worse at 2 threads, but fail probability 0.40"),
-        ("higher", f"Missed: c0, 10.0{SPACE}% better at 2 threads, but fail probability 0.40"),
+        ("lower", f"Missed: c0, 10.0{SPACE}% worse at 2 threads, fail probability 0.40"),
+        ("higher", f"Missed: c0, 10.0{SPACE}% better at 2 threads, fail probability 0.40"),
     ],
 )
 def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, title):

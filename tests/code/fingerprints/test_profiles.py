@@ -159,14 +159,14 @@ def test_reasons_state_the_shortfall_and_helpful_machines():
     measured = ENOUGH_MACHINES
     alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
     rivals = (
-        "cache comes first by importance in 60% of resamples, less than 90%, its rival being cpu "
-        f"(their rates correlate by {alike:.2f}): "
+        "cache comes first by importance in 60% of resamples, less than 90%; in the others, cpu is most "
+        f"often ahead (correlation of their rates: {alike:.2f}): "
     )
     assert said(evidence(measured, settled=False))[0] == [
         rivals + "about 21 more machines on which cache and cpu differ are needed"
     ]
     assert said(evidence(measured, settled=False, times=50))[0] == [
-        rivals + "only machines on which cache and cpu differ can decide, no others"
+        rivals + "only machines on which cache and cpu differ can decide their order"
     ]
     chance = (
         "no stressor correlates significantly: the largest is of cache, a correlation of 0.50, and chance "
@@ -220,7 +220,7 @@ def test_claims_are_supported_refuted_or_left_undecided():
     many, few = machines(40), machines(10)
     loads = {"hpccg": {"stackmmap": 1, "cache": 1}, "redis-set": {"msync": 1, "nop": 1}}
     assert made_claims(*(application(many, leans, name=name) for name, leans in loads.items())) == {
-        "hpccg leans on stackmmap and cache": "supported",
+        "hpccg depends on stackmmap and cache": "supported",
         "redis SET is memory intensive": "not supported",
     }
     assert set(
@@ -230,7 +230,9 @@ def test_claims_are_supported_refuted_or_left_undecided():
         application(many, {leans: 1}, name=f"mariadb-{engine}-load")
         for engine, leans in (("innodb", "msync"), ("memory", "zero"))
     ]
-    assert made_claims(*engines) == {"MariaDB's engines innodb and memory differ": "supported"}
+    assert made_claims(*engines) == {
+        "MariaDB's engines InnoDB and Memory have different profiles": "supported"
+    }
 
 
 def targets(values):

@@ -77,7 +77,7 @@ def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title
     text = drawn("difference", DifferenceBars("d", found))
     assert (">significant</td>" in text) == (moved[0] and not reasons)
     assert ("Not enough diversity" in text) == bool(reasons)
-    assert "stops at cache with a tolerance of 10: not equivalent" in text
+    assert "finds a difference at cache above the tolerance of 10: not equivalent" in text
 
 
 def test_box_chart_names_the_stressor_with_the_longest_tail():

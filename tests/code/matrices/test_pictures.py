@@ -35,7 +35,7 @@ def test_cost_chart_title_names_the_model_with_most_gain():
         curves(4, {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}), 5
     )
     assert chart.title == (
-        "logistic gains most: 0.72 if a miss costs 10 times a false alarm, 0.55 if both cost the same"
+        "Largest gain (logistic): 0.72 if a miss costs 10 times a false alarm, 0.55 if both cost the same"
     )
     assert cost_chart(curves(5, {"logistic": {1: 0.5}}), 5) is None
 
@@ -51,7 +51,7 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
         curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
     ]
     assert sampling_chart(pd.concat(both), 5).title == (
-        "logistic, a model per group gains most: 0.85 with 5 normal vectors per abnormal one, "
+        "Largest gain (logistic, a model per group): 0.85 at a ratio of 5 normal to 1 abnormal vector, "
         "0.60 with all normal vectors"
     )
 
@@ -88,7 +88,7 @@ def test_the_ablation_names_the_largest_step_and_the_largest_loss():
     )
     without = [row("none", 0.9), row("raw", 0.6), row("groups", 0.9)]
     assert ablation_chart("left-out", [without], alone=True).title == (
-        'tree has 0.90 with all remedies; the largest significant loss is without "raw": 0.60'
+        'tree has 0.90 with all remedies; the largest significant loss (to 0.60) is that without "raw"'
     )
     spared = ablation_chart("left-out", [[row("none", 0.9), row("raw", 0.895)]], alone=True)
     assert spared.title == (

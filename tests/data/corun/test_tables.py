@@ -23,8 +23,8 @@ UNUSED = (
     " has no solo run on this machine to learn from"
 )
 FASTER = (
-    "1 of 11 co-runs took less than the solo run by more than 3.0%,"
-    ' the most "pipe" beside "sort" on "m": 0.90 of its solo time; they are kept'
+    "1 of 11 co-runs were faster than the solo run by more than 3.0%; they are kept."
+    ' The largest difference is that of "pipe" with "sort" on "m": 0.90 of its solo time'
 )
 CONSTANT = (
     "tasks: no event was counted that differs between solo runs;"

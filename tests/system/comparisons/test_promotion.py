@@ -85,13 +85,13 @@ def test_the_first_model_is_champion_and_refills_a_lost_store(trained, mlflow_st
 
     promote(trained)
     assert (
-        f"{NAME} v1 ({champion.model.card.model}) stays champion: it is the first one"
+        f"{NAME} v1 ({champion.model.card.model}) stays champion: it is the first champion"
         in capsys.readouterr().out
     )
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mlflow_store.parent / 'fresh' / 'mlflow.db'}")
     promote(trained)
-    assert "is champion: it is the first one" in capsys.readouterr().out
+    assert "is champion: it is the first champion" in capsys.readouterr().out
     assert load_judge().ref.version == "1"
 
 
@@ -186,7 +186,7 @@ def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
     assert found.code.commit == commit.stdout.strip()
     assert found.params["seed"] == "7"
     assert found.metrics["balanced_accuracy"] > 0.9
-    assert (found.promotion.way, found.promotion.reason) == ("challenger test", "it is the first one")
+    assert (found.promotion.way, found.promotion.reason) == ("challenger test", "it is the first champion")
     with pytest.raises(NoVersionError, match='of the model "regression-comparison" does not exist'):
         trace_version(NAME, "2")
 
@@ -356,7 +356,7 @@ def test_a_killed_promotion_is_finished_by_the_next_one(moment, trained, mlflow_
             promote(trained)
     assert version_of(NAME, CHAMPION) is None
     promote(trained)
-    assert f"v1 ({MODEL}) is champion: it is the first one" in told(capsys)
+    assert f"v1 ({MODEL}) is champion: it is the first champion" in told(capsys)
     client = champions.client()
     (version,) = client.search_model_versions(f"name = '{NAME}'")
     assert client.get_run(version.run_id).data.tags["role"] == "champion"

@@ -118,7 +118,7 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
     until(lambda: Path(f"/proc/{another}").exists(), lambda there: not there)
 
     because = promote(NAME, "2", "let it pass", "anna").promotion.reason
-    assert because.startswith("let it pass (both say the same of 50.0% of ")
+    assert because.startswith("let it pass (same verdict on 50.0% of ")
     assert "fail and pass" in because
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("2", "1")
 
@@ -169,8 +169,8 @@ def test_champion_and_challenger_both_judge_a_source_on_disk(registry, tmp_path)
     source = tmp_path / "request.json"
     source.write_text(json.dumps(BODY))
     done = perfjudge("shadow", source)
-    told = f"{NAME} v1, and v2 beside it: both say the same of 50.0% of 2 cases of {source}"
-    assert done.stdout.startswith(f"{told} (v1 and v2 say: 1 fail and pass)\n")
+    told = f"{NAME} v1 (champion) and v2 (challenger): same verdict on 50.0% of 2 cases of {source}"
+    assert done.stdout.startswith(f"{told} (different verdicts of v1 and v2: 1 fail and pass)\n")
     assert "slow" in done.stdout
     (told,) = figures.read_report(tmp_path / "shadow.db").figures
     assert (told.judged, told.agreed, told.source) == (2, 1, str(source))

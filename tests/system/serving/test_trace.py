@@ -110,7 +110,7 @@ def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout, 
     version = version_of_run(registry, "data/raw/mine", commit=checkout, dirty="false")
     status, told = traced(capsys, NAME, version)
     assert status == 0
-    assert f"make again  git checkout {checkout[:12]} && uv run dvc repro\n" in told
+    assert f"reproduce   git checkout {checkout[:12]} && uv run dvc repro\n" in told
     assert json.loads(traced(capsys, NAME, version, "--json")[1])["code"]["obstacle"] == ""
 
 
@@ -129,7 +129,7 @@ def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout, 
 def test_a_checkout_is_recommended_only_if_it_helps(registry, checkout, capsys, data, tags, why):
     version = version_of_run(registry, data, **{"commit": checkout} | tags)
     status, told = traced(capsys, NAME, version)
-    (line,) = (one for one in told.splitlines() if "make again" in one)
+    (line,) = (one for one in told.splitlines() if "reproduce " in one)
     assert status == 0
     assert "git checkout" not in line
     assert why in line
