@@ -173,7 +173,7 @@ class ComparedSides:
             "target": lambda row: row.median_texts[1],
             "change (95 % interval)": lambda row: row.interval_text,
             "detectable": lambda row: row.detectable_text,
-            "p": lambda row: row.shown_probability,
+            "P(fail)": lambda row: row.shown_probability,
             "reason": lambda row: row.reason,
         }
         if not any(self.distinguishing_names.values()):
