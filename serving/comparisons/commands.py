@@ -394,8 +394,8 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons to label next: those that would improve a model most.
 
-    With -o, write a CSV file to fill in. It is read with the data if it is called labels.csv and next to
-    them.
+    If no model is named and there is no champion, a rank statistic orders them. With -o, write a CSV file to
+    fill in. If it is called labels.csv and next to the data, it is read with them.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next

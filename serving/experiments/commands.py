@@ -63,7 +63,10 @@ def retrain(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> int:
-    """Show what retraining does in this directory, then run the stages whose inputs changed."""
+    """Show what retraining does in this directory, then run the stages whose inputs changed.
+
+    If stages are named, the earlier stages that they need run, too. The exit code is 2 if a stage fails.
+    """
     from serving.experiments.retraining import retrain as run_stages
 
     if as_json and not dry_run:
