@@ -89,9 +89,9 @@ def useless_column_reasons(
     """Return a text per column: the reason why it is useless for training; empty if it is useful.
 
     The result is a Series with the index of `counts`, the result of `column_counts`. A column is useless if
-    its values are missing in more than the share `missing` of the rows (this is checked first), or if all
-    that are not missing are equal; without rows, none is. `rows`, `measured` and `value` are the words in
-    messages for the rows, for measured values, and for one value.
+    its values are missing in more than the share `missing` of the rows (this is checked first), or if it has
+    values that are all equal; without rows, every column counts as useful. The other parameters are words for
+    the messages: `rows` for the rows, `measured` for "measured", `value` for a single value.
     """
     too_few = [f"was {measured} in {count.measured} of {count.rows} {rows}" for count in counts.itertuples()]
     same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]

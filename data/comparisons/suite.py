@@ -165,12 +165,13 @@ class PlannedBuildRun:
 
 
 def plan_runs(suite: Suite) -> list[PlannedBuildRun]:
-    """Return all runs in the order of measurement, shuffled with the suite's seed.
+    """Return all runs in the order of measurement; what is random in it depends on the suite's seed alone.
 
-    Each of ``passes`` begins with a run of every unchanged build. References (one per changed build) are
-    spread over the first ``history`` passes, and omitted if that is 0; one to five runs of each changed build
-    over the later passes, if any. Thus history covers the whole time, and every changed run follows a recent
-    unchanged one. Every run is planned once per number of threads.
+    Each of ``passes`` begins with a run of every unchanged build, in random order. Reference measurements,
+    one per changed build, are spread at random over the first ``history`` passes, and omitted if that is 0.
+    Runs of changed builds, from one to five of each (drawn), are spread at random over the later passes, and
+    omitted if there are none. Thus unchanged builds are measured all the time, and shortly before every
+    changed run. Every run is planned once per number of threads.
     """
     shuffle = random.Random(suite.seed)
     unchanged = [operation.unchanged_build for operation in suite.operations]

@@ -93,11 +93,11 @@ _READABLE = (tuple(_TIMES)[:5], *(tuple(f"{p}{name}" for p in _DECIMAL) for name
 
 
 def readable_unit(value: float, unit: str) -> tuple[str, float]:
-    """Return the largest unit in which `value` is at least 1, such as us for 0.0002 s, and the factor to it.
+    """Return the largest unit in which `value` is at least 1, and the factor to multiply `value` by.
 
-    The sign is ignored. Times go from ps to s; sizes, operations and Hz have decimal prefixes up to T; in a
-    rate, the part after ``/`` stays. Other units, 0 and values below 1 in the smallest unit give `unit` and
-    1.0.
+    For 0.0002 and "s", these are "us" and 1e6. The sign is ignored. Times go from ps to s; B, bit, op and Hz
+    have decimal prefixes up to T; in a rate, the part after ``/`` stays. Other units, 0 and values below 1 in
+    the smallest unit give `unit` and 1.0.
     """
     name, slash, per = unit.partition("/")
     units = next((units for units in _READABLE if name in units), ())

@@ -118,8 +118,10 @@ def measure_coruns(
 ) -> None:
     """Do the measurements that have no journal entry, and write each to the journal at once.
 
-    `run` returns the runs of one measurement, one per task, and the share of the machine that others used (0
-    to 1). After a TimedOutError of `run`, the measurement is recorded as invalid.
+    `run` returns the runs of one measurement, one per task, and the share of the machine that other programs
+    used (0 to 1). While that share is above ``session.foreign``, the measurement is repeated, at most
+    ``session.attempts`` times in all, and the one with the smallest share is written. After a TimedOutError
+    of `run`, the measurement is recorded as invalid, and the next one follows.
     """
 
     def measure_batch(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:

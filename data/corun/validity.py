@@ -185,9 +185,11 @@ def read_coruns(section: Corun) -> Reading[CorunTables]:
 
 
 def select_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
-    """Return the tables with the pairs and samples on machines of `engines` only; unchanged if it is empty.
+    """Return the tables with only the pairs and samples on machines that have one of the `engines`.
 
-    Solo runs and machines are not filtered. InputError if an engine has no machine.
+    The engine of a machine is in the column ``engine`` of ``tables.hosts``. Solo runs and machines are not
+    filtered; without `engines`, the result is `tables` itself. InputError if one of them is the engine
+    of no machine.
     """
     if not engines:
         return tables

@@ -87,8 +87,9 @@ class FingerprintSuite(Suite):
 def load_suite(path: Path) -> FingerprintSuite:
     """Return the parameters of a measurement in a YAML file; InputError with file, key and value if invalid.
 
-    InputError, too, if the file cannot be read, a name occurs twice, there are programs without constraints,
-    or threads other than [one] with constraints.
+    InputError, too, if the file cannot be read, a stressor, a value of ``threads`` or the name of a
+    constraint or program occurs twice, there are programs without constraints, or ``threads`` is not
+    ``["one"]`` although there are constraints.
     """
     suite = read_suite(FingerprintSuite, path)
     require_unique(suite.stressors, "stressor", path)
@@ -160,8 +161,9 @@ def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stresso
     """Do the runs that have no journal entry, and add them to the journal of `session`.
 
     Each is written at once; with constraints, all runs under a constraint together. A stressor or program
-    that fails or exceeds its time limit has an entry without a value. `stressors` are those of the installed
-    stress-ng; InputError if a constraint cannot be applied here.
+    that fails or exceeds its time limit has an entry without a value. Disturbed runs are repeated as in
+    `Session.measure_missing`. `stressors` are those of the installed stress-ng; InputError if a constraint
+    cannot be applied here.
     """
     planned = plan_runs(suite, stressors)
     constraints = {constraint.name: constraint for constraint in suite.constraints}

@@ -46,8 +46,9 @@ class Constraint(Section):
 def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
     """Yield a function that turns a command (list of words) into one that runs under the constraint.
 
-    The constraint is removed after the block. `neighbour_cpu` is the processor of its neighbour, if any.
-    InputError if this machine does not allow the constraint, or the neighbour does not run.
+    The constraint is removed after the ``with`` block. `neighbour_cpu` is the processor of the neighbour, a
+    stressor, if the constraint has one. InputError if this machine does not allow the constraint, or the
+    neighbour ends within its first 0.2 s.
     """
     with ExitStack() as stack:
         try:

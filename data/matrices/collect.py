@@ -260,7 +260,9 @@ def measure(
     """Calibrate and measure the runs that have no journal entry, and write each to the journal at once.
 
     `run` runs a program once; `cost` returns the seconds per unit of a workload or defect, from its name and
-    the costs known so far. A run that exceeds its time limit is recorded as invalid.
+    the costs known so far. A run is repeated while others use more than the share ``session.foreign`` of the
+    processor, at most ``session.attempts`` times in all; the least disturbed one is written. A run that
+    exceeds its time limit is recorded as invalid.
     """
     costs = calibrate_costs(session, suite, everything, cost)
 
@@ -308,11 +310,12 @@ def calibrate_costs(
 
 
 def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
-    """Return the tables of measured runs, sorted by run; `name` is the machine's.
+    """Return the tables of measured runs, sorted by the name of the run; `name` is the machine's.
 
     A raw metric that has the same value in more than 99.5 % of the runs is left out; all summary metrics are
-    kept. A count that a run does not have is 0. ``valid`` is False for runs that were made invalid, and
-    ``abnormal`` whether the version has a defect (missing for invalid runs).
+    kept. A count that a run does not have is 0, also for this check. ``valid`` is False for runs that the
+    suite made invalid on purpose; ``abnormal`` is whether the version has a defect (missing for invalid
+    runs).
     """
     groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)

@@ -29,7 +29,7 @@ def digest_of(*paths: Path) -> str:
 
 @contextmanager
 def naming_unreadable(path: Path) -> Iterator[None]:
-    """Raise an InputError that names `path` in place of an OSError of the block."""
+    """Replace an OSError that is raised inside the ``with`` block by an InputError that names `path`."""
     try:
         yield
     except OSError as exc:
@@ -130,8 +130,9 @@ def write_tables(
 def read_json(path: Path, model: type[T]) -> T:
     """Return the content of a JSON file as `model`, a type that pydantic can validate.
 
-    InputError if the file is missing, empty or larger than 256 MiB, is not strict JSON, or an object has a
-    key twice; also if the content is not a valid `model`: the error names the first wrong key.
+    The file may be in UTF-8, UTF-16 or UTF-32. InputError if it is missing, empty or larger than 256 MiB, is
+    not strict JSON, is nested too deeply, or has a key twice in an object; also if the content is not a valid
+    `model`: the error names the first wrong key.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -146,8 +147,8 @@ def read_json(path: Path, model: type[T]) -> T:
 def content_of(path: Path) -> object:
     """Return the content of a JSON file of at most `MAX_BYTES` (256 MiB), any JSON value.
 
-    InputError if the file is missing, empty or too large, is not JSON (NaN is an error), is nested too
-    deeply, or an object has a key twice.
+    The file may be in UTF-8, UTF-16 or UTF-32. InputError if it is missing, empty or too large, is not JSON
+    (NaN is an error), is nested too deeply, or has a key twice in an object.
     """
     source = read_bytes(path, MAX_BYTES, "JSON")
     try:

@@ -103,9 +103,10 @@ def training_tables(
     `block_size` comparisons in parallel, if there are several.
 
     The result has ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the
-    features; ``changes``: ``comparison_id, worst_change`` (share of the baseline's median, negative is
-    worse); ``bare``: both in one table, computed without earlier versions; all in the order of the
-    comparisons table. ``runs`` has one row: ``spread``, the usual between-run spread as a share of the level.
+    features; ``changes``: ``comparison_id, worst_change`` (the smallest change of a median, a share of the
+    baseline's; negative is worse, but 0 within between-run variation); ``bare``: both in one table, computed
+    without earlier versions; all in the order of the comparisons table. ``runs`` has one row: ``spread``, the
+    usual between-run spread as a share of the level.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     is_used = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()

@@ -273,14 +273,15 @@ class Shift(NamedTuple):
 def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
     """Return the lasting changes of each series, and the noise of each series around its levels.
 
-    The first search estimates the noise from neighbouring versions. The changes found are then removed, the
-    noise is estimated again, and the search is repeated until its result no longer changes. The more of many
-    series are without change, the clearer a change has to be.
+    The first search estimates the noise from neighbouring versions. In series where it found changes, these
+    are removed, the noise is estimated again, and the search is repeated, until the changes that it finds
+    stay the same, at most 3 times. If there are many series and few of them change, a change has to be
+    clearer to be found.
 
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
-    `SMALLEST` (0.5 %); and the noise, shape (n,), the standard deviation of a version around its level as a
-    share, NaN with fewer than 4 versions.
+    `SMALLEST` (0.5 %), and none with fewer than 8 measured versions; and the noise, shape (n,), the standard
+    deviation of a version around its level as a share, NaN with fewer than 4 measured versions.
     """
     logs = log_medians(medians)
     noise = version_scatter(logs)

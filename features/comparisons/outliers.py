@@ -198,10 +198,11 @@ _LISTS = ("baseline", "target", "history", "later")
 
 
 def without_duplicates(sides: Sides) -> Sides:
-    """Return a copy without configurations that repeat an earlier one of their comparison.
+    """Return `sides` without configurations that repeat an earlier one of their comparison.
 
-    A repetition has equal samples, versions and summaries on all sides, whatever its number of threads.
-    Returns `sides` itself if nothing was removed.
+    A repetition has equal samples, versions and summaries on all sides, whatever its number of threads; a
+    configuration without a median of baseline or target is never one. The result is `sides` itself if nothing
+    was removed, else a copy.
     """
     first: dict[tuple[bytes, ...], int] = {}
     is_kept = np.ones(len(sides.sign), bool)

@@ -169,7 +169,7 @@ class Extent(NamedTuple):
 
 
 def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) -> Extent:
-    """Return the lowest, middle and highest value of each comparison over its configurations.
+    """Return the lowest value, the median and the highest value of each comparison over its configurations.
 
     values: shape (n_features, n_configurations), NaN is ignored. comparison: shape (n_configurations,), the
     comparison of every configuration, ascending. The three results have shape (n_features, n_comparisons),

@@ -216,15 +216,17 @@ def corun_matrix(solo: Solo, placed: Placed) -> Floats:
     """Return the features of co-runs, shape (n_rows, n_features); the columns are `corun_columns`.
 
     Rates (co-run paper, equation 1), in events per second: ``own_<event>`` of the task, ``others_<event>``
-    the sum over its co-runners, and if a task has more than one also ``most_<event>``, the largest.
+    the sum over its co-runners, and if any task has more than one also ``most_<event>``, the largest.
 
     Features of solo times, for the task (``own_``) and as the mean over its co-runners (``others_``):
-    ``seconds``, the logarithm of the solo time; ``over_q<n>``, its difference from that quantile of the
-    machine's solo times; ``fixed_share``, the machine's fixed cost as a share of it (the sum over
-    co-runners); ``activity``, the mean of log(1 + rate); ``vs_<engine>``, its logarithm minus that of the
-    same task under another engine of the same device. ``longer`` is the task's ``seconds`` minus the
-    co-runners', ``both_fixed`` the product of the shares, ``twins`` the number of co-runners that are the
-    same task, and ``beside`` the number of co-runners. NaN where a solo time is unknown.
+    ``seconds``, the natural logarithm of the solo time; ``over_q<n>``, ``seconds`` minus the <n> % quantile
+    of ``seconds`` on the machine; ``fixed_share``, the machine's fixed cost (the solo time at the 5 %
+    quantile) as a share of the solo time, at most 1 (for co-runners the sum); ``activity``, the mean of
+    log(1 + rate); ``vs_<engine>``, ``seconds`` minus that of the same task under another engine of the same
+    device. ``longer`` is the task's ``seconds`` minus the co-runners', ``both_fixed`` the product of
+    ``own_fixed_share`` and ``others_fixed_share``, ``twins`` the number of co-runners that are the same task,
+    and ``beside`` the number of co-runners. NaN where a solo time is unknown. Without co-runners, all
+    features of the co-runners are 0.
 
     The features of the machine are `Solo.machine_features`; NaN for unknown machines.
     """

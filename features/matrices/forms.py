@@ -83,7 +83,7 @@ class MatrixPairs:
 
 
 def describe_runs(runs: pd.DataFrame, rows: Whole) -> pd.DataFrame:
-    """Return ``run_id, pair_id, workload, group, side`` of the runs at the row numbers `rows`."""
+    """Return ``run_id, pair_id, workload, group, side`` of the runs at row numbers `rows`, in their order."""
     return pd.DataFrame({name: runs[name].to_numpy(object)[rows] for name in ABOUT}, dtype=object)
 
 

@@ -402,8 +402,8 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons to label next: those that would improve a model most.
 
-    With -o, write a CSV file to fill in. Save it as labels.csv in the directory of the data, so that the
-    labels are read with the data.
+    If no model is named and there is no champion, a rank statistic orders them. With -o, write a CSV file to
+    fill in. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next

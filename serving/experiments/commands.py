@@ -66,7 +66,10 @@ def retrain(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> int:
-    """List the stages whose inputs changed in this directory, then run them."""
+    """List the stages whose inputs changed in this directory, then run them.
+
+    Earlier stages that named stages need run, too. The exit code is 2 if a stage fails.
+    """
     from serving.experiments.retraining import retrain as run_stages
 
     if as_json and not dry_run:

@@ -50,7 +50,8 @@ class Learning:
 def learning_settings(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
     """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank.
 
-    `better` is lower or higher (unchecked), `keep_going`: skip wrong rows, `seed` None: 20261121.
+    `better` is "lower" or "higher", which is not checked. With `keep_going`, wrong rows are skipped. If
+    `seed` is None, it becomes 20261121.
     """
     if not metric.strip():
         raise InputError('--metric="" must name the values, such as "seconds"')

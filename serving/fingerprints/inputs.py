@@ -90,8 +90,8 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
     """Return `tables` with the values of a single application.
 
     `application` is the name of an application in `tables`, or else the path of a CSV file of values, which
-    `measure` describes; the file's name without suffix becomes the application's name. InputError if
-    `application` is neither a name nor a file, or the file is invalid.
+    `measure` describes; the file's name without suffix becomes the application's name. Its machines need not
+    be those of `tables`. InputError if `application` is neither a name nor a file, or the file is invalid.
     """
     application_names = sorted(tables.applications["application"].unique())
     if application in application_names:

@@ -136,7 +136,11 @@ def profile_answer(
 
 
 def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
-    """Return the HTTP answer for insufficient data: no features or predictions, and `reason`."""
+    """Return the HTTP answer for insufficient data: no features or predictions, and `reason`.
+
+    It repeats the application, metric and direction of `request`; ``trust.verdict`` is "not enough
+    diversity".
+    """
     about = request.application
     trust = TrustAnswer(
         verdict=NOT_ENOUGH,

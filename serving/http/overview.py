@@ -185,10 +185,11 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
 def recommendations(
     troubled: Sequence[str], drifted_features: Mapping[str, str], verdicts: Sequence[VerdictLine]
 ) -> Iterator[str]:
-    """Yield recommendations as sentences: on models and recent verdicts, and always a general one.
+    """Yield recommendations as sentences: on models, on recent fails and unsure verdicts, and a general one.
 
-    If no model is in trouble or drifts, a sentence says so. `troubled` are names of models that do not
-    answer, `drifted_features` the feature with the largest drift by model, `verdicts` the recent ones.
+    The general one is always there, as the last. If no model is in trouble or drifts, a sentence says so.
+    `troubled` are names of models that do not answer, or only in an older version; `drifted_features` has the
+    feature with the largest drift of each model that drifts; `verdicts` are the recent ones.
     """
     if troubled:
         yield f"Mend {join_names(troubled)} first: requests to it get no answer, or one of an older version."

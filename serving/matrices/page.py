@@ -208,7 +208,12 @@ def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
 
 
 def curve_figures(evaluation: EvaluatedMatrices) -> list[tuple[str, Chart | None, str]]:
-    """Return figures 4 to 7: name, chart or None, and the text to show without a chart."""
+    """Return figures 4 to 7 of the analysis engine paper, each as its name, a chart or None, and a text.
+
+    They show the balanced accuracy by the costs of errors, by undersampling and by the number of dimensions,
+    and the training times. Names are such as "Figure 4 of the analysis engine paper". The text, which is
+    never empty, is to be shown if the chart is None, because there are no data.
+    """
     curves, folds = evaluation.curves, evaluation.metrics.split.folds
     missing = "reports/matrices/evaluated/curves.parquet does not hold this curve."
     charts = [

@@ -311,7 +311,7 @@ def _note_causes(request: MatricesRequest, served: Engine) -> object:
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
     """Return pair id, workload, verdict and probability of each pair in a JSON answer, in its order.
 
-    ValueError if `content` is no such answer.
+    The probability of ``invalid`` pairs is None. ValueError if `content` is no such answer.
     """
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]
@@ -320,7 +320,9 @@ def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
 def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
     """Return the opinions of `served` on a request: pair id, workload, verdict and probability of each pair.
 
-    RefusedError with 400, 413 or 422 if the request is invalid.
+    `body` is JSON; `media_type` is ignored. Pairs that cannot be judged are ``invalid``, with the probability
+    None. RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much;
+    ModelError if the model fails.
     """
     return answer_opinions(media_type, answer_matrices(body, served).content)
 

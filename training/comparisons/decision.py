@@ -57,9 +57,10 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
 def read_changes(path: Path, table: FeatureTable) -> Floats:
     """Return the change of the median that worsened most in each comparison of `table`, from a Parquet file.
 
-    It is the column ``worst_change`` of a file of the stage featurize: shape (n_comparisons,), a share of the
-    baseline's median, negative is worse. InputError if the file is missing, or its comparisons or their order
-    differ from those of the table.
+    It is the column ``worst_change`` of a file of the stage featurize, shape (n_comparisons,): the smallest
+    change over the configurations, as a share of the baseline's median. Negative is worse; a change for the
+    worse within between-run variation counts as 0; NaN is unknown. InputError if the file or the column is
+    missing, or the comparisons or their order differ from those of the table.
     """
     frame = read_table(path, {"comparison_id": "str", "worst_change": "float64"})
     if frame["comparison_id"].tolist() != table.frame["comparison_id"].tolist():

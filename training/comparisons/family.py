@@ -201,10 +201,10 @@ def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 
 
 def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:
-    """Return the training and test row numbers of `folds` folds of whole groups, stratified by label.
+    """Return the training and the test row numbers of each of `folds` folds, stratified by label.
 
-    InputError, naming `place`, if a label has fewer groups than folds, or the test rows of a fold have a
-    single label.
+    No group is divided between folds. InputError, naming `place`, if a label has fewer groups than folds, or
+    the test rows of a fold have a single label.
     """
     from sklearn.model_selection import StratifiedGroupKFold
 
@@ -289,8 +289,9 @@ def conbench_rule(sides: Sides, z: float = 5.0) -> Flags:
     """Return true where the target's mean is over `z` standard deviations worse than the baseline's.
 
     Shape (n_comparisons,); one such configuration is enough. Conbench's lookback z-score: mean and standard
-    deviation are those of the means of the baseline's versions if it has several, else those of its samples.
-    False where they are unknown (fewer than two samples); with deviation 0, any loss is true.
+    deviation (by n - 1) are those of the means of the baseline's versions if it has several, else those of
+    its samples; history is not used. False where they are unknown, as with a single sample of the baseline;
+    with deviation 0, any loss is true.
     """
     means = sample_moments(_version_means(sides.baseline))
     samples, target = sample_moments(sides.baseline), sample_moments(sides.target)

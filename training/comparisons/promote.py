@@ -70,8 +70,9 @@ def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTes
 def first_violation(directory: Path, seed: int) -> str:
     """Return the first behavioural check that a model violates, with the case, in words; "" if it passes all.
 
-    `directory` has the model, `seed` is that of random cases. Models that do not take the feature `EVIDENCE`
-    (such as the vector of the thesis) are not checked: "". InputError if the model cannot be read.
+    `directory` has the model; random cases are drawn with `seed`. Models that do not take the feature
+    `EVIDENCE` (such as the vector of the thesis) are not checked, which gives "" as well. InputError if the
+    model cannot be read.
     """
     model = ReadyModel.read(directory)
     if EVIDENCE not in model.card.features:

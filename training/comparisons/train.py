@@ -37,11 +37,12 @@ def write_examples(
 ) -> None:
     """Write examples.npz: up to 2,000 (`MOST`) labelled comparisons of `table` as nearest examples.
 
-    Comparisons with equal features are written once. If a label has too many, half of those chosen are
-    nearest to the threshold, the others random. They come with annotators and times from the Parquet file
-    `labels`, and with the distribution of the training rows `seen`, for the out-of-distribution score. The
-    file ``model.skops`` of `model` must already be in `directory`, since its SHA-256 is stored; InputError
-    otherwise.
+    Comparisons with equal features are written once. Each label gets up to 1,000, or more if the other label
+    has fewer; where it has more comparisons, half of those chosen are nearest to the threshold, and the
+    others are drawn with the model's seed. They come with annotators and times from the Parquet file `labels`
+    (FileNotFoundError if missing), and with the distribution of the training rows `seen`, for the
+    out-of-distribution score. The SHA-256 of the file ``model.skops`` of `model` is stored, too; InputError
+    if it is not in `directory` yet.
     """
     ready, examples = ReadyModel.from_trained(model), table.examples
     chosen = _choose_examples(ready, examples.x, examples.y)

@@ -91,9 +91,10 @@ class Classified(Tuned):
 def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     """Return the parameters, the threshold and the trials of a search, which is run or continued.
 
-    The parameters come from the trials, on a sample of the rows if there are many; the best has the highest
-    mean of balanced accuracy and average precision. The threshold then comes from inner out-of-fold
-    probabilities on all training rows, which are in the result, too. The result depends on the task alone:
+    The parameters come from the trials. If there are many rows, the trials leave out random passes. The score
+    of a trial is the mean of two figures, balanced accuracy and average precision; the highest wins. The
+    result also has the inner out-of-fold probabilities of all training rows. The threshold comes from these,
+    or, with extra training data, from `label_review.choose_threshold`. The result depends on the task alone:
     each trial has its own sampler, seeded by the trial's number, so that an interrupted and continued search
     has the same result. InputError if the rows cannot be split into folds with both labels.
     """

@@ -135,7 +135,7 @@ def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed:
 
 
 def main_design(designs: tuple[str, ...]) -> str:
-    """Return the design that the champion is chosen by: "pairs" if it is in `designs`, else the first."""
+    """Return the design whose scores choose the champion: "pairs" if it is in `designs`, else the first."""
     return "pairs" if "pairs" in designs else designs[0]
 
 

@@ -64,10 +64,10 @@ class Tree(NamedTuple):
 
 
 def join_trees(trees: Sequence[Tree]) -> dict[str, Any]:
-    """Return ``roots, feature, threshold, children, value`` of a `Forest` of these trees, at least one.
+    """Return ``roots, feature, threshold, children, value`` of a `Forest` of `trees`, at least one tree.
 
-    The nodes of all trees are numbered on, tree by tree; children of leaves become -1, `roots` are the first
-    nodes.
+    The nodes of all trees are numbered consecutively, tree by tree; ``roots`` are the first nodes of the
+    trees, and ``children`` are -1 in leaves.
     """
     sizes = np.array([len(tree.feature) for tree in trees])
     roots = np.cumsum(sizes) - sizes
@@ -369,7 +369,7 @@ def write(path: Path, compiled: CompiledPipeline, model: Path) -> None:
 
 
 def by_name(compiled: Preparation | Forest) -> dict[str, NDArray[Any]]:
-    """Return the arrays of `compiled`, by name, in the shapes stated by its fields."""
+    """Return the fields of `compiled` as arrays, by name, as they are stored in a file."""
     return {field.name: np.asarray(getattr(compiled, field.name)) for field in fields(compiled)}
 
 

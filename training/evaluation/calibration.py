@@ -79,7 +79,7 @@ def _row_losses(y: NDArray[np.int64], odds: Floats) -> Floats:
 
 
 def learn_sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
-    """Return a function from log-odds to calibrated ones (Platt), learned from out-of-fold predictions.
+    """Return a function from log-odds to calibrated log-odds (Platt), learned from out-of-fold predictions.
 
     It is a line that always rises, its slope shrunk towards 1. `y` (1 is fail) and `odds` (log-odds) have
     shape (n_rows,).

@@ -136,8 +136,9 @@ def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> E
 def adjusted_p_values(changes: Floats) -> Floats:
     """Return two-sided p-values, shape (n_columns,), adjusted for all columns (Westfall and Young 1993).
 
-    `changes`, shape (1 + n_exchanges, n_columns), has the observed changes in its first row. A p-value is the
-    share of rows whose largest standardised change is as large.
+    `changes`, shape (1 + n_exchanges, n_columns), has the observed changes in its first row. Absolute changes
+    are divided by the standard deviation of their column. The p-value of a column is the share of all rows,
+    with the first, whose largest quotient is at least the observed one of the column; 1 if it does not vary.
     """
     spread = changes.std(axis=0)
     sizes = np.abs(changes) / np.where(spread > 0, spread, np.inf)

@@ -135,7 +135,8 @@ def speed_correlations(measured: Measured, weights: Floats) -> Floats:
 def standardise_columns(values: Floats) -> Floats:
     """Return the columns with mean 0 and standard deviation 1; 0 where a column does not vary.
 
-    The standard deviation is by n; a column with NaN becomes NaN.
+    The standard deviation is that of the population (divided by n); a column whose deviation is at most 1e-9
+    (`STILL`) does not vary. A column with NaN becomes NaN.
     """
     centred = values - values.mean(axis=0)
     spread = centred.std(axis=0)
@@ -166,10 +167,11 @@ def _weighted_correlations(columns: Floats, weights: Floats) -> Floats:
 
 
 def cluster_columns(measured: Measured) -> list[list[int]]:
-    """Return groups of column indices whose log rates correlate by about 0.9 or -0.9 (average linkage).
+    """Return groups of column indices whose log rates correlate by about 0.9 or -0.9 or more strongly.
 
-    Every column is in one group, a constant one alone; groups are in the order of their first columns,
-    indices ascending. At least one column is needed.
+    Groups are clusters by average linkage, with 1 - the absolute value of Pearson's correlation as distance.
+    A constant column is a group of its own. Groups are in the order of their first columns, indices
+    ascending. At least one column is needed.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform

@@ -226,7 +226,10 @@ def results_row(
 
 
 def accuracy_spread(folds: Sequence[Mistakes]) -> float:
-    """Return the population standard deviation of balanced accuracy over folds with both classes, or NaN."""
+    """Return the population standard deviation of balanced accuracy over the folds that have both classes.
+
+    NaN if there is no such fold.
+    """
     scores = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
     return float(np.std(scores)) if scores else float("nan")
 

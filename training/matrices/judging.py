@@ -164,12 +164,15 @@ def judge_tables(
     """Return a verdict on every pair of `tables`; one that cannot be judged is ``invalid``, with the reason.
 
     The result has ``verdicts``, an object per pair in the order of their first runs, and ``notes`` on metrics
-    and groups. Rules reject runs first, then the validity tree checks the remaining runs; then the remaining
-    pairs are judged. Flags ``valid`` and ``abnormal`` of `tables` are ignored. `n_attributions` is the number
-    of raw metrics to name for each pair, at most 10; `watch` passes on the pairs and may report progress.
-    Raises InputError if a run has no id, workload, group or pair, a side other than baseline or target, or
-    the id of another run, `tables` is empty, or more metrics are missing than the card allows; ModelError if
-    the model fails.
+    and groups. Rules reject runs first, then the validity tree checks the remaining runs. A pair is judged if
+    two runs of its baseline and one of its target are left, and its sides can be compared (see
+    `incomparable_pairs`). Flags ``valid`` and ``abnormal`` of `tables` are ignored. `n_attributions` is the
+    number of raw metrics to name for each pair, 10 if it is larger; `watch` takes the iterator of answers and
+    their number, and returns an iterator of the same answers, so that it can show progress.
+
+    InputError if `tables` is empty, if more metrics are missing than the card allows, or if a run has no id,
+    workload, group or pair, has a side other than baseline or target, or repeats the id of another run.
+    ModelError if the model fails.
     """
     card = trained.card
     usable_tables = tables.without_flawed_runs(Problems())

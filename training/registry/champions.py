@@ -270,7 +270,11 @@ def version_of(name: str, alias: str) -> Version | None:
 
 
 def follows_alias(uri: str | None) -> bool:
-    """Return whether an address may resolve to another version later: an alias, or None (the champion)."""
+    """Return whether an address may resolve to another version later.
+
+    True for an alias (``models:/NAME@ALIAS``), and None, which is the champion; false for a version
+    (``models:/NAME/VERSION``), an existing directory and any other text.
+    """
     match = _MODEL_URI.fullmatch(uri) if uri is not None and not Path(uri).is_dir() else None
     return uri is None or (match is not None and match["alias"] is not None)
 

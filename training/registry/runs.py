@@ -223,9 +223,9 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
 def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> dict[str, Any]:
     """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``.
 
-    `splits` has the content of each split; those without the entry are left out. With `headline`, one number
-    per score in that split comes first, named by the score: pooled, or else the mean (KeyError if the entry
-    is not in it).
+    `splits` has the content of each split; those without the entry are left out. With `headline`, the name of
+    a split, one number per score of that split comes first, named by the score alone: the pooled one, or else
+    the mean. KeyError if that split does not have the entry.
     """
     leading = headline_scores(splits[headline]["entries"][entry]) if headline else {}
     return leading | {

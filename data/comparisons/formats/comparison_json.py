@@ -77,10 +77,10 @@ def tables_of(
 
 
 def checked_request(content: object, name: str) -> JudgeRequest:
-    """Return `content`, a request to judge that was loaded from JSON, as an object with typed comparisons.
+    """Return a request to judge with typed comparisons; `content` is the value that was loaded from JSON.
 
     Values that the request does not have get their defaults. InputError, with the file's `name`, at the first
-    missing, unknown or wrong value, and without comparisons; repeated ids and threads are accepted.
+    missing, unknown or wrong value, and if there are no comparisons; repeated ids and threads are accepted.
     """
     request = _validate_part(JudgeRequest, content, name, "")
     request.comparisons = [

@@ -76,8 +76,8 @@ class HeatSamples:
 def heat_files_beside(result: Path) -> Iterator[Path]:
     """Yield the files with loads per core or node over time next to a result file, sorted by name.
 
-    Their names begin with the stem of `result` and a dot, and end in ``.mpstat.json``, ``.cores.csv`` or
-    ``.nodes.csv``; symbolic links are ignored. Nothing is yielded if the directory does not exist.
+    Their names are the stem of `result`, perhaps a dot and further text, and ``.mpstat.json``, ``.cores.csv``
+    or ``.nodes.csv``; symbolic links are ignored. Nothing is yielded if the directory does not exist.
     """
     for path in sorted(result.parent.glob(f"{glob.escape(result.stem)}.*")):
         if path.name.endswith(BESIDE) and path.is_file() and not path.is_symlink():

@@ -41,8 +41,8 @@ def read_tables(directory: Path) -> CorunTables:
     """Return the tables of a directory with ``data.npz`` (solo) and ``if2.npz`` (with one co-runner).
 
     A machine is a platform, ``<engine>:<device>``; a family is a workload without its size. Events are
-    ``op_<opcode>``; times become seconds. Times with the same co-runner are numbered as repetitions; there
-    are no samples. InputError names a wrong file, array or index.
+    ``op_<opcode>``; times become seconds. Times of a task with the same co-runner on a machine are numbered
+    from 1 as repetitions; the table ``samples`` is empty. InputError names a wrong file, array or index.
     """
     specs = {directory / "data.npz": SOLO, directory / "if2.npz": CORUN}
     solo, corun = (arrays.read_arrays(path, spec) for path, spec in specs.items())

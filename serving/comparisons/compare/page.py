@@ -43,12 +43,19 @@ class DrawnRow(PageRow):
 
 
 def as_fragment(compared: ComparedSides, name: str) -> str:
-    """Return HTML for inside an element: table, box plots of up to 200 rows, Markdown comment for `name`."""
+    """Return HTML for inside an element: table, box plots of its first 200 rows, and a comment in Markdown.
+
+    Rows and `name` are as in `as_page`.
+    """
     return rendering.render("compare/answer.html", **_page_content(compared, name))
 
 
 def as_page(compared: ComparedSides, name: str) -> str:
-    """Return a self-contained HTML page: table, box plots of up to 200 rows, Markdown comment for `name`."""
+    """Return a self-contained HTML page: table, box plots of its first 200 rows, and a comment in Markdown.
+
+    Rows that need attention come first, then the largest changes. The comment, to be copied into a pull
+    request, is marked with `name`, by which the next comment of the same name replaces it.
+    """
     copying = (files("serving.reports") / "templates/compare/copy.js").read_text(encoding="utf-8")
     scripts = [rendering.report_script(), Markup(copying)]  # noqa: S704 - a file of ours
     content = _page_content(compared, name)

@@ -276,10 +276,12 @@ def give_next(
 
 
 def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
-    """Print the `number` most doubtful labels of `project` as a table or JSON; return the exit code, 0.
+    """Print the first `number` suspected labels of `project` as a table or JSON; return the exit code, 0.
 
-    Columns: ``comparison_id, status, labelled_by, probability`` (of fail), ``doubt, reason``; JSON is a list
-    of objects. Raises InputError if the stages' files do not exist.
+    Labels that out-of-fold predictions contradict come first, the most doubtful at the top, then those on
+    which annotators disagree. Columns: ``comparison_id, status`` (the label), ``labelled_by, probability``
+    (of fail), ``doubt, reason``. JSON is a list of objects, where ``reason`` is a list of texts. InputError
+    if the stages' files do not exist.
     """
     labels = _find_suspects(EvaluatedComparisons.read(project))
     rows = pd.DataFrame([asdict(suspect) for suspect in labels[:number]])

@@ -113,14 +113,15 @@ def assemble_report(
 ) -> TimelineReport:
     """Return the page content of one timeline: its measured versions, their marks and lasting changes.
 
+    The lasting changes of an operation are those of the configuration with the largest one.
     `results`: the folder of results. `way`: the relative path from the page's folder to it, with slashes.
-    `judges`: gives the verdicts; without a function in it, versions have no marks.
-    `problems`: collects errors in operations and heat maps, or raises the first. Of the heat maps, the 24 of
-    the newest versions are used.
+    `judges`: gives the verdicts; if ``judges.answering`` is None, versions have no marks.
+    `problems`: collects errors in measurements and heat maps, or raises the first. Only the last 24 heat maps
+    are used; they are in the order of versions.
     `notes`: assumptions made while reading the results. `advance`: takes the number of judged operations and
     of all operations.
-    Raises InputError if no operation is left, and unless ``problems.keep_going`` if one has opposite
-    directions or incompatible units.
+    Raises InputError if no operation is left. A measurement with another direction than its operation, or an
+    incompatible unit, is skipped with ``problems.keep_going``, else it raises InputError, too.
     """
     versions = gather_measurements(chosen, problems)
     operations = versions.operations

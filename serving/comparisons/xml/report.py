@@ -119,10 +119,12 @@ def write_comparisons(
 ) -> bytes:
     """Return comparisons as XML in the layout of the scheduler thesis, figure 6.1, with samples and labels.
 
-    The result is in UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` if there
-    are several. A repeated id is omitted, and the sides of a comparison with an infinite number.
+    The result is in UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` unless
+    there is exactly one. A comparison whose id occurred before has the id "", and one with an infinite number
+    has no sides. Characters that XML cannot contain become U+FFFD.
     `statuses`: the ``result_status`` of each comparison; an empty text omits the attribute.
-    `verdicts`: returns an lxml element or None for each. `notes`: texts of elements ``note`` at the end.
+    `verdicts`: a function that returns an lxml element or None for each comparison.
+    `notes`: texts that become elements ``note`` at the end of the root element.
     """
     from lxml import etree
 

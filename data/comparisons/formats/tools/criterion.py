@@ -46,9 +46,10 @@ class _CriterionBenchmark(msgspec.Struct):
 def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: the measured value of each sample divided by its iterations.
 
-    Lower is better; the unit is the file's, ns for ``sample.json``, which is used only where its directory
-    has no CSV. Other files of a directory are ignored. InputError if a file is invalid, or samples have no
-    iterations.
+    CSV files (``raw.csv``) are read; in a directory, also each ``sample.json`` that has no CSV next to it,
+    and no other file. A single file that is no CSV has the messages of cargo-criterion. Lower values count as
+    better; the unit is the one that the file states, ns for ``sample.json``. InputError if a file is invalid,
+    or a sample has no number of iterations above 0.
     """
     csv = {path.parent for path in source.files if path.suffix == ".csv"}
     for path in source.files:
