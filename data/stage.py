@@ -144,7 +144,10 @@ def missing_package(error: Exception) -> str:
 
 
 def error_summary(error: Exception) -> str:
-    """Return the type and the message of an error in one line; after 300 characters, "..." follows."""
+    """Return the type and the message of an error in one line, cut after 300 characters.
+
+    A cut text ends with "...", which is not counted. Without a message, the type is returned.
+    """
     line = " ".join("".join(traceback.format_exception_only(error)).split())
     return line if len(line) <= _MOST else f"{line[:_MOST]}..."
 

@@ -212,8 +212,9 @@ def run_command(arguments: list[str] | None = None) -> int:
 
     `arguments` are those after the program's name; None: those of the command line. 0: done, also if standard
     output was closed early; 1: a verdict or a difference that the command reports by its exit code, such as a
-    regression with ``--fail-on-regression``; 2: bad input or usage; 70: an error of perfjudge itself; 130:
-    interrupted.
+    regression with ``--fail-on-regression``; 2: bad input or usage; 70: an error of perfjudge itself, whose
+    traceback is in a file that the line names; 130: interrupted, without a line. No error is raised. Without
+    any argument, the usage error is the help.
     """
     from typer.exceptions import Abort, TyperException
 

@@ -196,13 +196,13 @@ def _rows_of(results: pd.DataFrame, operations: Collection[NamedOperation]) -> p
 def matched_operations(
     wanted: Sequence[str], baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str]
 ) -> dict[NamedOperation, NamedOperation]:
-    """Return the operations that are compared under another name, as `MatchedOperations.renamed`.
+    """Return the operations that have another name in the target, for `MatchedOperations.renamed`.
 
     The result maps (benchmark, operation) of the target to that of the baseline. `wanted` are texts
     ``BASE=NEW``: an operation of each side, its name alone or ``benchmark/operation``; names may contain
-    ``=``. `baseline` and `target` are results of one run each; `names` are those of the sides in messages.
-    InputError if a text has no ``=``, a side has no such operation, or several, or an operation is matched
-    twice.
+    ``=``, so every ``=`` is tried as the separator. `baseline` and `target` are results of one run each;
+    `names` are those of the sides in messages. InputError if a text has no ``=``, if a side has no operation
+    of this name or several of them, if more than one ``=`` fits, or if two texts name the same operation.
     """
     sides = [_distinct_operations(results) for results in (baseline, target)]
     renamed: dict[NamedOperation, NamedOperation] = {}

@@ -306,11 +306,14 @@ def collect_placements(
 
 
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
-    """Run placements and return the exit code: 0 when complete, 130 after Ctrl-C or a termination signal.
+    """Run placements and return the exit code: 0 at the end, 130 after Ctrl-C or a termination signal.
 
-    If complete, ``placements.parquet`` and ``settings.json`` are in `directory`, else nothing is written.
-    InputError for an invalid suite, a task that is not in the suite, no placement, too few processors, and a
-    program or perf that is missing or fails.
+    At the end, ``placements.parquet`` and ``settings.json`` are written to `directory`, which is created if
+    missing; without the groups of tasks that exceeded their time limit, which a note on stderr names. If
+    interrupted, nothing is written, and files of earlier runs stay. `suite` is the suite's file; each
+    placement runs `repetitions` times, repeated where other programs disturb it. InputError for an invalid
+    suite, a task that is not in the suite, no placement, too few processors, and a program or perf that is
+    missing or fails.
     """
     end_in_good_order()
     try:

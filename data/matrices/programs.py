@@ -61,10 +61,12 @@ class Work(NamedTuple):
 
 
 def run_work(work: Work, progress: Path) -> None:
-    """Do the work, and write its progress to the file `progress`, which must exist.
+    """Run the transactions of `work`, and write after each how many are done to the file `progress`.
 
-    It writes ``r`` to stdout when ready and ``d`` when done, and waits for a byte on stdin after each.
-    KeyError if a workload is unknown; an unknown defect is ignored.
+    The file has three doubles (`Progress`): the transactions done, and the begin and, after the last one, the
+    end; it must exist with at least their size (OSError or ValueError otherwise). ``r`` is written to stdout
+    when ready and ``d`` when done; each time, it waits for a byte on stdin or the end of stdin. KeyError if a
+    workload of `work` is unknown; an unknown defect is ignored.
     """
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:

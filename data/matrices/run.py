@@ -141,7 +141,10 @@ def metric_unit(name: str) -> str:
 
 
 def may_be_negative(name: str) -> bool:
-    """Return whether a raw metric may be negative: the changes of levels (``.change``), but no counts."""
+    """Return whether a raw metric may be negative: True for the change of a level, a name in ``.change``.
+
+    All others, such as counts and peaks of levels, are at least 0.
+    """
     return name.endswith(CHANGE)
 
 

@@ -248,7 +248,11 @@ unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measur
 
 
 def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
-    """Return the names in `raw` (at least one) whose reason in `metrics` is empty; InputError without any."""
+    """Return the names in `raw`, in that order, whose reason in `metrics` is empty.
+
+    `metrics` has the reason why each metric cannot be used, by its name. InputError if no name is left;
+    `raw` must have at least one (IndexError otherwise).
+    """
     left = [name for name in raw if metrics[name] == ""]
     if not left:
         name = raw[0]

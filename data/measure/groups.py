@@ -207,9 +207,11 @@ def why_no_groups() -> str:
 
 
 def new_container() -> Group | Descendants:
-    """Return a container for a program and its processes: a control group, else `Descendants`.
+    """Return an empty container for a program and its processes: a control group, else `Descendants`.
 
-    Both list and kill the processes; `Descendants` finds them by their parents and environment.
+    `Descendants` is returned where control groups with accounting are not possible. Both list and kill the
+    processes; `Descendants` finds them by their parents and a variable in their environment. The caller
+    closes the container.
     """
     return Descendants() if why_no_groups() else Group()
 

@@ -259,7 +259,11 @@ def machine_counts(cpu: int) -> Numbers:
 
 
 def machine_levels(cpu: int) -> Numbers:
-    """Return the machine's levels by name, such as ``meminfo.Cached``, in the units of `count_unit`."""
+    """Return the machine's levels by name, such as ``meminfo.Cached``, in the units of `count_unit`.
+
+    All are of the whole machine: `cpu`, the number of a processor, has no effect. Files of ``/proc`` that
+    cannot be read give no levels.
+    """
     numbers = (
         processor_counts(cpu) | memory_numbers() | _disk_counts() | _memory_levels() | _kernel_object_levels()
     )

@@ -73,7 +73,10 @@ def read_suite(kind: type[Kind], path: Path) -> Kind:
 
 
 def require_unique(names: Sequence[str], what: str, path: Path) -> None:
-    """Raise an InputError at the first repeated name; `what` is the noun for names, `path` the file."""
+    """Raise an InputError if a name occurs more than once; it names the one whose first place is earliest.
+
+    `what` is the noun for a name in the message, `path` the file there, which is not read.
+    """
     for name in names:
         if names.count(name) > 1:
             raise InputError("occurs twice", file=path, place=f'{what} "{name}"')

@@ -35,9 +35,10 @@ def first_broken_rules(
 ) -> dict[int, tuple[str, str]]:
     """Return the first broken rule of each wrong row, by the number of the row from 0; empty without any.
 
-    A broken rule is (problem, column): the text of the problem, and the column's name if its value is missing
-    or empty text, else "". InputError, which calls the table `name`, if a column is missing or has another
-    type than in `dtypes`.
+    The first is in the order of `rules`; the row numbers are not sorted. A broken rule is (problem, column):
+    the text of the problem, and the rule's column if the row has no value or empty text there, else "".
+    InputError, which calls the table `name`, if the column of a rule is missing, or has another type than
+    `dtypes` states; other columns are not checked.
     """
     for column in dict.fromkeys(rule.column for rule in rules):
         if column not in table:

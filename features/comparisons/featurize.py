@@ -49,10 +49,11 @@ def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> lis
 def tables_of_blocks(
     tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
 ) -> list[ComparisonTables]:
-    """Return the tables of each block of rows of `comparisons`, without labels if there are several.
+    """Return the tables of each block of rows of `comparisons`, without labels if there are several blocks.
 
-    A block has the comparisons at the row numbers in `parts`, and the results of their benchmarks on their
-    machines; a single block has all results and comparisons.
+    One of several blocks has the comparisons at its row numbers in `parts`, and the results of their
+    benchmarks on their machines. A single block has all results, comparisons and labels; its row numbers are
+    not used.
     """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]
@@ -152,9 +153,10 @@ def _vectors_and_changes(
 def featurize_stage() -> None:
     """Run stage featurize: write labelled and unlabelled vectors, and changes of medians, for training.
 
-    These are the tables of `training_tables`, ``unlabelled``, and ``start`` (features that the shipped
-    champion was trained on, if params.yaml requires them). InputError if params.yaml or a table is missing or
-    invalid.
+    A Parquet file is written for each table that `training_tables` returns (``changes`` has the changes of
+    medians), and for the vectors of unlabelled comparisons, ``unlabelled``. If ``extra_training_data`` in
+    params.yaml is "champion", the vectors that the shipped champion was trained on are written, too:
+    ``start``. InputError if params.yaml or a table is missing or invalid.
     """
     params = load(Comparisons)
     section = params.section.featurize

@@ -99,10 +99,11 @@ def usual_spread(blocks: Sequence[Sides]) -> float:
 
 
 def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
-    """Return True where the target is one run and not significantly worse than between-run variation.
+    """Return True where the target is one run whose step from earlier runs is within between-run variation.
 
-    Worse by 2.9 standard errors or more is significant. Shape (n_configurations,); False with fewer than five
-    versions of history and baseline, without history, and where the target has several runs.
+    That is a step to worse by less than 2.9 standard errors, or any to better. Shape (n_configurations,);
+    False where history and baseline together have fewer than five versions, where there is no history (even
+    if the baseline has five versions), and where the target has several runs.
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
     has_evidence = sampled & steps.yardstick.is_measured & (steps.runs == 1)
@@ -341,9 +342,10 @@ def with_versions(sides: Sides) -> Ints:
 def version_features(sides: Sides, rows: Ints) -> Floats:
     """Return features of the step from baseline to target relative to the steps between earlier versions.
 
-    rows: indices of the configurations to describe. Every version counts with its median; negative is worse.
-    Shape (len(HISTORY), n_configurations), features in the order of `HISTORY`; NaN where unknown, and for
-    configurations that are not in `rows`.
+    rows: indices of the configurations to describe. Every version is represented by its median; the last 40
+    versions of the history and of the baseline are used, and the first 40 of the target. Smaller features are
+    worse, except for ``history_trend``. Shape (len(HISTORY), n_configurations), features in the order of
+    `HISTORY`; NaN where unknown, and for configurations that are not in `rows`.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
     baseline, target, history = (

@@ -101,8 +101,9 @@ def sample_moments(samples: Samples) -> Moments:
 def welch_t(baseline: Moments, target: Moments, sign: Floats) -> Floats:
     """Return Welch's t of target against baseline, shape (n_configurations,); negative: target worse.
 
-    NaN where a side has fewer than two samples; infinite where means differ and no sample does; 0 where
-    nothing differs.
+    `sign`, shape (n_configurations,): -1 where lower is better, else 1. NaN where a side has fewer than two
+    samples. Where all samples of each side are equal: 0 if the means are, too, else infinite, with the sign
+    of the difference.
     """
     error = np.sqrt(baseline.variance / baseline.n.clip(1) + target.variance / target.n.clip(1))
     shift = sign * (target.mean - baseline.mean)

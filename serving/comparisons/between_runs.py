@@ -68,12 +68,15 @@ def adjust_to_runs(
 ) -> AdjustedVerdicts:
     """Return the model's verdicts, adjusted for between-run variation; the arguments are not changed.
 
-    On a machine with five operations or more, ``fail`` and ``unsure`` become ``fail`` if the shift exceeds
-    between-run variation, ``pass`` if it is within, and ``unsure`` in between. A ``pass`` whose shift exceeds
-    it becomes ``unsure`` if the whole run got faster by more than usual; else ``fail`` if the comparison got
-    worse by `min_effect_size`, a share, or more, and ``unsure`` if by less in a faster run. On other machines
-    with few runs, a ``fail`` within the assumed variation becomes ``unsure``. ``invalid`` stays. Verdicts so
-    decided, changed or not, have a reason, and a probability in the range of their verdict by `cuts`.
+    On a machine with five operations or more, ``fail`` and ``unsure`` become ``fail`` if the shift to worse
+    is significant (`RunShifts.is_beyond`), else ``unsure`` if it is doubtful (`RunShifts.is_doubted`), else
+    ``pass``. A ``pass`` with a significant shift to worse becomes ``unsure`` if the whole run got faster by
+    more than runs usually do; else ``fail`` if the comparison got worse by `min_effect_size`, a share, or
+    more. If it got worse by less, it becomes ``unsure`` where the whole run got faster by over 0.5 %, and
+    stays ``pass`` elsewhere. On other machines, where the runs are too few to estimate their variation, a
+    ``fail`` whose shift is not significant becomes ``unsure``. ``invalid`` stays, and so do comparisons with
+    an unknown shift. All ``fail`` and ``unsure`` of the first kind of machine, and all changed verdicts, get
+    a reason, and a probability in the range of their verdict by `cuts`.
     """
     decides, doubts = shifts.deciding_rows()
     worse, doubted = shifts.is_beyond(-1.0), shifts.is_doubted()

@@ -113,10 +113,11 @@ def worst_mistakes(
 
 
 def describe_measurements(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return sentences about the measured changes of comparisons, by comparison_id, in order of the tables.
+    """Return sentences about the measured changes of comparisons, by comparison_id.
 
-    They state the change, the usual variation, the separation of the sides, and their scatter. Unknown ids
-    are left out. `root`: the project. Raises InputError if its tables are missing or broken.
+    They state the change, the usual variation, the separation of the sides, and their scatter. The ids are in
+    the order of the comparisons table; unknown ones are left out. `root`: the project. Raises InputError if
+    its tables are missing or broken.
     """
     tables = ComparisonTables.read(FamilyPaths("comparisons", root).interim)
     rows = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]

@@ -151,7 +151,10 @@ def impact_text(impact: float | None) -> str:
 
 
 def interval_text(estimate: Estimate) -> str:
-    """Return the prediction interval of an impact as text; `estimate` must have one."""
+    """Return the prediction interval of an impact as text; TypeError if `estimate` has none.
+
+    The text is ``90% interval of the impact: 1.050 to 1.210``.
+    """
     return f"{estimate.confidence:.0%} interval of the impact: {estimate.low:.3f} to {estimate.high:.3f}"
 
 

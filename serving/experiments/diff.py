@@ -279,7 +279,11 @@ def _with_descriptions(difference: ExperimentsDifference, root: Path) -> Experim
 
 
 def as_json(difference: ExperimentsDifference) -> str:
-    """Return the differences as JSON: the fields, and each score's direction ("better", ...) as ``found``."""
+    """Return the differences as JSON, indented, with a line end: the fields, and how each score changed.
+
+    Each score has an additional key ``found``: "better", "worse", "the same", or "cannot be told apart".
+    Numbers that are not finite are written as ``NaN`` and ``Infinity``, which strict JSON does not allow.
+    """
     content = asdict(difference)
     # properties are not fields
     for family, family_content in zip(difference.families, content["families"], strict=True):

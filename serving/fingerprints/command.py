@@ -63,7 +63,7 @@ def profile_machines(
 ) -> int:
     """Write the profile of an application as text, json or html, and return the exit code 0.
 
-    `application` is a CSV file or a name in `machines`; `predicting` adds the machines without a value.
+    `application` is a name in `machines`, or else a CSV file; `predicting` adds the machines without a value.
     `output` None is standard output. InputError if data is invalid or missing, or fewer machines remain than
     a profile needs.
     """
@@ -96,9 +96,10 @@ def compare_profiles(
     """Write the difference of two profiles as text, json or html, and return the exit code.
 
     Without `machines`, `a` and `b` are files of ``irup profile --json``. With it, they are applications:
-    names in the fingerprints `machines`, or CSV files of values. `output` None is standard output. The exit
-    code is 1 with `fail_on_regression` if a stressor changed significantly, in any direction, and the test is
-    reliable, else 0. InputError if an input cannot be used, or the profiles have no stressor in common.
+    names in the fingerprints `machines`, or else CSV files of values. `output` None is standard output. The
+    exit code is 1 with `fail_on_regression` if a stressor changed significantly, in any direction, and the
+    test is reliable, else 0. InputError if an input cannot be used, or the profiles have no stressor in
+    common.
     """
     if machines is None:
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]

@@ -152,8 +152,10 @@ def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
 def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     """Draw the mean values of numbered applications over their number (quiho paper, figure 12).
 
-    `targets` has ``application, machine, metric, value``; of each series, machines that ran only a part of it
-    are ignored, unless no machine ran all. None without series of at least four names ``PREFIX-NUMBER``.
+    A series, one line of the chart, is at least four applications ``PREFIX-NUMBER`` with one prefix; other
+    applications are left out, and the result is None without a series. `name` is the chart's id. `targets`
+    has ``application, machine, metric, value``, of one metric: values of several would be averaged together.
+    Of each series, only the machines that ran all of it count, or all machines if none did.
     """
     families = series_of(sorted(targets["application"].unique()))
     if not families:

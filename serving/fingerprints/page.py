@@ -116,7 +116,10 @@ def page(root: Path) -> str:
 
 
 def trust_summary(page_data: ProfiledPage) -> str:
-    """Return a sentence with the number of trusted profiles and of machines."""
+    """Return a sentence with the numbers of trusted profiles, of all, of machines and of their CPU models.
+
+    Without a trusted profile, it says "Not enough diversity", with the machines and CPU models only.
+    """
     trusted = sum(profile.trust.enough for profile in page_data.profiles.values())
     machines, cpus = page_data.table.runs["machine"].nunique(), page_data.table.runs["cpu_model"].nunique()
     base = f"{with_noun(machines, 'machine')} of {with_noun(cpus, 'CPU model')}"

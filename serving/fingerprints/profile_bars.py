@@ -264,7 +264,7 @@ class DifferenceBars:
 
 
 def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
-    """Return a profile and predictions as self-contained HTML."""
+    """Return a profile as a self-contained HTML page, with the predictions and warnings if there are any."""
     return render(
         "irup_page.html",
         heading=f"Resources that {profile.application} depends on",

@@ -127,9 +127,10 @@ _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 def figures_of(family: str, root: Path) -> dict[str, Any]:
     """Return a family's champion and scores; InputError if the family was not evaluated under `root`.
 
-    The keys are ``family``, ``champion``, ``splits`` and ``report`` (whether the report page exists).
-    ``splits`` has at most four pairs of score name and formatted value by split, without splits that lack the
-    champion. LookupError, TypeError or AttributeError if the file of the evaluation has another format.
+    The keys are ``family``, ``champion`` (its name), ``splits`` and ``report`` (whether the report page
+    exists). ``splits`` maps the name and scheme of each split (``name: scheme``) to the champion's scores
+    there: at most four pairs of score name and formatted value. Splits without the champion are left out.
+    LookupError, TypeError or AttributeError if the file of the evaluation has another format.
     """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")

@@ -67,5 +67,8 @@ class ServerSettings:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Return the settings that the parent process passed in the environment, else defaults."""
+        """Return the settings that the parent process passed in the environment, else defaults.
+
+        Their values are not checked; ValueError if they are not JSON, TypeError for an unknown setting.
+        """
         return cls(**json.loads(os.environ.get(_VARIABLE, "{}")))

@@ -114,9 +114,10 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
-    """Draw the numbers of test cases by columns ``group`` (given) and ``automatic``.
+    """Draw a matrix with the number of test cases of each given group in each automatic group.
 
-    None with fewer than two given groups, or more than 40 of either.
+    `groups` has a row per test case, with columns ``group`` (given) and ``automatic``. None with fewer than
+    two given groups, or more than 40 given or automatic ones.
     """
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare

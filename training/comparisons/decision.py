@@ -43,9 +43,9 @@ Floats = NDArray[np.float64]
 def examples_of(family: Family, table: FeatureTable) -> Examples:
     """Return vectors, labels and groups of `table`, and in the field `bare` those computed without history.
 
-    Both have the same rows. The field `below` flags rows below the family's minimum effect size. InputError
-    if a file of the stage featurize is missing, has other comparisons than `table`, or has another order of
-    them.
+    `bare` has the same rows in the same order. In both, the field `below` flags rows where no median worsened
+    by at least the family's minimum effect size; none if that is 0. InputError if a file of the stage
+    featurize is missing, has other comparisons than `table`, or has another order of them.
     """
     min_effect_size, path = family.section.decide.min_effect_size or 0.0, family.stage_file("bare")
     bare = FeatureTable.read(path, table.columns).examples

@@ -253,7 +253,13 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote(family: Family) -> None:
-    """Run stage promote: print the scores, register the best model, and make it champion if better."""
+    """Run stage promote: print the scores, register the best model, and make it the champion if it is better.
+
+    `family` has the parameters and paths of the family ``comparisons``. The model is compared with the
+    current champion by `promote_candidate`: it becomes challenger if it is not better or is refused, and
+    champion also if there is none to compare it with; nothing changes if the same evidence was judged before.
+    InputError if metrics.json or the model is missing or invalid, or the registry does not answer.
+    """
     scores = family.paths.metrics
     metrics = written(scores, "evaluate")
     name, model = family.section.registered_name, metrics["champion"]

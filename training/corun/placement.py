@@ -209,7 +209,11 @@ def _group_by_machine(machines: NDArray[np.intp]) -> list[Group]:
 
 
 def total_slowdown(groups: list[Group], cost: Cost) -> float:
-    """Return the slow-down summed over groups of task numbers; groups of one task count 0, without `cost`."""
+    """Return the slow-down summed over groups of task numbers; `cost` gets only groups of several tasks.
+
+    A group of one task counts 0. `cost` is called once, with an empty list if no group has several tasks, but
+    not at all without groups.
+    """
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 
 

@@ -239,10 +239,11 @@ def build_xgboost(params: Params, seed: int, balance: Balance, directions: Direc
 
 
 def boosting_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the arguments that all uses of XGBoost share, with the values of `params` under XGBoost's names.
+    """Return the keyword arguments that all uses of XGBoost share, as a new dict.
 
-    Also the histogram method, one thread and the random seed. KeyError if ``trees, depth, child_weight`` or
-    ``columns`` is missing from `params`.
+    ``n_estimators, max_depth, min_child_weight, colsample_bytree`` are ``trees, depth, child_weight,
+    columns`` of `params`, whose other names are ignored; ``tree_method`` is "hist", ``nthread`` 1, and
+    ``random_state`` is `seed`. KeyError if any of the four is missing from `params`.
     """
     return {
         "n_estimators": params["trees"],

@@ -118,10 +118,12 @@ class DvcFigures:
 def dvc_verdict_figures(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) -> DvcFigures:
     """Return the figures of a family whose models give verdicts, for DVC: ``summary`` and ``plots``.
 
-    The summary has the champion's name and its pooled balanced accuracy and two error rates; the plots are
-    tables of precision by recall, reliability and confusion of the champion and up to two other models of the
-    highest pooled balanced accuracy. `metrics` is the content of metrics.json, `split` the split that the
-    champion was chosen by, `verdicts` rows of oof.parquet; those of other splits are ignored.
+    The summary has the champion's name, its pooled balanced accuracy, and its pooled false negative and false
+    positive rates, as shares; scores that are None are left out. The plots are the tables of
+    `precision_recall`, `reliability_bins` and `confusion_rows` (where ``unsure`` counts as pass), each for
+    the champion and the up to two other models with the highest pooled balanced accuracy. `metrics` is the
+    content of metrics.json, `split` the split that the champion was chosen by, `verdicts` rows of
+    oof.parquet; those of other splits are ignored.
     """
     tables = {
         "precision_recall": precision_recall,
@@ -139,11 +141,11 @@ def dvc_prediction_figures(
 ) -> DvcFigures:
     """Return the figures of a family whose models predict numbers, for DVC: ``summary`` and ``plots``.
 
-    The summary has the champion's name and its pooled ``within_tolerance, mape``; the plots are tables of
-    predicted values and of coverage, of the champion and up to two other models with the smallest pooled
-    error `by`. `metrics` is the content of metrics.json, `split` the split, and `by` the error, that the
-    champion was chosen by. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; cases
-    of one unit can be compared.
+    The summary has the champion's name and its pooled ``within_tolerance, mape``, as shares; scores that are
+    None are left out. The plots are the tables of `predicted_points` and `interval_coverage`, each for the
+    champion and the up to two other models with the smallest pooled error `by`. `metrics` is the content of
+    metrics.json, `split` the split, and `by` the error, that the champion was chosen by. `predictions` has
+    ``entry, unit, fold, measured, predicted`` of that split; cases of one unit can be compared.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
     return _dvc_figures(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])

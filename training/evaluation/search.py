@@ -169,8 +169,8 @@ class SearchOutcome(Generic[T]):
 def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
     """Write tuned.json and trials.parquet to `directory`; KeyError if no result has a trial.
 
-    The first has ``params`` and ``score`` by part and model; the second a row per trial, sorted by part,
-    model and number.
+    The first has the fields of the chosen parameters (``params``, ``score`` and others) by part and model;
+    the second a row per trial, sorted by part, model and number.
     """
     tuned: dict[str, dict[str, object]] = {}
     for result in results:
@@ -182,7 +182,11 @@ def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> No
 
 
 def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
-    """Return tuned.json by part and model, as objects of class `kind`; InputError if missing or invalid."""
+    """Return the tuned parameters in `directory`/tuned.json, by part and model, as objects of class `kind`.
+
+    A part is a set of training rows that was searched: "all", or the name of a fold. InputError if the file
+    is missing or invalid.
+    """
     path = directory / "tuned.json"
     try:
         return {

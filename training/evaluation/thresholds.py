@@ -117,8 +117,10 @@ def guarantee_rates(
 def thresholds_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
     """Return the highest thresholds with at most the `expected` shares of protected cases below them.
 
-    `rising`, shape (n,), n above 0, are probabilities in ascending order; `mass`, shape (n,), is the expected
-    number of protected cases up to each of them. The result has the shape of `expected`.
+    `rising`, shape (n,), n above 0, are probabilities in ascending order; `mass`, shape (n,), is the number
+    of protected cases, as the probabilities predict it, up to and including each of them. The shares are of
+    the last of these numbers. The result has the shape of `expected` and values of `rising`, at most the
+    largest; a case at the threshold is not below it.
     """
     place = np.searchsorted(mass, expected * mass[-1], "right")
     return np.asarray(rising[np.minimum(place, len(rising) - 1)])

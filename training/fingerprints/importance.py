@@ -255,9 +255,11 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
 def needed_machines_factor(measured: Measured, reached: float, wanted: float, seed: int) -> float:
     """Return the factor by which the number of machines must grow to reach the R2 `wanted`.
 
-    `reached` is the R2 now, on held-out CPU models. The unexplained part is assumed to fall as a power of the
-    number of CPU models; the exponent comes from folds that learn from half of them and from most. Infinite
-    where half of the machines are as good as most, and with at most two CPU models.
+    `reached` is the R2 now, on held-out CPU models. The unexplained part, 1 - R2, is assumed to fall as a
+    power of the number of CPU models, which grows as that of machines; the exponent comes from regressions
+    that learn from half of the CPU models and from most. `seed` is that of the regressions; the folds are not
+    random. Below 1 if `reached` exceeds `wanted`. Infinite where half of the CPU models are as good as most,
+    and with at most two CPU models. Undefined for an R2 of 1.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:

@@ -169,10 +169,11 @@ def shares_of(scores: Floats) -> Floats:
 
 
 def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
-    """Return the share of each column (rows) in each group (columns); rows add up to 1.
+    """Return a matrix of shares that sums values of columns by group: ``values @ result``.
 
-    `groups` are column indices; a column in several groups is shared equally, and each of the `columns`
-    columns must be in a group (its row is NaN otherwise).
+    `columns` is the number of columns; each group has the indices of its columns, where a repeated index
+    counts once. The result, shape (columns, n_groups), has in row c the share of column c in each group: 1 /
+    k if it is in k groups, which adds up to 1; NaN if it is in no group.
     """
     sums = np.zeros((columns, len(groups)))
     for number, members in enumerate(groups):

@@ -108,10 +108,12 @@ SPLIT = CASES
 
 
 def promote_stage() -> None:
-    """Register the best engine, make it champion if significantly better than the current one; print results.
+    """Register the best engine, and make it the champion if it is significantly better; print results.
 
-    It reads params.yaml and the files of evaluate and train below the working directory; InputError if
-    metrics.json or the model is missing.
+    It is compared with the current champion by `promote_candidate`: it becomes challenger if it is not better
+    or is refused, and champion also if there is none to compare it with; nothing changes if the same evidence
+    was judged before. It reads params.yaml and the files of evaluate and train below the working directory;
+    InputError if metrics.json or the model is missing, or the registry does not answer.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     candidate = Candidate(

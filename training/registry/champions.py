@@ -28,7 +28,11 @@ from data.tables.files import PART, yaml_content
 
 
 def tracking_uri() -> str:
-    """Return the address of MLflow's store: MLFLOW_TRACKING_URI, else ``sqlite:///`` and mlflow.db's path."""
+    """Return the address of MLflow's store: MLFLOW_TRACKING_URI, else that of an SQLite file.
+
+    The file is mlflow.db in `project_root`, by its absolute path; it is not created. An empty variable counts
+    as unset.
+    """
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
 
 
@@ -273,7 +277,7 @@ def follows_alias(uri: str | None) -> bool:
     """Return whether an address may resolve to another version later.
 
     True for an alias (``models:/NAME@ALIAS``), and None, which is the champion; false for a version
-    (``models:/NAME/VERSION``), an existing directory and any other text.
+    (``models:/NAME/VERSION``), an existing directory and any other text; the registry is not read.
     """
     match = _MODEL_URI.fullmatch(uri) if uri is not None and not Path(uri).is_dir() else None
     return uri is None or (match is not None and match["alias"] is not None)
@@ -371,8 +375,9 @@ def _shown_address() -> str:
 def find_version(uri: str) -> Version | None:
     """Return the version that ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION`` names; None if missing.
 
-    The alias "latest" is the newest version. Raises InputError if `uri` is another kind of address, or the
-    registry cannot be read; a missing SQLite file is not created.
+    ``NAME@latest`` is the newest version. Raises InputError if `uri` is another kind of address, such as
+    ``models:/NAME/latest`` or a directory, or if the registry cannot be read. If the SQLite file is missing,
+    the result is None, and the file is not created.
     """
     match = _MODEL_URI.fullmatch(uri)
     if match is None:

@@ -122,8 +122,8 @@ def judge_runs(
 
     `tables`: of `data.comparisons.pair.paired_runs`. `notes`: assumptions made while reading.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
-    estimated; 0: keep the model's verdicts. Raises ModelError if the model computes a number that is not
-    finite.
+    estimated; 0: no verdict is adjusted, also where it can be estimated, but the intervals are computed.
+    Raises ModelError if the model computes a number that is not finite.
     """
     judgement = judge_tables(tables, served, notes=notes, assumed=0)
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
@@ -224,8 +224,10 @@ def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknow
     """Return the outcome of comparison `row`, given its adjusted `verdict`.
 
     A fail is "regression", or "acknowledged" if `acknowledged`; "unsure" and "invalid" stay. A pass is
-    "improvement" if ``weighed.faster`` has the row; "unchanged" if all medians changed by less than the
-    minimum effect size (0.5 % if that is 0) and a slow-down of 5 % would be detected; else "within_noise".
+    "improvement" if `row` is a key of ``weighed.faster``. It is "unchanged" if the worst change of a median
+    and the improvement of any other configuration are below the minimum effect size, and a slow-down of 5 %
+    would be detected with a probability of 80 %; with a minimum of 0, the worst change must be below 0.5 %,
+    and no other configuration may have improved. Else it is "within_noise".
     """
     match verdict.verdict:
         case "fail":

@@ -59,10 +59,11 @@ class _Page(NamedTuple):
 def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     """Write a page per machine and set of rules, and an index; print their paths; return the exit code, 0.
 
-    The state of each timeline is printed, too; skipped parts and notes on stderr.
-    `as_json`: print an object with ``directory, index, reports, skipped`` (a number) and ``notes`` instead.
-    Raises InputError if rules, results or the model cannot be read or do not fit together, if a server does
-    not answer, or if both a model and a server are given.
+    A summary of each timeline is printed, too. `as_json`: print an object with ``directory, index, reports,
+    skipped`` (the number of skipped parts) and ``notes`` instead of paths and summaries. Skipped parts and
+    notes are written to stderr in any case. Raises InputError if rules, results or the model cannot be read
+    or do not fit together, if no machine has a baseline and targets, if a server does not answer, or if both
+    a model and a server are given.
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
@@ -174,7 +175,11 @@ def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
 
 
 def unique_file_names(names: Iterable[str]) -> list[str]:
-    """Return a distinct file name for each name, of lower-case letters, digits and hyphens; never "index".
+    """Return a distinct file name for each name, in order, with suffix ``.html``; never ``index.html``.
+
+    The part before the suffix has lower-case ASCII letters, digits and hyphens: accents are removed, other
+    non-ASCII letters dropped, and any other characters become one hyphen. It has at most 80 characters,
+    before a number that makes it distinct; "timeline" if nothing is left.
 
     Examples
     --------

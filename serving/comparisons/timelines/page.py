@@ -405,7 +405,12 @@ def _heat_content(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
 
 
 def heat_summary(heat: HeatMap) -> str:
-    """Return sentences: the range of a heat map's finite values, the rows of highest and lowest mean."""
+    """Return a heat map in sentences: its size, its range, and the rows with the highest and the lowest mean.
+
+    The size is the number of rows and the seconds from first to last; values are in the unit of the heat map.
+    A single row is named as both the highest and the lowest. NaN is not counted; without a finite value, the
+    result is "No sample is known."
+    """
     present = np.isfinite(heat.values)
     counts = present.sum(axis=1)
     if not counts.any():

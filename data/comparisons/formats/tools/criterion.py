@@ -46,10 +46,11 @@ class _CriterionBenchmark(msgspec.Struct):
 def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: the measured value of each sample divided by its iterations.
 
-    CSV files (``raw.csv``) are read; in a directory, also each ``sample.json`` that has no CSV next to it,
-    and no other file. A single file that is no CSV has the messages of cargo-criterion. Lower values count as
-    better; the unit is the one that the file states, ns for ``sample.json``. InputError if a file is invalid,
-    or a sample has no number of iterations above 0.
+    A CSV file is a ``raw.csv``; any other single file has the messages of cargo-criterion, in lines of JSON,
+    of which other lines are skipped. Of a directory, the CSV files are read, and each ``sample.json`` (with
+    ``benchmark.json`` next to it) in a folder without a CSV file; its other files are ignored. Lower is
+    better; the unit is the one in the file, or ns for ``sample.json``. InputError, while iterating, if a file
+    is invalid, or the number of iterations of a sample is missing or not above 0.
     """
     csv = {path.parent for path in source.files if path.suffix == ".csv"}
     for path in source.files:
