@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from data.errors import InputError
-from data.stage import prepare_command, report_error
+from data.stage import BAD_INPUT, prepare_command, report_error
 from serving.experiments.commands import add_commands as add_experiments
 from serving.options import (
     AsJson,
@@ -214,14 +214,19 @@ def run_command(arguments: list[str] | None = None) -> int:
     output was closed early; 1: a verdict or a difference that the command reports by its exit code, such as a
     regression with ``--fail-on-regression``; 2: bad input or usage; 70: an error of perfjudge itself, whose
     traceback is in a file that the line names; 130: interrupted, without a line. No error is raised. Without
-    any argument, the usage error is the help.
+    a command, the help is written to stderr, and 2 returned.
     """
     from typer.exceptions import Abort, TyperException
 
     try:
         return app(args=arguments, prog_name="perfjudge", standalone_mode=False) or 0
     except TyperException as exc:
-        return report_error(InputError(exc.format_message()), "perfjudge: ")
+        message = exc.format_message()
+        if "\n" in message:
+            # the help, where a command is missing
+            sys.stderr.write(f"{message}\n")
+            return BAD_INPUT
+        return report_error(InputError(message), "perfjudge: ")
     except (Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:

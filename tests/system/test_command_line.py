@@ -23,6 +23,14 @@ def test_printing_help_imports_no_heavy_library():
     assert not {"numpy", "pandas", "sklearn", "mlflow", "fastapi", "lxml", "pydantic"} & set(loaded)
 
 
+@pytest.mark.parametrize("group", [(), ("labels",), ("irup",)])
+def test_a_missing_command_shows_the_help_line_by_line(group):
+    shown, without = perfjudge(*group, "--help"), perfjudge(*group)
+    assert (without.returncode, without.stdout) == (2, "")
+    assert without.stderr.rstrip("\n") == shown.stdout.rstrip("\n")
+    assert without.stderr.count("\n") > 5
+
+
 @pytest.mark.parametrize("model", ["model_directory", "forest_directory"])
 def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, request_file):
     script = (
