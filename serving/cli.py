@@ -167,7 +167,7 @@ def token(
     ],
     scopes: Scopes = "read",
 ) -> int:
-    """Create and print a token for clients of a server; the file stores only the token's digest."""
+    """Create and print a token for clients of a server. The file stores only the token's digest."""
     from serving.http.authentication import add_token
 
     typer.echo(add_token(tokens, name, scopes))
@@ -184,7 +184,7 @@ def collect(
     ],
     output: Directory,
 ) -> int:
-    """Measure on this machine; the suite's kind is comparisons, matrix, corun or fingerprint."""
+    """Measure on this machine. The suite's kind is comparisons, matrix, corun or fingerprint."""
     from data.collect import main as measure
 
     return measure(suite, output)
@@ -194,7 +194,7 @@ def collect(
 def train(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
 ) -> int:
-    """Create a project that trains comparison models on labels of your own with `dvc repro`."""
+    """Create a project that trains models on labels of your own. `dvc repro` trains models of comparisons."""
     from serving.installation import create_project
 
     return create_project(directory)

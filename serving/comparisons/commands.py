@@ -314,7 +314,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         str, typer.Option("--name", help="Name that distinguishes several comments of one pull request.")
     ] = "",
 ) -> int:
-    """Compare two result files, several runs of baseline and target, or two operations of one file."""
+    """Compare two result files. Or compare several runs of each version, or two operations of one file."""
     if init:
         from serving.comparisons.compare.workflow import write_workflow
 
@@ -381,9 +381,7 @@ def _confirmation_runs(
     return ConfirmationRuns(times, tuple(command), tuple(shlex.split(baseline or "")), seconds)
 
 
-group = typer.Typer(
-    help="Select comparisons to label, and import, export and check labels.", no_args_is_help=True
-)
+group = typer.Typer(help="Select, import, export and check labels of comparisons.", no_args_is_help=True)
 Source = Annotated[
     Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
 ]
@@ -400,7 +398,7 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
     as_json: Json = False,
     output: Output = None,
 ) -> int:
-    """List the comparisons to label next: those that would improve a model most.
+    """List the comparisons whose labels would improve a model most.
 
     If no model is named and there is no champion, a rank statistic orders them. With -o, write a CSV file to
     fill in. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
@@ -420,7 +418,7 @@ def labels_suspects(
     number: Most = 20,
     as_json: Json = False,
 ) -> int:
-    """List the labels that out-of-fold predictions contradict, the most doubtful first.
+    """List doubtful labels, the most doubtful first. Out-of-fold predictions contradict them.
 
     Labels on which annotators disagree follow in the same list; --number limits the whole list.
     Each label has its annotators and the reasons for the doubt. The command fails if `dvc repro` has not
@@ -433,7 +431,7 @@ def labels_suspects(
 
 @group.command("people")
 def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json = False) -> int:
-    """Estimate sensitivity and specificity of annotators, and list the comparisons on which they disagree."""
+    """Estimate sensitivity and specificity of annotators. Comparisons on which they disagree are listed."""
     from serving.comparisons.labels.command import give_people
 
     return give_people(source, keep_going=keep_going, as_json=as_json)
@@ -454,7 +452,7 @@ def labels_import(
     keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> int:
-    """Add the labels of a file or directory to the database, except those that it already has."""
+    """Add labels of a file or directory to the database. Labels that it already has are skipped."""
     from serving.comparisons.labels.command import import_labels
 
     return import_labels(source, labels, by, keep_going=keep_going, as_json=as_json)
@@ -483,7 +481,7 @@ def labels_export(
         ),
     ] = None,
 ) -> int:
-    """Write the last label of each person for each comparison, unless it was withdrawn."""
+    """Write the last label of each person for each comparison. Withdrawn labels are not written."""
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
 
@@ -522,7 +520,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the written files as JSON.")] = False,
 ) -> int:
-    """Write HTML pages of the results of many versions, with box plots, verdicts and lasting changes."""
+    """Write HTML pages of the results of many versions. They show box plots, verdicts and lasting changes."""
     from data.comparisons.params import Measure
     from serving.comparisons.timelines.generate import TimelineOptions, write_timelines
 

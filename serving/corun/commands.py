@@ -55,7 +55,7 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a task from solo runs, before the co-run."""
+    """Predict the slow-down of a task from solo runs. No co-run is needed."""
     from serving.corun.model import load_static
     from serving.corun.schemas import CorunQuestion
     from serving.corun.static import predict_corun
@@ -85,7 +85,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a new task from its first seconds, solo and with co-runners."""
+    """Predict the slow-down of a new task from its first seconds. It runs solo and with co-runners."""
     from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read_intervals
@@ -122,7 +122,7 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Sample a running task with perf, and update its predicted slow-down (--json: one line per update)."""
+    """Sample a running task, and update its predicted slow-down. Counters are read with perf."""
     from serving.answering import write_output
     from serving.corun.model import known_online
     from serving.corun.online_watch import WatchedTask, watch_to_end
@@ -152,7 +152,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Place tasks on machines so that the sum of their predicted slow-downs is smallest."""
+    """Place tasks on machines with the least predicted slow-down. The sum over all tasks is minimised."""
     from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text
@@ -171,7 +171,7 @@ def corun_measure(
     output: Directory,
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Runs per placement.")] = 1,
 ) -> int:
-    """Run the best, worst and random placements of a plan on this machine, and compare their run times.
+    """Run placements of a plan here, and compare their run times. They are the best, the worst and random.
 
     After the last run, placements.parquet, settings.json and the plan are written. After Ctrl-C, nothing
     is written (exit code 130).

@@ -27,7 +27,7 @@ def diff(
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Compare parameters, data, held-out scores and verdicts of two commits, experiments or models."""
+    """Compare two commits, experiments or registered models. It shows parameters, data, scores, verdicts."""
     from serving.answering import form_of
     from serving.experiments.diff import write_difference
 
@@ -41,7 +41,7 @@ def show(
         typer.Argument(help="Model family whose main score and parameters are shown."),
     ] = "comparisons",
 ) -> int:
-    """List DVC experiments with the main score of a model family and the parameters that differ."""
+    """List DVC experiments with a family's main score. Parameters that differ are shown, too."""
     import subprocess
     import sys
     from importlib import import_module
@@ -66,7 +66,7 @@ def retrain(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> int:
-    """List the stages whose inputs changed in this directory, then run them.
+    """Run the stages whose inputs changed in this directory. They are listed first.
 
     Earlier stages that named stages need run, too. The exit code is 2 if a stage fails.
     """

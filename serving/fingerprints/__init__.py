@@ -11,7 +11,7 @@ from serving.options import AsJson, Better, KeepGoing, Output, Seed
 from serving.plugins import FamilyPlugin, Importing, deferred_function, import_attribute
 
 group = typer.Typer(
-    help="Inferred resource utilisation profiles (IRUPs): resources that an application depends on.",
+    help="Infer resource utilisation profiles (IRUPs) of applications.",
     no_args_is_help=True,
 )
 #: Output formats of profiles.
@@ -69,7 +69,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Infer which resources an application depends on, and how reliable the result is."""
+    """Infer which resources an application depends on. The result states how reliable it is."""
     from serving.answering import form_of
     from serving.fingerprints.command import learning_settings, profile_machines
 
@@ -101,7 +101,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles differ significantly, and in which stressors."""
+    """Test whether two profiles differ significantly. The stressors that differ are listed."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 

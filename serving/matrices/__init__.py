@@ -25,9 +25,7 @@ Exclude = Annotated[
         help="Shell pattern of workloads to skip; may be repeated (matrices only).",
     ),
 ]
-group = typer.Typer(
-    help="Train models of matrices (runs x metrics) that are larger than memory.", no_args_is_help=True
-)
+group = typer.Typer(help="Train models of matrices that are larger than memory.", no_args_is_help=True)
 MODEL = Registered("matrices", "Model that judges matrices.")
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.matrices.page.page"),

@@ -73,7 +73,7 @@ def trace(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Show the origin of the model that gave an answer, and check that it gives the answer again.
+    """Show the origin of the model that gave an answer. With --input, check that it answers the same again.
 
     Repeat the options that produced the answer. The exit code is 1 if the answers or the files of the
     model differ.
@@ -93,7 +93,7 @@ def shadow(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Judge the input with champion and challenger, and list the verdicts that differ."""
+    """Judge the input with champion and challenger. The verdicts that differ are listed."""
     from serving.shadow.source import judge_by_both as judge_both
 
     typer.echo(escape_invisible(judge_both(source, options, keep_going=keep_going, as_json=as_json)))

@@ -23,6 +23,14 @@ def test_printing_help_imports_no_heavy_library():
     assert not {"numpy", "pandas", "sklearn", "mlflow", "fastapi", "lxml", "pydantic"} & set(loaded)
 
 
+@pytest.mark.parametrize("group", [(), ("labels",), ("irup",), ("matrices",), ("corun",), ("experiments",)])
+def test_descriptions_of_commands_fit_80_columns_uncut(group, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = perfjudge(*group, "--help").stdout.partition("Commands:")[2]
+    assert commands
+    assert "..." not in commands
+
+
 @pytest.mark.parametrize("group", [(), ("labels",), ("irup",)])
 def test_a_missing_command_shows_the_help_line_by_line(group):
     shown, without = perfjudge(*group, "--help"), perfjudge(*group)
