@@ -53,7 +53,7 @@ def version_ranges(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def repeat_names(comparisons: Sequence[Comparison]) -> bool:
-    """Return whether two comparisons have the same id, or one has two configurations with the same threads."""
+    """Return whether two comparisons have the same id, or one has two configurations with equal threads."""
     identifiers = {comparison.comparison_id for comparison in comparisons}
     return len(identifiers) < len(comparisons) or any(
         len({configuration.threads for configuration in comparison.configurations})
