@@ -25,11 +25,11 @@ from data.comparisons.tables import FIVE_NUMBERS
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
     """Return the names of decoded comparisons, and their samples as arrays, in the order of `comparisons`.
 
-    ``sides`` has per comparison its configurations, ascending by threads, with lists of samples and five
-    numbers of baseline and target, and the newest 40 versions of history and first 40 later ones that have
-    samples. A configuration that neither side measured is dropped. ``units`` is a function that returns the
-    units. The result equals `NamedSides.from_tables` of the comparisons' tables, except for the numbers of
-    orders.
+    ``sides`` has per comparison its configurations, ascending by threads: samples and five numbers of
+    baseline and target, and the samples of the newest 40 versions of history and the first 40 later ones
+    (versions without samples do not count). A configuration that neither side measured is dropped. ``units``
+    is a function that returns the units. The result equals `NamedSides.from_tables` of the comparisons'
+    tables, but the first version of the baseline has the order 0.
     """
     return NamedSides(
         [comparison.comparison_id for comparison in comparisons],
@@ -53,7 +53,7 @@ def version_ranges(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def repeat_names(comparisons: Sequence[Comparison]) -> bool:
-    """Return whether two comparisons have the same id, or two of their configurations the same threads."""
+    """Return whether two comparisons have the same id, or one has two configurations with equal threads."""
     identifiers = {comparison.comparison_id for comparison in comparisons}
     return len(identifiers) < len(comparisons) or any(
         len({configuration.threads for configuration in comparison.configurations})

@@ -80,7 +80,7 @@ def _are_positive(values: Floats) -> bool:
 def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
     """Return the reason why each comparison cannot be used, shape (n_comparisons,); "" where it can.
 
-    A comparison is unusable if an earlier one in the table has equal identifiers, or equal benchmark,
+    A comparison is unusable if an earlier one in the table has the same comparison_id, or equal benchmark,
     operation, machine and orders (`REPEATED`, which precedes other reasons); or if `invalid_reasons` has a
     reason, such as a side without measurements or a value that is not above 0.
     """

@@ -174,7 +174,7 @@ class Counters:
 
 
 def other_tasks(tasks: Sequence[str]) -> list[list[str]]:
-    """Return for each of `tasks` the list of the others, in alphabetical order; equal tasks all remain."""
+    """Return for each of `tasks` the list of all others, equal ones included, in alphabetical order."""
     return [sorted([*tasks[:place], *tasks[place + 1 :]]) for place in range(len(tasks))]
 
 
@@ -316,9 +316,9 @@ def interval_counts(snapshots: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame
 
     `snapshots` has counts so far, at least two rows, one column per event, indexed by seconds since the
     start. Apparent drops are transient: a child's counts are missing until it is reaped, so the running
-    maximum is used. `perf` has its own intervals, ``t_seconds`` and the count of each event; each is added to
-    the interval with the nearest end. Its events follow those of `snapshots`, NaN where no interval of perf
-    is nearest.
+    maximum is used. `perf` has its own intervals, with their ends ``t_seconds`` and the count of each event;
+    each is added to the interval with the nearest end. Its events follow those of `snapshots`, NaN where no
+    interval of perf is nearest.
     """
     within = snapshots.cummax().diff().iloc[1:]
     ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()

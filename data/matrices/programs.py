@@ -130,9 +130,9 @@ def occupy_processor(cpu: int, share: float) -> None:
 def main(arguments: list[str]) -> None:
     """Run, calibrate or occupy a processor, as the JSON object in ``arguments[0]`` says; end the process.
 
-    Its key ``calibrate`` (with ``seconds``) prints the seconds per unit of a workload, ``compete`` has the
-    arguments of `occupy_processor`, and ``work`` (with ``progress``) the fields of `Work`. The exit code is
-    always 0.
+    With the key ``calibrate`` (and ``seconds``) it prints the seconds per unit of a workload or defect;
+    ``compete`` has the arguments of `occupy_processor`, ``work`` (with ``progress``) the fields of `Work`,
+    both as a list. The exit code is 0; errors are raised.
     """
     import json
 

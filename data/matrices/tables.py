@@ -275,9 +275,9 @@ def metrics_of(runs: pd.DataFrame) -> list[str]:
 def incomparable_pairs(runs: pd.DataFrame) -> dict[str, str]:
     """Return the reason by ``pair_id`` of each pair of matrices that cannot be compared; empty if all can.
 
-    One side has no run, the runs of a side differ in one of ``workload, group, version, machine``, or the
-    sides differ in more than one of these (matrix paper, section 2.1); the last of several reasons counts.
-    Every run must have a pair and a side.
+    The runs of a side differ in one of ``workload, group, version, machine``, a side has no run, or the first
+    runs of the sides differ in more than one of these (matrix paper, section 2.1). The last of several
+    reasons counts. Every run must have a pair and a side.
     """
     pair_sides = PairSides.from_runs(runs)
     pair, names, side = pair_sides.pair, pair_sides.names, pair_sides.target.astype(np.intp)

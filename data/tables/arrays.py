@@ -43,8 +43,8 @@ def read_arrays(
     """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
 
     Returns the arrays by name; arrays without a spec are ignored. A spec has the kind of values (floats,
-    integers, truth values or text of any size in bytes) and the shape, where equal names mean equal sizes of
-    1 or more. InputError if the file is missing, is not a NumPy archive, would unpack to more than
+    signed integers, truth values or text, of any item size) and the shape, where equal names mean equal sizes
+    of 1 or more. InputError if the file is missing, is not a NumPy archive, would unpack to more than
     `MAX_BYTES` (1 GiB), or if an array is missing, is empty, differs from its spec, or has floats that are
     not finite where the spec requires that.
     """

@@ -48,11 +48,12 @@ NO_OUTLIERS = Outliers(*(np.zeros(0, kind) for kind in (np.int64, np.int64, str,
 def without_outliers(sides: Sides) -> tuple[Sides, Outliers]:
     """Return the sides without outliers (`sides` itself if nothing was removed), and the removed outliers.
 
-    An outlier is a sample far outside all others of its side, at most one per side and configuration, or an
-    outlying run before the target. If two or more, and most, of the configurations of a comparison have an
-    outlying sample on one side, none is removed there, as they are then typical of it. Sides given as five
-    numbers, and fewer than `FEWEST` (5) samples, are not changed. If a run of a baseline of fewer than 5 runs
-    is outlying, no run of this configuration is removed: it may be a new level.
+    An outlier is a sample whose distance from the nearest other one exceeds 3 times the range of all others
+    (more for 5 to 7 samples), at most one per side and configuration, or a run of history or baseline that
+    `far_runs` marks. If two or more, and most, of the configurations of a comparison have an outlying sample
+    on one side, none is removed there, as they are then typical of it. Sides given as five numbers, and fewer
+    than `FEWEST` (5) samples, are not changed. If a run of a baseline of fewer than 5 runs is outlying, no
+    run of this configuration is removed: it may be a new level.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)
@@ -147,10 +148,10 @@ def _without_runs(sides: Sides) -> tuple[Sides, Outliers]:
 def far_runs(levels: Floats) -> NDArray[np.bool_]:
     """Return True for runs far above or far below all others of their row, shape (n, n_runs).
 
-    `levels` are above 0, NaN is unknown. Far is a distance from the nearest other run of more than 3 times
-    the range of all others (4, 6 and 11 times of 7, 6 and 5 runs), which counts as at least 1 % of their
-    median; below, the same is true of the inverse levels. Of fewer than 40 known runs, at most one is marked
-    in each direction; of fewer than `FEWEST` (5), none.
+    `levels` are above 0, NaN is unknown. The highest runs are far above if their gap to the next run exceeds
+    3 times the range of the others (4, 6 and 11 times for 6, 5 and 4 others); the range counts as at least 1
+    % of the others' median. Far below is the same for inverse levels. In each direction at most one known run
+    in 20 is marked, but always one may be; of fewer than `FEWEST` (5), none.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # a tenth of the others counts as far away as ten times the others
@@ -214,7 +215,7 @@ def without_duplicates(sides: Sides) -> Sides:
 
 
 def select_configurations(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
-    """Return a copy of `sides` with the configurations `rows`, given as indices or as a mask."""
+    """Return a copy of `sides` with the configurations `rows` (indices or a mask) of the same comparisons."""
     return replace(
         sides,
         **{name: getattr(sides, name)[rows] for name in _COLUMNS},

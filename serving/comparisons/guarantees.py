@@ -68,9 +68,10 @@ def decided_answer(card: Card) -> dict[str, Any]:
 def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
     """Return a risk guarantee as JSON content: confidence, its data, and the rates that may be requested.
 
-    The keys are ``confidence``, ``fails``, ``groups``, ``guarantee`` (in words), ``max_false_negative_rate``
-    and ``max_false_positive_rate``. The two rates are lists of dicts, in the model's order: ``share``,
-    ``possible``; ``measured`` and ``empirical_coverage``, which are None unless the share is possible.
+    The keys are ``confidence``, ``fails`` and ``groups`` (numbers of regressions and of their operations),
+    ``guarantee`` (in words), ``max_false_negative_rate`` and ``max_false_positive_rate``. The two rates are
+    lists of dicts, in the model's order: ``share``, ``possible``; ``measured`` and ``empirical_coverage``,
+    which are None unless the share is possible.
     """
     numbers = {name: getattr(risk_guarantee, name) for name in ("confidence", "fails", "groups", "guarantee")}
     levels = {
@@ -91,10 +92,10 @@ def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
 def decision_summary(card: Card) -> str:
     """Return one line on the basis of the verdicts of `card`: costs, or guarantees and the limit on reviews.
 
-    With costs, it has nothing else. Otherwise it has a part for each limit on misses, false alarms and
-    reviews. If a rate cannot be guaranteed, its part states how many labelled operations that takes. It is
-    "nothing is promised" without limits, or for rates without a risk guarantee. StopIteration if the
-    guarantee does not contain a requested rate.
+    With costs, it has nothing else. Otherwise it has a part for each limit on regressions that pass, false
+    alarms and reviews; rates are left out if the model has no risk guarantee. If a rate cannot be guaranteed,
+    its part states how many labelled operations that takes. Without parts it is "nothing is promised".
+    StopIteration if the guarantee does not contain a requested rate.
     """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:

@@ -309,8 +309,8 @@ def page(root: Path) -> str:
 def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
     """Return figures 6.4, 6.6, 6.7, 6.8 and 6.9 of the scheduler thesis, in this order.
 
-    Each is a tuple of name (``Figure 6.4 of the scheduler thesis``), chart or None, and the reason why a
-    chart would be missing, which is never empty.
+    Each is a tuple of name (``Figure 6.4 of the scheduler thesis``), chart, and a text. If the data do not
+    suffice, the chart is None; the text, which is never empty, is the reason.
     """
     rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
     data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves
@@ -337,11 +337,11 @@ def error_summary(champion: str, confusion: Confusion) -> str:
 
 
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
-    """Return a sentence that compares the balanced accuracies of the champion and the best rule.
+    """Return sentences that compare the balanced accuracies of the champion and the best rule.
 
-    They are pooled over the grouped folds; their difference has an interval of 95 %: ``Its balanced accuracy,
-    0.950, is above (by +0.010 to +0.030) that of the best rule, welch, 0.930 (...).`` Empty without rules.
-    `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
+    They are pooled over the grouped folds; their difference has an interval of 95 %: ``Its balanced accuracy
+    is 0.950. This is ... that of the best rule, welch: 0.930 (...).`` Empty without rules. `champion`: its
+    verdicts on the grouped folds: ``comparison_id, verdict, status``.
     """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")

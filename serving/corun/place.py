@@ -38,8 +38,9 @@ DRAWS, LISTED = 1000, 5
 class MeasuredPlacements:
     """Placements that were run.
 
-    `totals` has a row per placement, smallest prediction first: ``placement, predicted, measured`` (mean
-    seconds of all tasks), ``spread`` (half the range), ``repetitions, foreign``.
+    `totals` has a row per placement, smallest prediction first: ``placement``; ``predicted`` (NaN if not in
+    the plan) and ``measured`` (mean) seconds of all tasks; ``spread`` (half the range), ``repetitions,
+    foreign``.
     """
 
     plan: PlaceAnswer
@@ -82,7 +83,10 @@ class MeasuredPlacements:
 
 
 def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
-    """Return the measured saving of the plan in `directory`; None if it is missing or of another machine."""
+    """Return the measured saving of the plan in `directory`; None without measurement or on another machine.
+
+    InputError if a file of a measured plan is missing or invalid.
+    """
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
     measured = read_measured(directory)
@@ -101,8 +105,7 @@ def plan_of(path: Path) -> PlaceAnswer:
 def read_measured(directory: Path) -> MeasuredPlacements:
     """Return the plan and the run times by placement in the output directory of ``perfjudge corun measure``.
 
-    ``totals`` has a row per placement, the smallest prediction first; its seconds are summed over all tasks,
-    and measured ones averaged over repetitions. InputError if a file is missing or invalid.
+    InputError if a file is missing or invalid.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
@@ -141,8 +144,8 @@ def place_tasks(
     """Return the best, then five random placements, then the worst placement of tasks on equal machines.
 
     `tasks` may repeat (default: all known tasks of the machine). The best has the smallest sum of predicted
-    slow-downs. Run times are None without solo times. InputError if a task or machine is unknown, or the
-    tasks do not fit into `room`.
+    slow-downs (impact - 1), the worst the largest, approximately with more than two slots per machine. Run
+    times are None without solo times. InputError if a task or machine is unknown, or `room` is too small.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))

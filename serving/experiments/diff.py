@@ -230,8 +230,8 @@ def write_difference(before: str, after: str, shown: str, output: Path | None) -
 
     `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``;
     `shown` is text, html or json; `output` None is standard output. The project is the checkout of perfjudge,
-    or for an installed one the working directory. InputError if a state does not exist or has no evaluation,
-    or the states have no family in common.
+    or the working directory if perfjudge is installed. InputError if a state does not exist or has no
+    evaluation, or the states have no family in common.
     """
     difference = compare_named_states(before, after, project_root())
     write_output(as_json(difference) if shown == "json" else _FORMS[shown](difference), output)

@@ -75,10 +75,11 @@ LONG = 2.0
 
 
 def judge_tables(tables: MatrixTables, served: Engine, *, show_progress: bool = False) -> MatricesAnswer:
-    """Return the verdicts on all pairs of `tables`, in their order.
+    """Return the verdicts on all pairs of `tables`, in the order of their first runs.
 
-    `show_progress`: show a progress bar on a terminal after two seconds. InputError if `tables` is empty, a
-    run has no id, workload, group, pair or side, or more metrics are missing than the model allows.
+    A pair that cannot be judged is ``invalid``. `show_progress`: show a progress bar on a terminal after two
+    seconds. InputError if `tables` is empty, a run has no id, workload, group, pair or side, or repeats an
+    id, or more metrics are missing than the model allows; ModelError if the model fails.
     """
     watch: matrix_judging.Watch = matrix_judging.without_progress
     if show_progress:
@@ -106,7 +107,10 @@ def read_request(path: Path) -> MatrixTables:
 
 
 def tables_of(request: MatricesRequest) -> MatrixTables:
-    """Return the tables of a request; InputError if pairs are repeated, incomplete or too large."""
+    """Return the tables of a request.
+
+    InputError if an id is repeated, or where `require_sides` or `require_bearable` raises it.
+    """
     seen = set[str]()
     for place, pair in enumerate(request.pairs):
         if pair.pair_id in seen:
@@ -118,7 +122,7 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 
 
 def stack_pairs(request: MatricesRequest) -> MatrixTables:
-    """Return the tables of a request; run ids are pair, side and number.
+    """Return the tables of a request; run ids are pair, side and number (from 0).
 
     The pairs are not checked: they must be distinct and complete (see `tables_of`).
     """
@@ -146,7 +150,7 @@ def side_metadata(pair: Pair, side: Matrix) -> dict[str, str]:
 
 
 def require_sides(pair: Pair, place: str) -> None:
-    """Raise an InputError with `place` if a pair has no runs, or metrics of different lengths."""
+    """Raise an InputError with `place` if both sides have no runs, or metrics of a side differ in length."""
     if not _run_count(pair.baseline) and not _run_count(pair.target):
         problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
         raise InputError(problem, place=place)
@@ -207,9 +211,10 @@ def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
 
 
 def answer_matrices(body: bytes, served: Engine) -> Answered:
-    """Answer a request to judge pairs, in their order; pairs that cannot be judged are ``invalid``.
+    """Answer a request to judge pairs, in their order; ids may be repeated.
 
-    RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much.
+    Pairs that cannot be judged are ``invalid``: all if the model cannot use their metrics. RefusedError: 400
+    if the body is not JSON, 422 if it is not a request, 413 if it holds too much. ModelError if it fails.
     """
     request = _CheckedRequest.from_body(body)
     return request.complete_answer(_judge_pairs(request.complete, served))

@@ -20,11 +20,11 @@ from serving.reports.charts import percent, plain_number, two_decimals, whole_nu
 
 
 def responsive_table(table: str) -> Markup:
-    """Return a ``table`` element with class ``stacked`` whose body cells have their column name.
+    """Return a ``table`` element with class ``stacked`` whose body cells name their column in ``data-label``.
 
-    The style sheet shows the attribute ``data-label`` of ``td`` elements; existing ones stay, and cells with
-    ``colspan`` get none. The name of a column joins the cells of all heading rows above it by ": ";
-    ``colspan`` and ``rowspan`` count.
+    The style sheet shows this attribute of ``td`` elements; existing ones stay, and cells with ``colspan``
+    get none. The name of a column joins the cells of all heading rows above it by ": "; ``colspan`` counts,
+    and in headings also ``rowspan``.
     """
     root: Any = html.fragment_fromstring(table.strip())
     root.classes.add("stacked")

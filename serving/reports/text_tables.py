@@ -25,10 +25,10 @@ def text_table(
     numbers: Collection[str] = (),
     caption: str | None = None,
 ) -> str:
-    """Return a table as text, 180 characters wide, without colours; the columns `numbers` are right-aligned.
+    """Return a table as text, at most 180 characters wide, without colours.
 
-    Long cells are wrapped; white space in a cell becomes one space. `rows` have one cell per column.
-    `caption` is written below the table. The text ends with a line break.
+    The columns `numbers` are right-aligned. Long cells are wrapped; white space in a cell becomes one space.
+    `rows` have one cell per column. `caption` is written below the table. The text ends with a line break.
     """
     from rich.table import Table
 
@@ -51,7 +51,7 @@ def rich_text(text: str, style: str = "") -> Text:
 
 
 def table_text(table: Table, *, terminal: bool = False) -> str:
-    """Return `table` as text: in the colours and width of this terminal, or 180 wide without colours."""
+    """Return `table` as text: in this terminal's colours and width, or at most 180 wide without colours."""
     from io import StringIO
 
     from rich.console import Console

@@ -57,13 +57,13 @@ def tie_break(
 ) -> str:
     """Return the first model of `order` that is not significantly worse than the best.
 
-    Models that are not in `order` come last. The score of a model is the mean of its balanced accuracy and
-    its average precision, as in the search for parameters. A model is worse if the whole bootstrap interval
-    (95 %, 400 draws) of its score minus the best one is below 0, over groups drawn with replacement. Models
-    that one measurement cannot distinguish are ordered by how little they depend on it, as Breiman, Friedman,
-    Olshen and Stone choose the simplest model within one standard error (Classification and Regression Trees,
-    1984, section 3.4.3). `failed` are the labels (both must occur), `groups` the groups of the rows, both of
-    shape (n_rows,).
+    Models that are not in `order` come last, as in `predicted`. The score of a model is the mean of its
+    balanced accuracy and its average precision, as in the search for parameters. A model is worse if the
+    whole bootstrap interval (95 %, 400 draws) of its score minus the best one is below 0, over groups drawn
+    with replacement. Models that one measurement cannot distinguish are ordered by how little they depend on
+    it, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard error
+    (Classification and Regression Trees, 1984, section 3.4.3). `failed` are the labels (both must occur),
+    `groups` the groups of the rows, both of shape (n_rows,).
     """
     names = sorted(predicted, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
@@ -101,7 +101,8 @@ def accuracy_curves(examples: Examples, folds: list[Part], seed: int, compute: C
 
     One row per ``fold`` (from 0), ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees")
     and ``parameter`` (1 to at most 30 neighbours, or 1 to the number of trees), with ``accuracy``, a share. A
-    tie of votes passes. Passes are dropped at random from more than 3,000 training rows.
+    tie of votes passes. Of more than 3,000 training rows, passes are dropped at random down to 3,000; fails
+    stay.
     """
     tasks = [
         (examples.select_rows(part.train).drop_passes(LARGEST, seed), examples.select_rows(part.test))
@@ -169,11 +170,12 @@ def out_of_fold(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the contents of oof.parquet and risk_guarantees.parquet.
 
-    The first has a row per test row of each fold for each model, then for each fixed rule: ``comparison_id,
-    split, repeat, fold, entry, kind`` ("model" or "rule"), ``verdict`` ("pass" or "fail"), ``status`` (the
-    label), ``probability`` (calibrated; 0 below the minimum effect size) and ``threshold``, both NaN for a
-    rule. The second has the rows of `count_outcomes` for each ``split, repeat, fold, entry``. InputError if
-    `tuned` does not have a part, or a file of an earlier stage is missing.
+    `tuned` has the search results by part, then model. The first table has a row per test row of each fold
+    for each model, then for each fixed rule: ``comparison_id, split, repeat, fold, entry, kind`` ("model" or
+    "rule"), ``verdict`` ("pass" or "fail"), ``status`` (the label), ``probability`` (calibrated; 0 below the
+    minimum effect size) and ``threshold``, both NaN for a rule. The second has the rows of `count_outcomes`
+    for each ``split, repeat, fold, entry``. InputError if `tuned` does not have a part, or a file of an
+    earlier stage is missing.
     """
     examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
     below = ~examples.needs_model

@@ -196,11 +196,11 @@ def results_row(
 ) -> dict[str, Any]:
     """Return the errors of a model in all folds, at least one, as a dict.
 
-    The keys are ``folds, vectors, abnormal`` (counts); ``balanced_accuracy`` (pooled), ``spread`` (its
-    standard deviation over folds), ``false_positive, false_negative`` (counts) of vectors, again with the
-    prefixes ``target_`` (vectors of targets) and ``pair_``; and ``seed_false_negative, seed_false_positive,
-    seed_balanced_accuracy``, the matrix paper's figures `printed`, None if it has none. `abnormal` is the
-    truth by ``pair_id``; KeyError if a judged pair is missing.
+    The keys are ``folds, vectors, abnormal`` (counts) and the matrix paper's figures `printed`, None if it
+    has none: ``seed_false_negative, seed_false_positive, seed_balanced_accuracy``. For vectors, and with the
+    prefixes ``target_`` (vectors of targets) and ``pair_``, there are ``balanced_accuracy`` (pooled),
+    ``spread`` (its population standard deviation over the folds with both labels) and ``false_positive,
+    false_negative`` (counts). `abnormal` is the truth by ``pair_id``; KeyError if a judged pair is missing.
     """
     pairs = [
         Mistakes.from_flags(
@@ -253,8 +253,8 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
     """Return training runs, test runs and truth (by ``run_id``, True is abnormal) of each fold, ascending.
 
     `fold_of` is the fold by ``workload`` or ``pair_id``; the name of its index is the column that is
-    compared. Training runs are all other runs, with flags. Test runs are valid and without flags. Runs of
-    pairs that cannot be scored are only trained on.
+    compared. Training runs are all runs that are not of the fold, with flags. Test runs are those of the
+    fold, valid and without flags. Runs of pairs that cannot be scored are never tested.
     """
     truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):

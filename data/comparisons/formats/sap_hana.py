@@ -69,13 +69,14 @@ class Boundary(NamedTuple):
 def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
     """Return the boundaries with agreement, and with ``include_ambiguous`` also disputed ones, ascending.
 
-    A change is agreed if the marks of at least ``min_annotators`` annotators are at most ``match_window``
-    versions from each other; it is at their median, rounded down. With fewer annotators it is disputed. Every
-    ``clean_every``-th version, from ``versions_before`` on, is a clean boundary if ``min_annotators``
-    annotators inspected it and no mark is within ``exclusion_window`` versions. An annotator has inspected a
-    boundary if one of the `spans` contains the ``versions_before`` versions before it and the
-    ``versions_after`` from it on. Changes that nobody inspected are dropped. In the result, ``marked`` is
-    True for changes; ``annotators`` are those who marked the change, or all inspectors of a clean boundary.
+    Marks at most ``match_window`` versions from each other form a group; groups with most annotators are
+    formed first, and each mark belongs to one group. A group is a change at its median, rounded down: agreed
+    with at least ``min_annotators`` annotators, else disputed (not ``agreed``). Every ``clean_every``-th
+    version, from ``versions_before`` on, is a clean boundary if ``min_annotators`` annotators inspected it
+    and no mark is within ``exclusion_window`` versions. An annotator has inspected a boundary if one of the
+    `spans` contains the ``versions_before`` versions before it and the ``versions_after`` from it on. Changes
+    that nobody inspected are dropped. In the result, ``marked`` is True for changes; ``annotators`` are those
+    who marked the change, or all inspectors of a clean boundary.
     """
     by_version: dict[int, Boundary] = {}
     last = max((span.stop for span in spans), default=0)
@@ -180,9 +181,10 @@ def read_data_set(
     The files are ``<id>__<category>__<unit>.csv``. A series is an operation with one thread; the order of a
     version is its index in the series. The boundaries that `find_boundaries` returns for `rules` are the
     comparisons. A marked one is labelled fail if the target's median is worse than the baseline's, all others
-    pass; disputed ones have labels of annotators only. A chunk has at least ten times `chunk_rows` results
-    (None: all); the last may have fewer, or none. InputError if the annotations are missing or invalid or
-    there is no series, and at the first invalid series unless ``problems.keep_going``, which skips it.
+    pass. Each inspector has a label (pass without a mark), agreed boundaries also have one of the consensus.
+    A chunk has at least ten times `chunk_rows` results (None: all); the last may have fewer, or none.
+    InputError if the annotations are missing or invalid or there is no series, and at the first invalid
+    series unless ``problems.keep_going``, which skips it.
     """
     annotations = annotations_of(path / "annotations.json")
     files = sorted(path.rglob("*__*__*.csv"))

@@ -21,7 +21,7 @@ def with_csv_labels(
 ) -> Iterator[ComparisonTables]:
     """Yield `chunks`, then for each directory in `paths` with a ``labels.csv`` a chunk of its labels only.
 
-    A label of a comparison that no chunk has, or another wrong row, is an InputError, unless
+    A label of a comparison that no chunk has, or another wrong row, is an InputError, or is skipped if
     ``problems.keep_going``.
     """
     files = [path / FILE for path in paths if (path / FILE).is_file()]
@@ -38,9 +38,10 @@ def read_labels(file: Path, problems: Problems, seen: set[str] | None = None) ->
     """Return the labels of a CSV file (columns ``LABEL_DTYPES``), without rows whose status is empty.
 
     `seen` are the ids of known comparisons, by default any. A row is wrong if its status is not pass, fail or
-    cannot_tell, its annotator is empty, its comparison is unknown, or its optional time is not ISO 8601.
-    ``labelled_by`` is the annotator. InputError if the file or a column is missing, and at the first wrong
-    row, unless ``problems.keep_going``: then `problems` receives the errors, and wrong rows are skipped.
+    cannot_tell, its annotator is empty, its comparison is unknown, or its optional time is not ISO 8601 (in
+    UTC if it has no offset). ``labelled_by`` is the annotator. InputError if the file or a column is missing,
+    and at the first wrong row, unless ``problems.keep_going``: then `problems` receives the errors, and wrong
+    rows are skipped.
     """
     table = read_cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     table["line"] = range(2, len(table) + 2)

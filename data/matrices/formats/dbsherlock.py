@@ -47,9 +47,10 @@ class Excerpt:
 def read_tables(path: Path) -> MatrixTables:
     """Return the tables of one Parquet file, or of all in a directory; InputError if missing or wrong.
 
-    A row is the mean of 3 seconds, and a measurement has four rows of one run. Each measurement is a target
-    once, abnormal if its seconds are; its baseline has the rows of up to three other normal measurements of
-    that run. The kind of fault is the cause of abnormal rows.
+    A row is the mean of 3 seconds; a measurement has four rows of one run, all faulty or all normal. Each
+    measurement is a target once, abnormal if its seconds are. Its baseline has the rows of up to three other
+    normal measurements of that run with transactions, drawn with a fixed seed. Remaining seconds, and runs
+    without two such measurements, are left out. The kind of fault is the cause of abnormal rows.
     """
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:

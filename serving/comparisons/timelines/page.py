@@ -45,7 +45,7 @@ _FOLDER = files("serving.reports") / "templates" / "timelines"
 
 
 def format_amount(value: float) -> str:
-    """Return a value with four significant digits or all integer digits: ``12,346``; a dash unless finite."""
+    """Return a value with 4 significant digits or all integer digits: ``12,346``; a dash unless finite."""
     if not math.isfinite(value):
         return "\N{EN DASH}"
     whole = math.floor(math.log10(abs(value))) if value else 0
@@ -61,8 +61,9 @@ def describe_share(share: float) -> str:
 def describe_change(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
     """Return a change in words, such as ``7.1 % worse from v3 to v5``, or ``crept 7.1 % worse with v3``.
 
-    `versions`: all versions of the timeline. `configurations`: number of configurations of the operation; if
-    there are several, the threads are added: ``(threads: 4)``.
+    The versions are the first changed one and the one that completed the change, once if equal. `versions`:
+    all versions of the timeline. `configurations`: number of configurations of the operation; if there are
+    several, the threads of the change are added: ``(threads: 4)``.
     """
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
@@ -115,7 +116,7 @@ def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -
 
 
 def join_first(names: Sequence[str], max_names: int = 3, between: str = ", ") -> str:
-    """Return the first names as one text, `max_names` at most, and the number of the others."""
+    """Return at most `max_names` names and the number of the others as one text: ``a, b, c and 2 more``."""
     rest = len(names) - max_names
     return between.join(names[:max_names]) + (f" and {rest:,} more" if rest > 0 else "")
 
@@ -159,10 +160,11 @@ def relative_link(source: str) -> str:
 def operation_data(operation: TimelineOperation) -> Markup:
     """Return the JSON object that the page's scripts draw one operation's chart and table columns from.
 
-    Its keys: ``benchmark, name, unit, better, threads, featured``; ``five``, base64 of five numbers per
-    configuration and version; ``beside`` and ``before``, a digit per version: 0 not judged, 1 pass, 2 unsure,
-    3 fail, 4 invalid; ``probability`` per version in tenths of a percent, or null; ``words``; ``changes``,
-    lists of kind, first, last, share and threads.
+    Its keys: ``benchmark, name, unit, better, threads``; ``featured``, the index of the configuration;
+    ``five``, base64 of five numbers per configuration and version; ``beside`` and ``before``, the verdicts
+    against the baseline and against the versions just before, a digit per version: 0 not judged, 1 pass, 2
+    unsure, 3 fail, 4 invalid; ``probability`` per version in tenths of a percent, or null; ``words``, lists
+    of reasons by version; ``changes``, lists of kind, first, last, share and threads.
     """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
@@ -184,7 +186,7 @@ def operation_data(operation: TimelineOperation) -> Markup:
 
 
 def operation_names(report: TimelineReport, numbers: Iterable[int]) -> list[str]:
-    """Return the names of the operations `numbers`, as ``BENCHMARK, NAME`` if the report has several."""
+    """Return the names of operations by index, as ``BENCHMARK, NAME`` if there are several benchmarks."""
     chosen = [report.operations[number] for number in numbers]
     several = len({row.benchmark for row in report.operations}) > 1
     return [f"{row.benchmark}, {row.operation}" if several else row.operation for row in chosen]
@@ -231,10 +233,10 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
-    """Return the rank of each finding, from 0, in the given order: operations worse or unsure now are first.
+    """Return the rank of each finding, from 0, in the given order: operations worse or unsure now come first.
 
-    In both parts, operations with a version unsure or fail, or a lasting change, are first; then follow the
-    order worse, unsure, not compared, better, unchanged, and falling loss.
+    Among these, and among the others, operations with a version unsure or fail or with a lasting change come
+    first; then the order is worse, unsure, not compared, better, unchanged, and the largest loss first.
     """
     order = sorted(
         range(len(all_findings)),

@@ -137,10 +137,10 @@ class UnreadFile:
 
 
 def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
-    """Return the name of the first tool that may have written the file; None if none may.
+    """Return the name of the first of `tools` that may have written the file; None if none may.
 
-    The file has one of its signs in full: keys of JSON, columns of a table's header, or a line like a
-    pattern.
+    The file must have one of the tool's signs in full: all paths of JSON keys, a name of each group of
+    columns in the header, or a pattern in one of the first 200 lines.
     """
     for tool in tools:
         if any(not file.missing_parts(sign)[0] for sign in tool.signs):
