@@ -243,8 +243,9 @@ _IQR = 1.349
 def orient_upwards(five: Floats, sign: Floats) -> Floats:
     """Return five numbers as if higher were better: where lower is, values are mirrored (v -> -v).
 
-    Ascending, so min and max, and the quartiles, change places where values are mirrored. five: shape (...,
-    n_configurations, 5); sign: shape (n_configurations,), -1 where lower is better.
+    The result ascends, too: min and max, and the quartiles, change places where values are mirrored. five:
+    min, q1, median, q3, max, shape (..., n_configurations, 5); sign: shape (n_configurations,), -1 where
+    lower is better.
     """
     lower = sign < 0
     if not lower.any():
@@ -255,9 +256,10 @@ def orient_upwards(five: Floats, sign: Floats) -> Floats:
 def relative_differences(baseline: Floats, target: Floats) -> Floats:
     """Return five differences per configuration, shape (5, n_configurations) (thesis, figure 6.5).
 
-    First the shift of the median by the baseline's median; then the distances of the target's min, max, q1
-    and q3 from its median by that median. Negative medians are a worse target. NaN where a median is zero or
-    unknown. baseline, target: shape (n_configurations, 5), as `orient_upwards` returns them.
+    First the shift of the median by the size of the baseline's median, negative where the target is worse;
+    then the target's median minus its min, max, q1 and q3, each by the size of the target's median. NaN where
+    a divisor is zero or unknown. baseline, target: shape (n_configurations, 5), as `orient_upwards` returns
+    them.
     """
     middle = target[:, 2]
     baseline_size, size = (np.abs(median) for median in (baseline[:, 2], middle))
@@ -272,7 +274,7 @@ def relative_differences(baseline: Floats, target: Floats) -> Floats:
 
 
 def robust_spread(five: Floats) -> Floats:
-    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` of the median.
+    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` * abs(median).
 
     `five` has shape (..., 5); the result has shape (...) and the unit of `five`.
     """
