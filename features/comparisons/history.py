@@ -332,7 +332,7 @@ HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HIS
 
 
 def with_versions(sides: Sides) -> Ints:
-    """Return indices of configurations sampled on both sides, with a history or several versions of a side."""
+    """Return indices of configurations sampled on both sides, with history or several versions of a side."""
     versions = (
         _has_several_versions(sides.baseline)
         | _has_several_versions(sides.target)

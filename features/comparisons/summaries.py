@@ -419,9 +419,9 @@ def row_sum(rows: Floats) -> Floats:
 def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats]:
     """Return how much of the variance of rows a step between `before` and `after` explains.
 
-    `before` and `after` have n_rows rows, NaN where unknown. Three arrays of shape (n_rows,): the share of
-    the whole variance, the variance relative to that of the best step (both NaN without variance), and the
-    sum before the boundary of the deviations from the mean.
+    `before` and `after` have n_rows rows and at least one column each, NaN where unknown. Three arrays of
+    shape (n_rows,): the explained variance as a share of the whole one, and as a share of that which the best
+    step explains (both NaN without variance); the sum of the deviations from the row's mean in `before`.
     """
     values = np.hstack([before, after])
     finite = np.isfinite(values)
