@@ -207,8 +207,8 @@ def progress_opinion(
 
     The result has a distribution of the impact (``mixture``), and the impact of the observed part
     (``so_far``). `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
-    `ended`: seconds after which the co-run ended, if it did; then, for a complete solo run, the impact is
-    measured.
+    `ended`: seconds after which the co-run ended, if it did; for a complete solo run, the impact is then
+    measured as `ended` / its length, else `ended` is ignored.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)
@@ -319,8 +319,8 @@ def trained_opinion(
 ) -> TrainedOpinion | None:
     """Predict by the trained model; None if the runs share none of its events.
 
-    `pair`: solo run, co-run. On an unknown `machine` the interval is twice as wide. The result has the
-    ``impact``, half the ``width`` of its interval on the log scale, and the share of ``missing`` events.
+    `pair`: solo run, co-run. On an unknown `machine` (None: known) the interval is twice as wide. The result
+    has the ``impact``, half the ``width`` of its interval (log scale), and the share of ``missing`` events.
     """
     card = online.model.card
     counted = [event for event in card.events if all(event in run.counted_events for run in pair)]
@@ -412,6 +412,9 @@ def predict_online(
     ended: float | None = None,
 ) -> OnlineAnswer:
     """Return the impact predicted from samples of a task alone and with its co-runners, and its interval.
+
+    The impact combines the estimates by progress and by the trained model. The latter is ignored if an event
+    that counts work measures the progress, and `ended` is given or the model misses over half of its events.
 
     Parameters
     ----------
