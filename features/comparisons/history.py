@@ -116,8 +116,8 @@ def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     ``error``, as shares of the level; ``repeated``, how many repetitions of the target are worth one
     independent sample; ``runs``, the versions of the target, from 1 to 10; and in ``yardstick`` the
     between-run ``spread`` and the ``versions`` used. `prior` is the standard deviation between runs without
-    other evidence, as a share of the level. Values are not finite where the baseline's median is 0 or
-    unknown.
+    other evidence, as a share of the level. ``step`` and ``error`` are not finite where the baseline's median
+    is 0 or unknown.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

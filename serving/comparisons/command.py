@@ -121,7 +121,7 @@ def imported(
     replaced, or none. With `keep_going`, parts that cannot be read are skipped; invalid comparisons are
     written and also reported as skipped.
     `better`: the direction of results without one, "lower" or "higher"; None: "higher".
-    Raises InputError at the first of these unless `keep_going`; and if nothing was skipped and none is left.
+    Raises InputError at the first of these unless `keep_going`; without a comparison if nothing was skipped.
     """
     from data.comparisons.stages import import_tables
 
