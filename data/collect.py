@@ -17,7 +17,7 @@ from data.tables.files import yaml_content
 
 
 def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
-    """Return the function that measures suites of the ``kind`` that the YAML file `path` states.
+    """Return the function that measures suites of the same ``kind`` as the YAML file `path`.
 
     It takes the suite's path, the directory for results and a `Screen` (notes and a progress bar), and
     returns True if the measurement is complete, False after Ctrl-C. InputError if the file cannot be read or

@@ -69,9 +69,10 @@ def versions_of(side: list[float] | list[list[float]] | FiveNumbers) -> list[lis
 
 
 def version_orders(comparison: Comparison) -> tuple[int, int, int, int]:
-    """Return the orders of the first versions of baseline, target and later ones, and the next free order.
+    """Return the orders of the first baseline, target and later version, and the next free order.
 
-    A request names no versions: their orders ascend from 0 for the oldest one of the longest history.
+    A request names no versions, so orders count up from 0 for the oldest version of the longest history. Each
+    part takes as many orders as it has versions in the configuration with most; an empty part takes none.
     """
     lists = (
         (c.history, versions_of(c.baseline), versions_of(c.target), c.later)

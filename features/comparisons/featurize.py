@@ -36,9 +36,10 @@ _TOGETHER = ["benchmark", "machine"]
 
 
 def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> list[RowIndices]:
-    """Return the row numbers, ascending, of blocks of about `block_size` comparisons; at least one block.
+    """Return the ascending row numbers of each block of about `block_size` comparisons.
 
-    All comparisons of one benchmark on one machine are in one block, so a block may be larger.
+    All comparisons of one benchmark on one machine are in one block, so a block may be larger. Without
+    comparisons, there is one empty block.
     """
     sizes = comparisons.groupby(_TOGETHER, sort=False, dropna=False).size()
     numbers = pd.Series(((sizes.cumsum() - sizes) // block_size).to_numpy(), sizes.index, dtype="int64")
@@ -78,9 +79,9 @@ def shipped_features(
 ) -> pd.DataFrame:
     """Return the labelled vectors that the shipped champion was trained on, from the tables of `directory`.
 
-    Shipped vectors of the operations of `project_features`, the project's features, are left out, so that no
-    fold is tested on operations of its training data. `featurize` computes the tables, as `training_tables`
-    does. InputError if the tables are missing.
+    Shipped vectors of a ``fold_group`` (operation, on any machine) in `project_features`, the project's
+    features, are left out, so that no fold is tested on operations of its training data. `featurize` computes
+    the tables, as `training_tables` does. InputError if the tables are missing.
     """
     tables = ComparisonTables.read(directory)
     features = featurize(tables, validate_comparisons(tables).comparisons)["features"]
@@ -97,11 +98,11 @@ def training_tables(
     compute: Compute | None = None,
     block_size: int = BLOCK_SIZE,
 ) -> dict[str, pd.DataFrame]:
-    """Return the training tables, of every valid, labelled comparison, by name.
+    """Return the training tables, by name, of the comparisons that are valid and have a status.
 
     `valid` has ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes
     it; `features` is the feature set, "extended" or "retrospective". `compute` computes blocks of about
-    `block_size` comparisons in parallel, if there are several.
+    `block_size` comparisons in parallel, if there are several (None: in this process).
 
     The result has ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the
     features; ``changes``: ``comparison_id, worst_change`` (the smallest change of a median, a share of the

@@ -83,7 +83,7 @@ class Steps(NamedTuple):
 
 
 def run_features(steps: Steps) -> Floats:
-    """Return step / standard error and log(between-run spread), shape (2, n_configurations)."""
+    """Return step / standard error (negative is worse) and log(between-run spread), (2, n_configurations)."""
     return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
 
 
@@ -113,10 +113,12 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     """Return how far the target's level is from that of earlier runs, with standard error and spread.
 
-    The result has arrays with one value per configuration: ``step`` and ``error`` as a share of the level
-    (negative is worse), ``repeated``, the repetitions that are worth a single one, ``runs``, the versions of
-    the target, and in ``yardstick`` the between-run ``spread`` and the ``versions`` used. `prior` is the
-    standard deviation between runs without other evidence, as a share of the level.
+    The result has arrays with one value per configuration: ``step`` (negative is worse) and its standard
+    ``error``, as shares of the level; ``repeated``, how many repetitions of the target are worth one
+    independent sample; ``runs``, the versions of the target, from 1 to 10; and in ``yardstick`` the
+    between-run ``spread`` and the ``versions`` used. `prior` is the standard deviation between runs without
+    other evidence, as a share of the level. ``step`` and ``error`` are not finite where the baseline's median
+    is 0 or unknown.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -195,9 +197,9 @@ class _SiblingPairs(NamedTuple):
 
 
 def sibling_features(sides: Sides) -> Floats:
-    """Return the square root, which stresses small shares, of `siblings_worse` for each configuration.
+    """Return the square root of the share `siblings_worse`, which stresses small shares, per configuration.
 
-    This is the share of sibling operations that became worse. Shape (1, n_configurations), 0 to 1, or NaN.
+    All configurations of a comparison have equal values. Shape (1, n_configurations), 0 to 1, or NaN.
     """
     return np.asarray(np.sqrt(siblings_worse(sides))[None, sides.comparison])
 
@@ -205,11 +207,12 @@ def sibling_features(sides: Sides) -> Floats:
 def siblings_worse(sides: Sides) -> Floats:
     """Return the share of sibling operations that became worse at the version where the target begins.
 
-    A sibling is another operation of the same benchmark on the same machine that was also measured at that
-    version. Its step is Welch's t between the five versions before and at most five versions from it on, up
-    to the target's last version: no later version is used. A sibling counts as worse from 0 to 1: the square
-    of its t after scaling t to 0 at 2 and 1 at 6. A share that the source states is returned unchanged. Shape
-    (n_comparisons,), between 0 and 1; NaN with fewer than five known siblings.
+    A sibling is a configuration of another operation of the same benchmark on the same machine that was also
+    measured at that version. Its step is Welch's t between the five versions before and two to five versions
+    from it on, up to the target's last version: no later version is used. A sibling counts as worse from 0 to
+    1: the square of its t after scaling t to 0 at 2 and 1 at 6. The result is the mean over siblings, at most
+    256. A share that the source states is returned unchanged. Shape (n_comparisons,), between 0 and 1; NaN
+    with fewer than five siblings whose step is known, or fewer than two versions of the target.
     """
     siblings, stated = sides.siblings, sides.siblings_worse
     shares = np.full(sides.n_comparisons, np.nan)
@@ -330,7 +333,7 @@ HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HIS
 
 
 def with_versions(sides: Sides) -> Ints:
-    """Return the indices of configurations sampled on both sides, with several versions or a history."""
+    """Return indices of configurations sampled on both sides, with history or several versions of a side."""
     versions = (
         _has_several_versions(sides.baseline)
         | _has_several_versions(sides.target)

@@ -48,14 +48,14 @@ def newest_change(
 
     Without a lasting change in between, the versions from `recent` on are compared with the others; with one,
     they are a change of their own if they are after it and fewer than `SHORTEST` (3). The result has
-    ``change``, a share of the baseline's level (negative is worse), its 95 % interval ``low`` to ``high``,
-    the two-sided ``p_value``, both levels, ``since``, the index of the change's first version, and whether it
-    is ``creeping`` or ``lasting``.
+    ``change``, a share of the baseline's level (negative is worse), its 95 % interval ``low`` to ``high`` and
+    the two-sided ``p_value`` (NaN with too few versions), both fitted levels, ``since``, the index of the
+    first version of the change (None if there is none), and whether it is ``creeping`` or ``lasting``.
 
-    medians: shape (n_versions,), NaN where not measured. shifts: the lasting changes of the series. sign: 1
-    where higher is better, -1 where lower is. baseline: index of the baseline's version. recent: index of the
-    version since which verdicts say that the series is worse; None: the newest `SHORTEST` versions. Returns
-    None if the baseline has no result, or is the newest version.
+    medians: shape (n_versions,); NaN, 0 and negative ones count as not measured. shifts: the lasting changes
+    of the series. sign: 1 where higher is better, -1 where lower is. baseline: index of the baseline's
+    version. recent: index of the version since which verdicts say that the series is worse; None: the newest
+    `SHORTEST` versions. Returns None if the baseline has no result, or no later version has one.
     """
     logs = log_medians(medians)
     known = np.flatnonzero(np.isfinite(logs))

@@ -244,8 +244,9 @@ _IQR = 1.349
 def orient_upwards(five: Floats, sign: Floats) -> Floats:
     """Return five numbers as if higher were better: where lower is, values are mirrored (v -> -v).
 
-    Ascending, so min and max, and the quartiles, change places where values are mirrored. five: shape (...,
-    n_configurations, 5); sign: shape (n_configurations,), -1 where lower is better.
+    The result ascends, too: min and max, and the quartiles, change places where values are mirrored. five:
+    min, q1, median, q3, max, shape (..., n_configurations, 5); sign: shape (n_configurations,), -1 where
+    lower is better.
     """
     lower = sign < 0
     if not lower.any():
@@ -256,9 +257,10 @@ def orient_upwards(five: Floats, sign: Floats) -> Floats:
 def relative_differences(baseline: Floats, target: Floats) -> Floats:
     """Return five differences per configuration, shape (5, n_configurations) (thesis, figure 6.5).
 
-    First the shift of the median by the baseline's median; then the distances of the target's min, max, q1
-    and q3 from its median by that median. Negative medians are a worse target. NaN where a median is zero or
-    unknown. baseline, target: shape (n_configurations, 5), as `orient_upwards` returns them.
+    First the shift of the median by the size of the baseline's median, negative where the target is worse;
+    then the target's median minus its min, max, q1 and q3, each by the size of the target's median. NaN where
+    a divisor is zero or unknown. baseline, target: shape (n_configurations, 5), as `orient_upwards` returns
+    them.
     """
     middle = target[:, 2]
     baseline_size, size = (np.abs(median) for median in (baseline[:, 2], middle))
@@ -273,7 +275,7 @@ def relative_differences(baseline: Floats, target: Floats) -> Floats:
 
 
 def robust_spread(five: Floats) -> Floats:
-    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` of the median.
+    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` * abs(median).
 
     `five` has shape (..., 5); the result has shape (...) and the unit of `five`.
     """
@@ -418,9 +420,9 @@ def row_sum(rows: Floats) -> Floats:
 def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats]:
     """Return how much of the variance of rows a step between `before` and `after` explains.
 
-    `before` and `after` have n_rows rows, NaN where unknown. Three arrays of shape (n_rows,): the share of
-    the whole variance, the variance relative to that of the best step (both NaN without variance), and the
-    sum before the boundary of the deviations from the mean.
+    `before` and `after` have n_rows rows and at least one column each, NaN where unknown. Three arrays of
+    shape (n_rows,): the explained variance as a share of the whole one, and as a share of that which the best
+    step explains (both NaN without variance); the sum of the deviations from the row's mean in `before`.
     """
     values = np.hstack([before, after])
     finite = np.isfinite(values)

@@ -199,8 +199,9 @@ Form = Callable[[MatrixTables, MetricStatistics], Rows]
 def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricStatistics:
     """Return medians, units and noise of `metrics` in training tables, which the forms use.
 
-    Units are smallest usual sizes, see `middle_and_unit`. The noise of each group is estimated from the pairs
-    labelled normal; from all pairs not labelled abnormal if fewer than `FEW` (5) are labelled normal.
+    The unit of a metric is its smallest usual size, see `middle_and_unit`. The noise of each group, shrunk
+    towards that of all groups, is estimated from the pairs labelled normal; from all pairs not labelled
+    abnormal if fewer than `FEW` (5) pairs in all are labelled normal.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2
@@ -316,9 +317,8 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     are compressed by ``arcsinh``. A metric missing on one side counts as equal; a pair with an empty side is
     left out. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.
 
-    Further columns: the sizes of these differences over all metrics, by rank, by quantile and by the share
-    beyond 2, 3, 5 and 10, up or down; the spread of the target's runs compared with the baseline's; the share
-    of metrics missing in the target.
+    Further columns: the `size_statistics` of these differences; the mean log of the ratio of the target's
+    spread to the baseline's; the share of metrics that only the baseline has.
     """
     matrices = MatrixPairs.from_tables(
         tables, statistics.scale_values(_finite_values(tables, statistics.metrics))
@@ -346,8 +346,8 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
 def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place: Whole) -> Floats:
     """Return the standard deviation by chance of the difference of medians, shape (n_pairs, n_metrics).
 
-    In scaled values, above 0. place: shape (n_pairs,), the row of the pair's group in `statistics`, as
-    `MetricStatistics.rows_of_groups` returns it.
+    It is above 0 and finite, in scaled values (``arcsinh(value / unit)``). place: shape (n_pairs,), the row
+    of the pair's group in `statistics`, as `MetricStatistics.rows_of_groups` returns it.
     """
     degrees = np.maximum(matrices.counts[0] - 1, 0)
     usual = statistics.spread[place]
@@ -411,9 +411,10 @@ def size_statistics(units: Floats) -> dict[str, Floats]:
     """Return statistics of the differences of all metrics together, by name, each of shape (n_pairs,).
 
     `units`: shape (n_pairs, n_metrics), at least one metric; differences in units of their noise, positive
-    where the target is larger. The statistics are arcsinh of the 1st, 2nd, 3rd, 5th and 10th largest size and
-    of the upper 10, 25, 50 and 75 % quantiles; the shares of metrics beyond 2, 3, 5 and 10, in either
-    direction, up, and down; log(1 + power mean) of the powers 2 and 4.
+    where the target is larger. The statistics are arcsinh of the 1st, 2nd, 3rd, 5th and 10th largest size
+    (the smallest, if there are fewer metrics) and of the upper 10, 25, 50 and 75 % quantiles; the shares of
+    metrics beyond 2, 3, 5 and 10, in either direction, up, and down; log(1 + power mean) of the powers 2
+    and 4.
     """
     sizes, metrics = np.abs(units), units.shape[1]
     ranks = {f"largest difference {rank}": min(rank, metrics) for rank in LEADING}

@@ -117,11 +117,11 @@ def imported(
 ) -> Counts:
     """Write the tables of the comparisons in `sources` to `directory`, and return their numbers of rows.
 
-    The result also has the skipped errors and notes. All three tables are written (comparisons, results,
-    labels), or none.
+    The result also has the skipped errors and notes. All three tables (comparisons, results, labels) are
+    replaced, or none. With `keep_going`, parts that cannot be read are skipped; invalid comparisons are
+    written and also reported as skipped.
     `better`: the direction of results without one, "lower" or "higher"; None: "higher".
-    Raises InputError at the first part that cannot be read, unless `keep_going` skips it, and if nothing is
-    left.
+    Raises InputError at the first of these unless `keep_going`; without a comparison if nothing was skipped.
     """
     from data.comparisons.stages import import_tables
 

@@ -85,12 +85,12 @@ class UsableSamples:
 def usable_samples(samples: IntervalCounts, source: str, events: Collection[str] = ()) -> UsableSamples:
     """Return the samples of one run, with canonical event names.
 
-    The result's ``table`` has all samples, with an empty row per gap in time; ``stretch`` is the longest part
-    without a gap. Unknown events are left out with a note, as are events without any count. Intervals without
-    any counts get zeros, since perf counts nothing while a task sleeps; intervals where only some events were
-    counted are kept, with NaN and a note. InputError, naming `source`, if times do not ascend, a count is
-    negative, the run has neither an event that measures progress nor one of `events` (a model's events), or
-    ``stretch`` is shorter than 0.4 seconds.
+    The result's ``table`` has all samples, with a row of NaN per gap in time, and a note; ``stretch`` is the
+    longest part without a gap. Left out are unknown events, with a note, and events without any count, which
+    ``never`` names. Intervals without any counts get zeros, since perf counts nothing while a task sleeps;
+    intervals where only some events were counted are kept, with NaN and a note. InputError, naming `source`,
+    if times do not ascend from above 0, a count is negative, the run has neither an event that measures
+    progress nor one of `events` (a model's events), or ``stretch`` is shorter than 0.4 seconds.
     """
     _require_time(samples.ends, source)
     renamed, privileges = synonyms.canonical_counts(samples, events)
@@ -207,8 +207,8 @@ def progress_opinion(
 
     The result has a distribution of the impact (``mixture``), and the impact of the observed part
     (``so_far``). `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
-    `ended`: seconds after which the co-run ended, if it did; then, for a complete solo run, the impact is
-    measured.
+    `ended`: seconds after which the co-run ended, if it did; for a complete solo run, the impact is then
+    measured as `ended` / its length, else `ended` is ignored.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)
@@ -319,8 +319,8 @@ def trained_opinion(
 ) -> TrainedOpinion | None:
     """Predict by the trained model; None if the runs share none of its events.
 
-    `pair`: solo run, co-run. On an unknown `machine` the interval is twice as wide. The result has the
-    ``impact``, half the ``width`` of its interval on the log scale, and the share of ``missing`` events.
+    `pair`: solo run, co-run. On an unknown `machine` (None: known) the interval is twice as wide. The result
+    has the ``impact``, half the ``width`` of its interval (log scale), and the share of ``missing`` events.
     """
     card = online.model.card
     counted = [event for event in card.events if all(event in run.counted_events for run in pair)]
@@ -412,6 +412,9 @@ def predict_online(
     ended: float | None = None,
 ) -> OnlineAnswer:
     """Return the impact predicted from samples of a task alone and with its co-runners, and its interval.
+
+    The impact combines the estimates by progress and by the trained model. The latter is ignored if an event
+    that counts work measures the progress, and `ended` is given or the model misses over half of its events.
 
     Parameters
     ----------

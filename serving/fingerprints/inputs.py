@@ -117,7 +117,7 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
     """Return the only application of `tables` with the valid fingerprints of its machines.
 
-    InputError if too few machines, no stressor, or not the application remain valid.
+    InputError if fewer than three machines, no stressor or no application remains valid.
     """
     decisions = decide_validity(tables, section.checks.max_missing_fraction)
     table = fingerprint_matrix(decisions.select_kept(tables), section.featurize.threads)
@@ -132,8 +132,8 @@ def _number_of_others(number: int, shown: int) -> str:
 def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
     """Return the tables of a request without invalid rows, which are added to `problems`.
 
-    Of machines with equal names the first counts. InputError if the request has more than 500,000 rates and
-    values, and at the first invalid row unless ``problems.keep_going``.
+    Of machines with equal names the first counts; the others are invalid. InputError if the request has more
+    than 500,000 rates and values, and at the first invalid row or machine unless ``problems.keep_going``.
     """
     machines: dict[str, Machine] = {}
     for place, machine in enumerate(request.machines):

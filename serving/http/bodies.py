@@ -40,8 +40,8 @@ async def body_of(request: Request, limit: int) -> bytes:
     """Return the body of a request, unpacked according to its ``Content-Encoding``.
 
     RefusedError with 413 as soon as more than `limit` bytes are announced, received or unpacked; 415 if the
-    encoding is not gzip, zstd (with the extra ``train``) or identity; 400 if the body is incomplete or does
-    not have this encoding.
+    encoding is not gzip, zstd (with the extra ``train``) or identity; 400 if a packed body is incomplete,
+    does not have this encoding or has more than 100 parts (members or frames).
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     unpack = _UNPACK.get(encoding)

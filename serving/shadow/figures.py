@@ -167,7 +167,7 @@ def figures_file() -> Path:
 def record_counts(
     path: Path, contenders: Contenders, counts: OpinionCounts, *, replace: bool = False
 ) -> None:
-    """Add counts to the stored ones of the same versions and source, or `replace` them.
+    """Add counts and disagreements to the stored ones of the same versions and source, or `replace` these.
 
     `path` is the SQLite file, created if missing (not its directory). It keeps the last 1000 disagreements of
     all versions. InputError if it cannot be written.

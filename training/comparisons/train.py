@@ -126,12 +126,12 @@ def fit_pipeline(fit: Fit) -> Any:
 
 
 def fit_and_predict(fit: Fit) -> NDArray[np.float64]:
-    """Return the probability of fail of every row of ``fit.test`` by the fitted pipeline, shape (n_test,)."""
+    """Return the uncalibrated probability of fail of every row of ``fit.test``, shape (n_test,)."""
     return fail_probability(fit_pipeline(fit), fit.test)
 
 
 def train(family: Family) -> None:
-    """Run stage train: fit every model to all labelled comparisons; write each to a directory of its name."""
+    """Run stage train: fit every tuned model to all labelled comparisons, and write it to its directory."""
     table = family.read_features()
     examples, seed = examples_of(family, table), family.params.seed
     tuned = read_tuned(family.paths.tuned, Classified)["all"]

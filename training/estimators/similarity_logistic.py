@@ -143,7 +143,7 @@ _ROUNDS = ((2, 2), (1, 8))
 
 @dataclass
 class Climb:
-    """The result of an optimisation: weights, and the log-likelihood before and after every iteration."""
+    """The result of an optimisation: weights, and the log-likelihood before and after its iterations."""
 
     weights: Floats
     history: list[float] = field(default_factory=list)
@@ -212,8 +212,8 @@ def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: 
 
     The search begins at `start`, shape (n_weights,), and has ``converged`` where no component of the gradient
     exceeds `tol` times the weight of all pairs, or an iteration no longer raises the likelihood; it ends
-    after `max_iter` iterations in any case. The result also has the number of iterations, and the penalised
-    log-likelihood before and after each.
+    after `max_iter` iterations in any case. The result also has the number of iterations, and in ``history``
+    the penalised log-likelihood at the start and after each iteration that raised it.
     """
     state = Climb(start)
     scores = pairs.rows @ start
@@ -382,8 +382,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,)
     n_own_, n_shared_ : int
         Columns of one side, and of both.
-    log_likelihoods_ : ndarray of shape (n_iter_ + 1,)
-        Penalised, before the first and after every iteration; never falls under ``"em"``.
+    log_likelihoods_ : ndarray of shape (n_iter_ + 1,), or (n_iter_,)
+        Penalised, before the first and after every iteration; under ``"em"`` only after those that raised it.
 
     Notes
     -----

@@ -97,10 +97,11 @@ def guarantee_rates(
 ) -> list[GuaranteedRate]:
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
-    Each result has ``share``, the threshold ``cut`` (None if there are too few cases, or none passes), and
-    ``measured``, the mean rate in random splits. The threshold is the highest candidate such that it and all
-    lower ones pass all tests; `confidence` is the level of each guarantee, `seed` that of the random splits.
-    At least one case is needed.
+    Each result has ``share``, the threshold ``cut`` (None if there are too few cases, or none passes),
+    ``measured``, the mean rate in random splits, and ``empirical_coverage``, the part of these splits with a
+    rate of at most ``share``. The threshold is the highest candidate such that it and all lower ones pass all
+    tests; `confidence` is the level of each guarantee, `seed` that of the random splits. At least one case is
+    needed.
     """
     order = np.argsort(scored.probability, kind="stable")
     cases = ScoredCases(scored.probability[order], scored.is_protected[order], scored.groups[order])
@@ -290,9 +291,10 @@ def thresholds_for(
 
     From the probability `threshold` on, ``fail`` is the better guess; without a limit, both are `threshold`.
     Costs decide alone; a limit on reviews (`max_review_rate`) replaces the limit on missed regressions, and
-    needs `usual`. If a rate cannot be guaranteed, ``pass``, or ``fail``, is never given. Where both
-    guarantees allow a single threshold, nothing is ``unsure``. Where a limit is set, InputError if the
-    guarantee is None or does not have the requested rate, or `usual` is missing.
+    needs `usual`. If a rate cannot be guaranteed, ``pass`` (``low`` is 0), or ``fail`` (``high`` is above 1),
+    is never given. Where both guarantees overlap, ``low`` equals ``high``, and nothing is ``unsure``. Where a
+    limit is set, InputError if the guarantee is None or does not have the requested rate, or `usual` is
+    missing.
     """
     if policy.costs is not None:
         return policy.costs.cheapest_thresholds()

@@ -144,8 +144,8 @@ def table_rows(full: Scheme) -> list[TableRow]:
 def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
     """Return the candidates: `models` under the `full` scheme, then the cells of the matrix paper's table 5.
 
-    Of `models`, in their order and not checked, similarity-logistic is left out: table 5 has it, and the
-    models decision-tree, logistic and tan under the paper's scheme.
+    `models` keep their order and are not checked; similarity-logistic is left out, since table 5 has it. That
+    table also has decision-tree, logistic and tan, under the paper's scheme.
     """
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
@@ -211,7 +211,7 @@ def add_remedies(
 def leave_out_remedies(
     model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "left out"
 ) -> Iterator[AblationStep]:
-    """Yield the full scheme of `model` (step 0), then the full scheme without each of `remedies` in turn.
+    """Yield the `full` scheme of `model` (step 0, "none"), then the scheme without each remedy in turn.
 
     `part` is the steps' name of the ablation. Without a remedy, its field has the value of the naive scheme.
     """
@@ -234,7 +234,7 @@ def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationSt
 
 
 def grouping_steps(scheme: Scheme, model: str) -> Iterator[AblationStep]:
-    """Yield three steps of an ablation: `model` under the scheme without, with given, automatic groups."""
+    """Yield three steps of an ablation: `model` under `scheme` with no, with given, with automatic groups."""
     for number, grouping in enumerate(("none", "given", "automatic")):
         cell = Cell(model, replace(scheme, grouping=grouping))
         yield AblationStep("grouping", number, f"{grouping} groups", cell)

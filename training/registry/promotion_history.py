@@ -141,7 +141,7 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
     `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
     with (empty: no champion). If another version has become champion meanwhile, the new version is
     challenger, with that reason. `tags` must have ``evidence, model, reason``; a version that an interrupted
-    test registered on this evidence is used again. A model that is not registered is created.
+    test registered on this evidence is used again, with its own tags. A missing registered model is created.
     """
     store = client()
     with lock_aliases(name):
@@ -206,14 +206,17 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
 
 
 def make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
-    """Set `tags` on a version, and move the alias "challenger" to it; `store` is an MLflow client."""
+    """Set `tags` on a version, and move the alias "challenger" to it; the caller holds `lock_aliases`.
+
+    `store` is an MLflow client.
+    """
     for tag, value in tags.items():
         store.set_model_version_tag(name, version, tag, value)
     store.set_registered_model_alias(name, CHALLENGER, version)
 
 
 def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
-    """Record a promotion in tags, then move the alias "champion" to its version; `store`: MLflow client."""
+    """Record a promotion in tags, then move the alias "champion" to its version, like `make_challenger`."""
     for tag, value in record.version_tags.items():
         store.set_model_version_tag(name, record.version, tag, value)
     if REPLACED in store.get_model_version(name, record.version).tags:
@@ -232,7 +235,8 @@ def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
 def sync_tags(store: Any, name: str) -> None:
     """Update the role in the tags of versions and runs to match the aliases of model `name`.
 
-    A move of "champion" by hand is recorded as a promotion. InputError if nothing is registered as `name`.
+    A move of "champion" by hand is recorded as a promotion. The caller holds `lock_aliases`. InputError if
+    nothing is registered as `name`.
     """
     model = _registered_model(store, name)
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
@@ -272,7 +276,7 @@ def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
 
 
 def sync_if_moved(name: str) -> None:
-    """Update tags if an alias of model `name` was moved by hand; else return within milliseconds."""
+    """Update tags if an alias of model `name` was moved by hand, not deleted; else return in milliseconds."""
     bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
     if any(version is not None and version.tags.get(ROLE_TAG) != alias for alias, version in bearers.items()):
         with lock_aliases(name):

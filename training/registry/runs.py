@@ -204,7 +204,7 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
     """Yield the logs of the trials of the search for `model` on all rows, from trials.parquet in `directory`.
 
     Each has a name ("MODEL trial 007"), the metric ``value`` (None for a pruned or failed trial), parameters,
-    and the values reported after each step; in the order of the file.
+    and the values reported after each step; in the order of the file. FileNotFoundError without the file.
     """
     import pandas as pd
 

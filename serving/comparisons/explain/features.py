@@ -79,7 +79,7 @@ def _read_meanings() -> Mapping[str, Meaning]:
 
 @cache
 def feature_meaning(feature: str) -> Meaning | None:
-    """Return a feature's phrase, transformation and fact from the table of meanings; None without an entry.
+    """Return a feature's phrase, transformation and `Fact` from the table of meanings; None without an entry.
 
     `feature` is the name of a column, with or without the suffix of its reduction over configurations.
     """
@@ -95,7 +95,8 @@ def feature_meaning(feature: str) -> Meaning | None:
 def describe_feature(feature: str, configurations: int = 1) -> str:
     """Return a feature's phrase, with its reduction in brackets if there are several `configurations`.
 
-    Such as ``the change of the median (at its least over the configurations)``; without a phrase, the name.
+    Such as ``the change of the median (at its least over the configurations)``, which is the reduction of
+    features without a suffix; without a phrase, the name.
     """
     entry = feature_meaning(feature)
     if entry is None:
@@ -106,7 +107,7 @@ def describe_feature(feature: str, configurations: int = 1) -> str:
 
 
 def needed_sources(features: Iterable[str]) -> str:
-    """Return the distinct data sources that these features need: ``other builds and later builds``; or ""."""
+    """Return the distinct data sources of these features, joined by " and "; "" without features."""
 
     def feature_source(feature: str) -> str:
         entry = feature_meaning(feature)
@@ -119,6 +120,6 @@ def needed_sources(features: Iterable[str]) -> str:
 
 
 def format_value(feature: str, value: float) -> str:
-    """Return a feature's value in readable units, without logarithm or root; unknown ones with 3 digits."""
+    """Return a feature's value in readable units, without logarithm or root; 3 digits if it is unknown."""
     entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)

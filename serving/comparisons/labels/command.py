@@ -61,9 +61,9 @@ Form = Literal["csv", "xml", "tables"]
 def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
     """Return doubtful labels by the out-of-fold verdicts on whole operations.
 
-    Keys: ``suspects``, the first 20 objects of the most doubtful labels, then those on which annotators
-    disagree; ``many``, the number of all; ``people``, the reliability of annotators as records, empty if no
-    comparison has two; ``divided``, the number of comparisons with disagreeing annotators.
+    Keys: ``suspects``, at most 20 `Suspect` objects, the most doubtful labels first, then those on which
+    annotators disagree; ``many``, the number without this limit; ``people``, the reliability of annotators as
+    records, empty if no comparison has two; ``divided``, the number of comparisons whose annotators disagree.
     """
     rows, labels = _find_suspects(evaluated), evaluated.tables.labels
     status = consensus_status(labels, evaluated.rule)
@@ -81,7 +81,7 @@ def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
 
 
 def counts(root: Path = Path()) -> dict[str, int]:
-    """Return the number of comparisons by the status that their training labels agree on, pass and fail.
+    """Return the number of comparisons by the status that trains, "pass" and "fail".
 
     A status of no comparison has no key; ties are not counted. Empty before the pipeline has run. Raises
     InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
@@ -188,7 +188,8 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
     `address`: of the store; None: the project's.
     `source`: the comparisons, whose labels are written; None: those of the project, or for "csv" all labels.
     `form`: "csv": labels only, in a directory as labels.csv; "xml": comparisons with labels (scheduler
-    thesis, figure 6.1); "tables": Parquet files in a directory. The last two add the labels of the source.
+    thesis, figure 6.1); "tables": Parquet files in a directory. "xml" and "tables" also have the labels that
+    only the source has.
     Raises InputError if the store does not answer, the comparisons cannot be read, or an existing CSV file
     has labels that are not in the store.
     """
@@ -246,12 +247,12 @@ def _labelled_tables(store: LabelStore, source: Path | None) -> ComparisonTables
 def give_next(
     source: Path, number: int, uri: str | None, *, keep_going: bool, as_json: bool, output: Path | None
 ) -> int:
-    """Print up to `number` comparisons to label next, or write a CSV file to fill in; return exit code 0.
+    """Print up to `number` unlabelled comparisons to label next, or write them to a CSV file; return 0.
 
     `uri`: the model's address; None: the champion if it exists, else a rank statistic orders the comparisons.
     `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
-    `output`: the CSV file, with empty ``status`` and ``annotator``; None: print a table, or with `as_json` a
-    list of objects.
+    `output`: the CSV file to fill in (``status`` and ``annotator`` are empty), which replaces an existing
+    one; None: print a table, or with `as_json` a list of objects.
     Raises InputError if the source cannot be read, or the named model does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
@@ -294,8 +295,8 @@ def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     """Print the reliability and the disagreements of annotators; return the exit code, 0.
 
     `keep_going`: skip parts of `source` that cannot be read.
-    `as_json`: one object with ``people`` and ``disagreements``; else two tables, with the first disagreements
-    only, or a sentence if no comparison has labels of two annotators. Raises InputError if `source`,
+    `as_json`: one object with ``people`` and ``disagreements``; else two tables, with at most 20
+    disagreements, or a sentence if no comparison has labels of two annotators. Raises InputError if `source`,
     comparisons of any format, cannot be read.
     """
     labels = _read_tables(source, keep_going=keep_going).labels

@@ -74,10 +74,10 @@ def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple
     """Yield, for consecutive slices of the pairs, the `n` metrics that drive the log-odds of ``fail``.
 
     Each item is the slice, and an object with ``metric`` (indices) and ``contribution``, both of shape
-    (n_pairs, n), the largest contribution first; a positive one raises the log-odds. At most 10
-    (`MAX_DRIVERS`) metrics are named. They are selected greedily among the 32 (`TRIED`) that differ most,
-    after the first step among the best 16: each step takes the metric whose removal, after those already
-    selected, lowers the log-odds most; ties go to the metric with the largest difference in units of noise.
+    (n_pairs in the slice, n), the largest contribution first; a positive one raises the log-odds. `n` is
+    limited to 10 (`MAX_DRIVERS`) and to the number of metrics. Each step takes the metric whose removal,
+    after those already selected, lowers the log-odds most. The first step tries the 32 (`TRIED`) that differ
+    most in units of noise, each later step the best 16 that the step before left; ties go to the earlier one.
     To remove a metric, the target's runs are shifted until their median equals the baseline's. The fall of
     the log-odds without all selected metrics is divided among them by Shapley values. `odds_of` returns the
     engine's log-odds for rows of the form; infinite results are not checked.
