@@ -35,9 +35,10 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield for each line its first word, without a colon at its end, and the list of its other words.
+    """Yield for each line its first word and the list of its other words.
 
-    Nothing is yielded if the file cannot be read.
+    The first colon of a line separates words, too. A blank line gives ``("", [])``; nothing is yielded if the
+    file cannot be read.
     """
     for line in read_lines(path):
         name, *words = line.replace(":", " ", 1).split() or [""]
