@@ -193,8 +193,8 @@ WANTED = 0.05
 def version_scatter(rows: Floats, lags: Sequence[int] = _APART) -> Floats:
     """Return the standard deviation between versions, robust to lasting changes, shape (n,).
 
-    The largest of the estimates from the median and upper quartile of the distances between versions at each of
-    `lags` (where noise drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer
+    The largest of the estimates from the median and upper quartile of the distances between versions at each
+    of `lags` (where noise drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer
     than 4 known versions. rows: shape (n, width), logarithms of the medians of versions, NaN where unknown;
     unknown versions are left out before distances are taken.
     """
