@@ -399,7 +399,7 @@ class NamedSides:
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
-    """Return the shares in an array of shape (n_comparisons,), NaN for None; None if there is no number."""
+    """Return `siblings_worse` as an array, shape (n_comparisons,), NaN for None; None without any number."""
     stated = np.array(siblings_worse, np.float64)
     return None if np.isnan(stated).all() else stated
 
@@ -412,7 +412,7 @@ def _row_medians(ordered: Floats) -> Floats:
 
 
 def five_numbers(samples: Samples) -> Floats:
-    """Return min, linear quartiles and max of every list, shape (n_lists, 5); NaN if empty or with NaN."""
+    """Return min, q1, median, q3, max (linear) per list, shape (n_lists, 5); NaN if empty or with a NaN."""
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
     # data.comparisons.validity reports infinite numbers and overflow
     with np.errstate(invalid="ignore", over="ignore"):

@@ -82,9 +82,10 @@ def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
     Each table has ``kept`` and ``reason`` (empty if kept). Rejected are, in this order: events without a
     count in more than the share `missing` of the solo runs, or with one constant count; solo runs without a
     count of more than `missing` of the remaining events; co-runs of a task or co-runner without a remaining
-    solo run on that machine; samples of runs with a gap, and of unknown runs. A co-run that was clearly
-    faster than alone has a ``flag``, and causes a warning. InputError if no event, or fewer than `ENOUGH` (5)
-    co-runs, remain.
+    solo run on that machine; sampled runs with an interval above `GAP` (2.5) times the median, or of unknown
+    runs. A co-run has a ``flag``, and causes a warning, if it was faster than the median solo run by more
+    than 3 % and three standard deviations of repeated solo runs. InputError if no event, or fewer than
+    `ENOUGH` (5) co-runs, remain.
     """
     counts = tables.tasks[tables.events]
     events = useless_column_reasons(column_counts(counts), missing, "solo runs", "counted", "count")
@@ -175,10 +176,10 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
 def read_coruns(section: Corun) -> Reading[CorunTables]:
     """Return the tables of the co-run source in params.yaml, and the errors of skipped rows.
 
-    Only co-runs on machines of its ``engines`` (database engines) are kept (all if ``engines`` is empty);
-    solo runs are not filtered, and validity is not decided here. InputError if the format or an engine is
-    unknown, or the source is missing, cannot be read or has no pairs or solo runs; and at the first wrong
-    row, unless ``keep_going``.
+    Only co-runs and samples on machines with one of its ``engines`` (database engines) are kept, all if
+    ``engines`` is empty; solo runs are not filtered, and validity is not decided here. InputError if the
+    format or an engine is unknown, or the source is missing, cannot be read or has no pairs or solo runs; and
+    at the first wrong row, unless ``keep_going``.
     """
     reading = stages.read_source(SOURCES, section.ingest)
     return replace(reading, tables=select_engines(reading.tables, section.ingest.engines))

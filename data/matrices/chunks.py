@@ -33,7 +33,7 @@ _CHUNK, _FILES = "chunk of the table", "runs-{i}.parquet"
 
 @dataclass(frozen=True)
 class Chunks:
-    """Files of whole pairs of whole test cases of one group, in the order of the source.
+    """Files of whole pairs of whole test cases of one group, sorted by group and test case.
 
     ``workloads`` has one row per test case, ``workload, group, chunk``, in the order of the source. A pair
     belongs to the test case and the group of its target. ``rows`` is the number of runs.
@@ -49,9 +49,10 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
 
     `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
     files; subdirectories may name their group (``group=oltp``). A chunk has whole test cases of one group,
-    and more rows if one test case has more. One subdirectory of `directory` is written per chunk, and emptied
-    before; at most two chunks are in memory. InputError if a column or file is missing, or a run does not
-    have a pair, a side, a workload or a group.
+    and more rows if one test case has more; its rows keep the order of the source. One subdirectory of
+    `directory` is written per chunk, and emptied before. At most about 256 MB of rows, and four columns of
+    all runs, are in memory. InputError if a column or file is missing, or a run does not have a pair, a side,
+    a workload or a group.
     """
     opened = open_runs(source)
     pair, homes = _pair_homes(opened, source)
@@ -172,11 +173,12 @@ def clean_chunks(
 ) -> list[Cleaned]:
     """Clean all chunks by the rules of `data.matrices.validity`; return one result each, in their order.
 
-    The valid runs are written next to the chunk's file, which is removed. Chunks are cleaned in parallel.
-    `source` are the runs, with the table of metrics in the same folder; `part` has by test case the part that
-    it belongs to. `missing` is the largest share of runs without a value of a metric, and of raw metrics
-    without a value in a run; `some` the approximate number of runs to return in ``some``: whole pairs, drawn
-    with `seed`. InputError if no raw metric carries information, or a run is wrong.
+    Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs are written next
+    to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
+    same folder; `part`, indexed by test case, is the part that it belongs to. `missing` is the largest share
+    of runs without a value of a metric, and of raw metrics without a value in a run; `some` the approximate
+    number of runs to return in ``some``: whole pairs, drawn with `seed`. InputError if no raw metric carries
+    information, or a run breaks a rule of `MatrixTables`.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
@@ -201,7 +203,7 @@ def clean_chunks(
 
 
 def metric_counts(file: Path) -> pd.DataFrame:
-    """Return a row per metric of the chunk in `file`: ``rows, measured, least, most, negative``.
+    """Return a row per metric of the chunk in `file`, its index: ``rows, measured, least, most, negative``.
 
     These are the numbers of runs and of values, the smallest and the largest value (NaN if never measured),
     and the number of negative values.

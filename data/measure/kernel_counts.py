@@ -35,9 +35,10 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield for each line its first word, without a colon at its end, and the list of its other words.
+    """Yield for each line its first word and the list of its other words.
 
-    Nothing is yielded if the file cannot be read.
+    The first colon of a line separates words, too. A blank line gives ``("", [])``; nothing is yielded if the
+    file cannot be read.
     """
     for line in read_lines(path):
         name, *words = line.replace(":", " ", 1).split() or [""]
@@ -238,7 +239,10 @@ Numbers = dict[str, float]
 
 
 def machine_counts(cpu: int) -> Numbers:
-    """Return all counts so far by name, in the units of `count_unit`; ``cpu.`` is of processor `cpu`."""
+    """Return all counts so far by name, in the units of `count_unit`, without levels.
+
+    Names with ``cpu.`` and ``sched.`` are of processor `cpu`. Files that cannot be read give no counts.
+    """
     pressures = {
         f"pressure.{resource}_{kind}": total
         for resource in PRESSURES
@@ -275,7 +279,7 @@ def _is_level(name: str) -> bool:
 
 
 def processor_counts(cpu: int) -> Numbers:
-    """Return by name counts and levels of processes, and times in ms of all processors and of `cpu`.
+    """Return times in ms of all processors and of `cpu`, and counts and levels of processes, by name.
 
     Times are ``stat.<kind>`` and, of `cpu`, ``cpu.<kind>``; counts and levels are ``stat.ctxt``,
     ``stat.intr`` and others. Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no
@@ -298,10 +302,10 @@ def memory_numbers() -> Numbers:
 
 
 def interrupt_counts(cpu: int) -> Numbers:
-    """Return the numbers of (soft) interrupts by name, such as ``irq.RES``; ``irq.cpu.`` is of `cpu`.
+    """Return the numbers of interrupts, such as ``irq.RES``, and of soft interrupts, ``softirq.<name>``.
 
-    The others are of all processors; soft interrupts are ``softirq.``. A file of ``/proc`` that cannot be
-    read gives no numbers.
+    They are of all processors; those with ``cpu.`` before the name are of `cpu`. A file of ``/proc`` that
+    cannot be read gives no numbers.
     """
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):

@@ -63,8 +63,8 @@ class CountedSuite(Suite):
 def read_suite(kind: type[Kind], path: Path) -> Kind:
     """Return the suite in a YAML file as an instance of `kind`.
 
-    InputError if the file cannot be read or is not YAML; with key and value, if a value is missing or
-    invalid.
+    InputError if the file cannot be read or is not YAML, a value is missing or invalid, or a key is unknown;
+    it names the key.
     """
     try:
         return kind.model_validate(yaml_content(path))
@@ -88,9 +88,10 @@ PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
 def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
 
-    ``{run}`` and ``{site}`` run a program of the directory `PROGRAMS` (``{programs}``) by the Python of the
-    setting ``python`` (default: this one), without and with installed libraries. InputError, at `place`, if a
-    name is no setting, or braces or quotes are not closed.
+    Names are replaced before the words are split as in a shell. ``{run}`` and ``{site}`` run a program of the
+    directory `PROGRAMS` (``{programs}``) with the Python of the setting ``python`` (default: this one);
+    ``{site}`` with installed libraries, ``{run}`` without. InputError, at `place`, if a name is no setting,
+    or braces or quotes are not closed.
     """
     settings = {"python": f"{sys.executable} -s", "programs": PROGRAMS, **settings}
     run = f"{settings['python']} -S {PROGRAMS / 'runner.py'}"

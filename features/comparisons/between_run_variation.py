@@ -109,16 +109,17 @@ class BuildShifts:
 def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     """Return the shifts of `FEWEST` (5) or more operations, and their errors without a change.
 
-    Shifts are logarithms of ratios (negative is worse), of each configuration and of the whole run. Each
-    operation's variance between runs, from earlier runs and from several runs per side, is shrunk towards the
-    others' (moderated t, Smyth 2004). The shift shared by all operations is removed as far as it exceeds
-    chance. The shifts of the operations, most of which are unchanged, show whether builds differ by more than
-    runs (empirical null, Efron 2004). A drifting history is followed by its last runs or their trend, an
-    outlying earlier run is left out. Far runs, or far shifts to the better, show tails heavier than normal
-    ones. A shift that an earlier run had, too, is at most doubted.
+    Shifts are logarithms of ratios (negative is worse), of each configuration and of the whole run. The shift
+    shared by all operations is removed as far as it exceeds chance. With earlier runs, or several runs of a
+    side, each operation's variance between runs is shrunk towards the others' (moderated t, Smyth 2004), and
+    scaled if the shifts of the operations show that builds differ by more than runs (empirical null, Efron
+    2004); else it is estimated from these shifts alone. Both assume that most operations are unchanged. The
+    level of a drifting history is that of its last runs or their trend; an outlying earlier run is left out.
+    Far runs or improvements, if heavier tails than normal ones fit them better, lower the degrees of freedom.
+    Where an earlier run had the shift, too, the error is raised, so that the shift is at most doubted.
 
-    assumed: between-run standard deviation, as a share, of whole runs without earlier runs; it also limits
-    the estimate from few operations.
+    assumed: between-run standard deviation, as a share, of whole runs with few or no earlier runs; it also
+    limits the estimate from few operations.
     """
     past, target, whole, removed, inflation = _remove_shared_shifts(levels, assumed)
     past, n_history = without_outlying_runs(past, len(levels.history))
@@ -157,11 +158,12 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
 
 
 def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Floats, NDArray[np.bool_]]:
-    """Return the shift of each configuration by itself, its run spread, and whether the spread is assumed.
+    """Return each configuration's shift, its between-run standard deviation, and whether that is assumed.
 
-    Shifts are logarithms of ratios, negative is worse, with standard errors and degrees of freedom. The
-    history counts as baseline. With fewer than `ENOUGH` (5) degrees of freedom, the standard deviation
-    between runs is at least the assumed one, a share. Arrays of shape (n_configurations,).
+    Shifts are logarithms of ratios, negative is worse, with standard errors and degrees of freedom; NaN if a
+    side has no positive level. Other configurations do not count; the history counts as baseline. With fewer
+    than `ENOUGH` (5) degrees of freedom, the standard deviation is at least `assumed`, a share. Arrays of
+    shape (n_configurations,).
     """
     n = len(sides.sign)
     levels = sides.pooled_samples.followed_by(sides.history).reduce_versions(hodges_lehmann)
@@ -200,10 +202,11 @@ def _iterate_scale(values: Floats, scale: float) -> float | None:
 
 
 def robust_scale(values: Floats, start: float | None = None) -> float:
-    """Return the standard deviation around 0 of the finite `values`, at least one, most of which are normal.
+    """Return the standard deviation around 0 of the finite `values` (at least one), robust to outliers.
 
-    Values beyond three standard deviations do not count. `start`: the scale expected, from which to begin; it
-    is ignored if fewer than 70 % of the values are within three times of it.
+    Values beyond three standard deviations do not count; the others should be normally distributed. `start`:
+    the expected scale, from which to iterate; it is ignored if fewer than 70 % of the values are within three
+    times this scale.
     """
     values = values[np.isfinite(values)]
     if start is not None and (scale := _iterate_scale(values, start)) is not None:

@@ -112,12 +112,12 @@ class Step:
 
 
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
-    """Return the best step of every series near `place`, the number of values before the boundary.
+    """Return the best step of every series near `place`, the number of columns before the boundary.
 
-    Near means fewer than `NEAR` (3) values away. `penalty` is the cost of a step in squared noise. The result
-    has arrays: ``size`` and ``evidence`` of the step, ``lasts``, ``others`` (size of the largest other step)
-    and ``count`` (of other steps). A step that does not pay is returned too: its ``evidence`` has the
-    opposite sign of its ``size``. Both are NaN for series with too few values for two segments.
+    Near means fewer than `NEAR` (3) columns away. `penalty` is the cost of a step in squared noise. The
+    fields of the result are explained in `Step`. A step that costs more than it explains is returned too: its
+    ``evidence`` has the opposite sign of its ``size``. Both are NaN for series with too few values for two
+    segments.
     """
     best = courses.best_courses(penalty)
     row_numbers, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
@@ -193,9 +193,10 @@ WANTED = 0.05
 def version_scatter(rows: Floats, lags: Sequence[int] = _APART) -> Floats:
     """Return the standard deviation between versions, robust to lasting changes, shape (n,).
 
-    The largest of several robust estimates from distances between versions at `lags` (where noise drifts,
-    direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer than 4 versions. rows: shape
-    (n, width), logarithms of the medians of versions, NaN where unknown.
+    The largest of the estimates from the median and upper quartile of the distances between versions at each
+    of `lags` (where noise drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer
+    than 4 known versions. rows: shape (n, width), logarithms of the medians of versions, NaN where unknown;
+    unknown versions are left out before distances are taken.
     """
     ordered = pack_rows(rows, right=False)
     noise = np.full(len(rows), NOISE_FLOOR)
@@ -212,8 +213,8 @@ def detectable_change(five: Floats, counts: Floats, noise: Floats) -> Floats:
 
     A share of the median, shape (n,): 1.96 standard deviations of the difference of two versions' medians.
     The deviation of a median is `noise`, but at least 1.2533 x interquartile range (converted to normal
-    deviations) / sqrt(repetitions), median over all versions; NaN where neither is known. An operation is
-    unstable if the result is above 5 % (`WANTED`).
+    deviations) / sqrt(repetitions), median over the versions with several repetitions; NaN where neither is
+    known. An operation is unstable if the result is above 5 % (`WANTED`).
 
     five: shape (n, n_versions, 5), minimum, quartiles and maximum, NaN where not measured. counts: shape (n,
     n_versions), number of repetitions, 0 where unknown, which counts as 5. noise: shape (n,), as

@@ -61,9 +61,10 @@ LATER_FEATURES = tuple(LATER_DIRECTIONS)
 def later_vectors(sides: Sides) -> Floats:
     """Return features of the step from baseline to target, computed with the versions after the target.
 
-    Every version counts with its median; a feature is the lowest value over the configurations. Negative is
-    worse. Shape (n_comparisons, len(LATER_FEATURES)), columns in the order of `LATER_FEATURES`; NaN where no
-    version after the target is known.
+    Every version counts with its median; a feature is the lowest value over the configurations. Lower is
+    worse, except where `LATER_DIRECTIONS` is 0. Shape (n_comparisons, len(LATER_FEATURES)), columns in the
+    order of `LATER_FEATURES`; NaN where the baseline, the target or the later versions have no samples, or
+    too few for the feature.
     """
     values = np.full((len(LATER_FEATURES), len(sides.sign)), np.nan)
     lists = (sides.baseline, sides.target, sides.later)

@@ -74,7 +74,7 @@ class RunLevels:
 
 
 def sample_variance(side: Samples, five: Floats) -> Floats:
-    """Return the variance of the log of each side's level due to its samples, shape (n_configurations,).
+    """Return the variance of the log of a side's levels due to its samples, shape (n_configurations,).
 
     It is pi / 3 * (standard deviation by the quartiles in `five` / median)**2 / number of samples; 0 for
     summaries, without samples, and where the median is 0 or unknown.

@@ -83,9 +83,9 @@ def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[Metr
 def contrasted_rows(chunks: CleanChunks, statistics: Sequence[MetricStatistics], file: Path) -> Rows:
     """Return one feature row per labelled pair in `file`, as `contrast_pairs` computes them.
 
-    That is target median minus baseline median in units of noise. `statistics` are those of
-    `statistics_without_parts`; each pair is contrasted with the statistics of the runs outside its part (of
-    all runs with a single part). Pairs without a label are left out; several parts follow each other.
+    `statistics` are those of `statistics_without_parts`; each pair is contrasted with the statistics of the
+    runs outside its part (of all runs with a single part). Pairs without a label are left out; with several
+    parts, the rows are sorted by part.
     """
     tables, part = chunks.read_chunk(file)
     if chunks.parts == 1:

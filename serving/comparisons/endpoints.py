@@ -155,9 +155,10 @@ def _json_answer(judgement: Judgement, *, explain: bool, model: str | None = Non
 def answer_xml(body: bytes, served: Judge) -> Answered:
     """Return the XML document `body` with a status and an element ``verdict`` per comparison.
 
-    The layout is that of the scheduler thesis, figure 6.1; notes are in a header. If an id occurs several
-    times, the first comparison is judged, and the later ones get the status ``invalid`` without ``verdict``,
-    as does a comparison in which two baselines or two targets have the same number of threads. RefusedError
+    The layout is that of the scheduler thesis, figure 6.1; notes are in a header. Answers of more than 100
+    comparisons have no counterfactuals. If an id occurs several times, the first comparison is judged, and
+    the later ones get the status ``invalid`` without ``verdict``, as does a comparison in which two baselines
+    or two targets have the same number of threads. RefusedError
     with status 400 if the body is not XML; InputError if it is not a valid request; ModelError if the model
     computes a number that is not finite.
     """

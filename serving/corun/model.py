@@ -42,8 +42,8 @@ class Static:
 def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     """Return the static model at `uri` (None: champion), to which the solo runs in `extra_tasks` are added.
 
-    `extra_tasks` is a directory of tables. The trained model itself is read when it first predicts.
-    InputError if the model or the tables are missing or invalid.
+    `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. The trained
+    model itself is read when it first predicts. InputError if the model or the tables are missing or invalid.
     """
     static = locate_and_read(static_name, uri, _read_static)
     if extra_tasks is None:
@@ -64,7 +64,7 @@ def _read_static(location: Located) -> Static:
 
 
 def static_name() -> str:
-    """Return the registered name of static models, as the project's params.yaml or the default sets it.
+    """Return the registered name of static models: that in the project's params.yaml, else the default.
 
     InputError if params.yaml is invalid.
     """
@@ -72,7 +72,7 @@ def static_name() -> str:
 
 
 def online_name() -> str:
-    """Return the registered name of online models, as the project's params.yaml or the default sets it.
+    """Return the registered name of online models: that in the project's params.yaml, else the default.
 
     InputError if params.yaml is invalid.
     """

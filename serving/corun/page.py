@@ -38,7 +38,7 @@ _SHORT = 0.05
 
 
 def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -> Iterator[str]:
-    """Yield sentences: use of the static model, a pair to keep apart, placements if `checked`, and errors."""
+    """Yield advice: uses of the static model, a pair to keep apart, placements if `checked`, next steps."""
     metrics = evaluation.metrics
     scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
     names = {name: DESIGNS[name][0] if name in DESIGNS else name for name in scores}

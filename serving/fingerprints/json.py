@@ -31,7 +31,7 @@ _UNKNOWN = "-"
 def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predicting: bool) -> str:
     """Return the verdict on the profile, its figures, the ranking, and the predictions if `predicting`.
 
-    Every line of the ranking of an untrusted profile says so.
+    The ranking has the first ten stressors; if the profile is not trusted, every line says so.
     """
     measured, trust = profile.measured, profile.trust
     error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
@@ -52,7 +52,7 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
 def difference_lines(difference: ProfileDifference) -> str:
     """Return as text the significant changes, the verdict of the quiho paper's algorithm, and a table.
 
-    The table has the ten changes with the smallest p-values.
+    If the test is unreliable, the reasons replace the changes. The table has the ten smallest p-values.
     """
     if difference.reasons:
         summary = "unknown, because"

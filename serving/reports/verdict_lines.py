@@ -91,7 +91,7 @@ class VerdictTable:
 
 
 def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
-    """Return a text table of the verdicts, in their order, followed by the notes, one line each.
+    """Return a text table of the verdicts, in their order, with the summary and the notes below.
 
     `terminal`: in the colours and width of this terminal; else wide and without colours.
     """
@@ -135,7 +135,7 @@ def as_markdown(lines: VerdictTable) -> str:
 
 
 def as_junit(lines: VerdictTable) -> str:
-    """Return JUnit XML with a suite per benchmark or other group, sorted by name, and the notes as output.
+    """Return JUnit XML with a suite per benchmark or other group, sorted by name, and notes as output.
 
     A ``fail`` is a failure unless it is excused; unsure, invalid and excused verdicts are skipped. Cases of a
     suite get distinct names.

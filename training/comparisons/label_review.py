@@ -81,9 +81,9 @@ class FewModel:
 def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
     """Return a model fitted to `data`, with its threshold of ``fail``; None while all labels are equal.
 
-    With extra training data, the user's labels are used only from 5 (`ENOUGH`) fails and 5 passes on: passes
-    alone teach a model to recognise where a measurement comes from, and it would judge everything from there
-    as pass. Until then the unlabelled rows are ignored, too.
+    With extra training data, the user's labels and the unlabelled rows are ignored until there are 5
+    (`ENOUGH`) fails and 5 passes: passes alone teach a model to recognise where a measurement comes from, and
+    it would judge everything from there as pass.
     """
     if data.start is not None and np.bincount(data.user_labels.y, minlength=2).min() < ENOUGH:
         data = Learnable(data.start)
@@ -102,12 +102,13 @@ def fit_model(data: Learnable, seed: int) -> Any:
 def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
     """Return the threshold of ``fail``, a probability, for models that `fitting` trains on `data`.
 
-    The rows labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows, judged by
-    `model`, count as passes (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data,
-    KDD 2008), or as partial fails where the user's labels make fail the likelier verdict. The fails of
-    ``data.start`` count as well, because the user's may be too few; its passes do not, because unchanged
-    comparisons differ between measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5
-    if a label has fewer than two groups, a fold would train on one label, or nothing counts as a pass.
+    It has the best balanced accuracy (`best_cut`) over the following rows. The rows labelled first are not a
+    fair sample: most are hard, and many fail. So unlabelled rows, judged by `model`, count as passes (C.
+    Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008), or as partial fails
+    where the user's labels make fail the likelier verdict. The fails of ``data.start`` count as well, because
+    the user's may be too few; its passes do not, because unchanged comparisons differ between measurements.
+    All probabilities of labelled rows are out-of-fold. Returns 0.5 if a label has fewer than two groups, a
+    fold would train on one label, or nothing counts as a pass.
     """
     whole, folds = data.all_rows, _grouped_folds(data.all_rows, seed)
     if folds is None:
@@ -172,7 +173,7 @@ def read_training_data(
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:
-    """Return the digest of `table`, after 6 digits of that of start.parquet next to `features`, if any."""
+    """Return the digest of `table`, prefixed by 6 digits of start.parquet's if it is next to `features`."""
     start = features.with_name(START)
     return f"{digest_of(start)[:6]}{table.digest}" if start.is_file() else table.digest
 
@@ -283,12 +284,12 @@ class Pool:
 def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     """Return the indices of the rows to label next, in order, shape (n,).
 
-    Fails are rare, so the first task is to find some: while none is labelled, the most suspicious rows come
-    first, with some at random among them. Then a model is fitted to the labels, and rows come first where its
-    log-odds are nearest to 0 (uncertainty sampling: D. Lewis, W. Gale, A sequential algorithm for training
-    text classifiers, SIGIR 1994). Either way one row of an operation comes before a second, because
-    neighbours in a series carry the same information. Fewer than `n` rows are returned if fewer are
-    unlabelled.
+    Fails are rare, so the first task is to find some: until a fail and a pass are labelled (the pass may be
+    in the extra training data), rows with the largest ``suspicion`` come first, and every fifth is drawn at
+    random. Then a model is fitted to the labels, and rows come first where its log-odds are nearest to 0
+    (uncertainty sampling: D. Lewis, W. Gale, A sequential algorithm for training text classifiers, SIGIR
+    1994). Either way one row of an operation comes before a second, because neighbours in a series carry the
+    same information. Fewer than `n` rows are returned if fewer are unlabelled.
     """
     data, free = pool.training_data, pool.unlabelled_rows
     model = fit_model(data, seed) if (data.user_labels.y == 1).any() else None

@@ -104,9 +104,11 @@ def possible_splits(
 ) -> dict[str, Divided]:
     """Return (training, test) row numbers of folds, by each wanted design that the table allows.
 
-    A design needs enough to hold out: two machines, or two families per fold. `table` has ``families,
-    machine, device``. Raises InputError if no design is possible, KeyError if a name is unknown, ValueError
-    if "random" is wanted and there are fewer rows than folds.
+    A design needs enough to hold out: two combinations of families ("pairs"), two machines
+    ("pairs-on-machine"), two devices ("machines"), or two families per fold ("tasks"). All but "random" and
+    "tasks" have fewer folds where there are fewer groups. `table` has ``families, machine, device``. Raises
+    InputError if no design is possible, KeyError if a name is unknown, ValueError if "random" is wanted and
+    there are fewer rows than folds.
     """
     divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
     if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine
@@ -118,10 +120,11 @@ def possible_splits(
 
 
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
-    """Return the part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
+    """Return one part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    Designs are in the order of `wanted`. InputError if none is possible, KeyError if a name is unknown,
-    ValueError if "random" is wanted and there are fewer rows than folds.
+    Designs are in the order of `wanted`; that of the first part is `main_design`. InputError if none is
+    possible, KeyError if a name is unknown, ValueError if "random" is wanted and there are fewer rows than
+    folds.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))

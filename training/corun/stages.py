@@ -152,7 +152,7 @@ def recipe_of(
 
 
 def tune_stage() -> None:
-    """Write the best parameters of every model in every part to tuned.json, and all trials."""
+    """Write tuned.json, the best parameters of every model in every part, and all trials (trials.parquet)."""
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = list_searches(table, params.section, params.seed)
     outcomes = side_by_side(run_search, tasks, params.compute, "tune corun")
@@ -283,10 +283,11 @@ class ExplainedFold:
 
 
 def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
-    """Return the increase of the mean relative error of test rows when a feature is shuffled, after fitting.
+    """Return the increase of the mean relative error of test rows when a feature is shuffled.
 
-    Columns: ``feature, rise, spread`` (mean and standard deviation, by n, over 5 shuffles; shares), largest
-    rise first, equal ones by name. At most 500 test rows, drawn by `seed`, are used.
+    The model is fitted once, to the training rows of `fold`. Columns: ``feature, rise, spread`` (mean and
+    standard deviation, by n, over 5 shuffles; shares), largest rise first, equal ones by name. At most 500
+    test rows, drawn by `seed`, are used.
     """
     generator = np.random.default_rng(seed)
     model, rows = fold.recipe.fit(fold.train), fold.test
@@ -309,11 +310,11 @@ def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
 def accuracy_without_events(
     folds: Sequence[ExplainedFold], predictions: pd.DataFrame, compute: Compute
 ) -> pd.DataFrame:
-    """Return the accuracy over all folds without each event that the co-run paper calls essential.
+    """Return the accuracy over all folds if one event that the co-run paper calls essential is left out.
 
     `predictions` has ``measured, predicted`` with all features. The models of `folds`, at least one, are
-    fitted anew for each event. Columns: ``without`` (the event; empty, in the first row: none), ``measured``
-    (whether the rows have that event), ``within_tolerance, mape`` (shares; NaN if not measured).
+    fitted anew without each event in turn. Columns: ``without`` (the event; empty, in the first row: none),
+    ``measured`` (whether the rows have that event), ``within_tolerance, mape`` (shares; NaN if not measured).
     """
     errors = np.abs(
         predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
@@ -336,10 +337,10 @@ def residual_plot_data(predictions: pd.DataFrame, features: Floats) -> pd.DataFr
     """Return the data of the four residual plots of the co-run paper, figures 4 and 5.
 
     `predictions` has one model's rows of oof.parquet in one design, `features` the vectors of these rows,
-    shape (n_rows, n_features), NaN where unknown. Columns: ``task, corunners, machine, fitted, residual``
-    (measured - fitted); ``standardised`` (residual over its standard deviation and sqrt(1 - leverage));
-    ``theoretical`` (normal quantile at its rank); ``scale`` (square root of its size); ``leverage`` (of
-    standardised features); ``cook`` (Cook's distance).
+    shape (n_rows, n_features), NaN where unknown (the median is used). Columns: ``task, corunners, machine,
+    fitted, residual`` (measured - fitted); ``standardised`` (residual / (standard deviation of all residuals
+    x sqrt(1 - leverage))), its normal quantile by rank, ``theoretical``, and the square root of its absolute
+    value, ``scale``; ``leverage`` (of standardised features); ``cook`` (Cook's distance).
     """
     from scipy.special import ndtri
 
@@ -410,7 +411,10 @@ def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
 
 
 def evaluate_stage() -> None:
-    """Evaluate all models, reproduce table 1 of the co-run paper, explain the champion; write all results."""
+    """Evaluate all models, reproduce table 1 of the co-run paper, explain the champion; write all results.
+
+    The champion is the best model of the main design. InputError if an earlier stage has not run.
+    """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _make_cells(table, params)
     predictions = pd.concat(
@@ -472,9 +476,9 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
     """Return table 1 of the co-run paper with our accuracies, only for the design "random" (else empty).
 
-    Columns: ``predictor, kind, preparation, accuracy`` (a share), ``spread`` (over folds, by n), ``seeds``
-    (accuracy in the paper or NaN), sorted by kind, predictor and preparation. Models are fitted anew, to the
-    features `rates` alone, as in equation 1.
+    Columns: ``predictor, kind, preparation, accuracy, spread`` (mean and standard deviation, by n, over the
+    folds; shares), ``seeds`` (accuracy in the paper or NaN), sorted by kind, predictor and preparation.
+    Models are fitted anew, to the features `rates` alone, as in equation 1.
     """
     prepared = []
     for cell in cells:

@@ -112,10 +112,10 @@ def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
     """Return the stressors ahead of all others (column indices), by importance or by correlation.
 
     Importance is divided among correlated stressors, which hides a cause among many similar ones, although
-    its correlation with the performance is still the closest. So correlation is used if it has the same
-    leaders as importance, in more resamples. `shares` and `related` are importances and correlations, shape
-    (1 + n_resamples, n_columns), as measured in the first row; a group must be ahead in the share `limit` of
-    the resamples. The result is that of `find_leaders`.
+    its correlation with the performance is still the closest. So correlation is used if its leaders are also
+    the first by importance, and are ahead in more resamples. `shares` and `related` are importances and
+    correlations, shape (1 + n_resamples, n_columns), as measured in the first row; a group must be ahead in
+    the share `limit` of the resamples. The result is that of `find_leaders`.
     """
     by_importance = find_leaders("importance", shares, limit)
     by_correlation = find_leaders("correlation", related, limit)
@@ -129,9 +129,9 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
     row. A group leads if all its values exceed all others in the share `limit` of the resamples. The result
-    has the column indices, the share of the resamples, whether it suffices (``settled``), the column most
-    often ahead (``rival``) and the factor by which the number of machines must grow. A single column always
-    leads.
+    has the column indices, the share of the resamples where they lead, whether it suffices (``settled``), the
+    other column most often ahead (``rival``) and the factor by which the number of machines must grow. A
+    single column always leads.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)

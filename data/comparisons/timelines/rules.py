@@ -79,10 +79,11 @@ def read_rule_sets(path: Path) -> tuple[RuleSet, ...]:
 
     A set has the nodes ``baseline``, ``targets`` (or ``target``) and optionally ``start``. Their child
     elements have the names of properties in the settings of a result (the scheduler thesis, figure 4.3) and a
-    regular expression (RE2, for the whole value) as the attribute ``value``. The root is the only set, or its
-    elements are several sets, named by the attribute ``title``, else by the file's stem and number.
-    InputError if the file is missing or not well-formed, a node is unknown, repeated, missing or empty, or a
-    pattern is invalid.
+    regular expression (RE2, for the whole value) as the attribute ``value``; names ignore case. If the root
+    has such a node, or no elements, it is the only set; else each of its elements is a set. The title is the
+    attribute ``title``, else the file's stem, with a number if there are several. InputError if the file is
+    missing or not well-formed, a node or property is unknown, repeated, missing or empty, a pattern is
+    invalid, or a limit (`MAX_SETS`, `MAX_LENGTH`) is exceeded.
     """
     tree = WholeDocument(Document.from_path(path))
     elements = list(tree.root)

@@ -30,10 +30,11 @@ NOTE = "spec-corun: events are seconds beside a load on memory, not hardware cou
 def read_tables(directory: Path) -> CorunTables:
     """Return the tables of one campaign or a directory of campaigns: ``validated.csv`` and ``sensitivity/``.
 
-    A machine is a campaign. The events of a program are the points of its curve (``beside_<n>mb``: its
-    seconds with a footprint of n MB) and, if the campaign has it, its contentiousness
-    (``reporter_slowdown``). Solo seconds are those at 0 MB; a co-run takes solo seconds / actual. InputError
-    if a file, column or curve is missing, or a number is wrong.
+    Each campaign is a machine, named by its directory. The events of a program are the points of its curve
+    (``beside_<n>mb``: its seconds with a footprint of n MB) and, if the campaign has it, its contentiousness
+    (``reporter_slowdown``, times the solo seconds). Solo seconds are those at 0 MB; each pair gives two
+    co-runs, of solo seconds / ``actual1`` or ``actual2``. InputError if a file, column or curve is missing,
+    or a number is wrong.
     """
     campaigns = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
     if (directory / PAIRS).exists():

@@ -64,13 +64,14 @@ def operation_state(
     marks: OperationMarks,
     baseline: int,
 ) -> OperationState:
-    """Return the state of an operation at its newest measured version; the first of these that applies.
+    """Return the state of an operation at its newest measured version: the first of these that applies.
 
     Not compared: no configuration has results of the baseline and of a later version. Worse: lasting changes
     make a configuration worse, or the newest version's verdict against the baseline is fail, the worst
     configuration got worse, and its p-value is unknown or at most 0.05 / the number of operations. Unsure:
-    that verdict is unsure or fail. Better: lasting changes make a configuration better, or its newest
-    versions are better by more than noise. Else unchanged.
+    that verdict is unsure or fail. Better: lasting changes make a configuration better, or its newest level
+    is better by more than `hidden`. Else unchanged. The ``threads`` of the result are those of the worst
+    configuration, if better of the most improved one, else the largest number.
     `shifts`: the lasting changes per configuration. `hidden`: shape (n_configurations,), the smallest
     detectable change of each, as a share. `marks`: the verdicts. `baseline`: index of the baseline's version.
     IndexError if no version is measured.
@@ -143,10 +144,10 @@ class ChangeGroup:
 def group_changes(changes: Sequence[Sequence[Change]]) -> tuple[ChangeGroup, ...]:
     """Return the changes of all operations, grouped by version, the newest first; empty without changes.
 
-    Steps in the same direction that start within one version of the group's are a group, and so are creeping
-    drops that have most of their versions in common. Groups with most operations are formed first, from the
-    changes that are left. Each has the versions of its most frequent change. If several changes of an
-    operation are in it, the largest counts. `changes`: per operation, in order.
+    The change with the most changes near it forms the first group, which has its versions; the changes that
+    are left form the next one. Near are steps in the same direction that start at most one version apart,
+    and creeping drops with most of their versions in common. If several changes of an operation are in a
+    group, the largest counts. `changes`: per operation, in order.
     """
     entries = [(number, change) for number, own in enumerate(changes) for change in own]
     groups = []

@@ -37,13 +37,14 @@ VALUE, OPERATION = "value", "operation"
 
 
 def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per series, version and time: its values, in the order of first rows.
+    """Yield a measurement per file, series, version and time: its values, in the order of first rows.
 
     The columns are ``value``, ``operation`` and, optionally, ``benchmark, machine, unit, better, threads,
     version`` and ``measured_at``; an empty cell has its default in `COLUMNS`. Columns are separated by comma,
     semicolon or tab. Without ``better``, the user's choice is used, else higher is assumed, with a note. A
-    text in ``measured_at`` that is no time is ignored. InputError if a required column is missing, a column
-    seems misspelt, or another cell is invalid; OSError if a file cannot be read.
+    text in ``measured_at`` that is not a time, and columns with other names, are ignored. InputError if a
+    file cannot be read, a required column is missing, the name of a column is close to one of these, or an
+    operation, value, ``better`` or ``threads`` is invalid.
     """
     for path in source.files:
         table = read_cells(path, [OPERATION, VALUE], sep=delimiter_of(path))
@@ -110,13 +111,14 @@ class _OtavaTest:
 def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per metric and row, metric by metric; rows of the same commit are repetitions.
 
-    A file has a column of times (``time``, ``timestamp`` or ``date``), a column per metric, and optionally a
-    test in ``otava.yaml`` or ``hunter.yaml`` in its directory or the one above. The version is the first of
-    the test's attributes, ``commit``, ``version``, ``revision`` and ``sha`` that is a column, else the time.
-    Without configured metrics, all other columns of numbers are metrics, with the user's choice of better
-    values, else higher is assumed, with a note. Higher is better for configured metrics unless their
-    ``direction`` is -1. Empty cells are skipped. InputError if a column is missing, a value is not a finite
-    number, or a file has several branches; OSError if it cannot be read.
+    A file has a column of times (``time``, ``timestamp`` or ``date``) and a column per metric. Optionally,
+    the first test with its file name in ``otava.yaml`` or ``hunter.yaml``, in its directory or the one above,
+    names the benchmark and configures the columns. The version is in the first column that exists of the
+    test's attributes, ``commit``, ``version``, ``revision`` and ``sha``; else it is the time. Without
+    configured metrics, all other columns of numbers are metrics, with the user's choice of better values,
+    else higher is assumed, with a note. Higher is better for configured metrics unless their ``direction`` is
+    -1. Empty cells are skipped, and a text that is not a time is ignored. InputError if a file cannot be
+    read, a column is missing, a value is not a finite number, or a column ``branch`` has several values.
     """
     for path in source.files:
         test = _otava_test(path)

@@ -13,7 +13,7 @@ _REFUSED = "labels are only added: a withdrawn one is a row of its own"
 
 
 def upgrade(op: Operations) -> None:
-    """Create the table of labels, with triggers that refuse to change or delete rows."""
+    """Create the table of labels, with triggers against changes and deletions; SQLite or PostgreSQL."""
     op.create_table(
         _TABLE,
         sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
