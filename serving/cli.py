@@ -194,7 +194,7 @@ def collect(
 def train(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
 ) -> int:
-    """Create a project that trains comparison models on labels of your own with `dvc repro`."""
+    """Create a project in which `dvc repro` trains comparison models on labels of your own."""
     from serving.installation import create_project
 
     return create_project(directory)
