@@ -364,7 +364,7 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     (model), ``repeat``, ``fold`` and comparison, with ``verdict`` (``unsure`` is wrong) and ``status`` (the
     label). `always_pass`: the accuracy of calling everything ``pass``.
     Returns None without verdicts. Models are sorted by median accuracy, the best at the top: on stratified
-    folds if there are any; ties by name.
+    folds if there are any (models without them are left out); ties by name.
     """
     if verdicts.empty:
         return None

@@ -454,7 +454,7 @@ def labels_import(
     keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> int:
-    """Add the labels of a file or directory to the database, except those that it already has."""
+    """Add labels that the database does not have; those without an annotator are added with --by only."""
     from serving.comparisons.labels.command import import_labels
 
     return import_labels(source, labels, by, keep_going=keep_going, as_json=as_json)
