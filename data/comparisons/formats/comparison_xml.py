@@ -75,8 +75,9 @@ def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
 def summary_statistics(walk: Attributes, element: Element, place: str) -> dict[str, float]:
     """Return statistics in the attributes of `element`, by name: min, q1, median, q3, max, mean, stdev.
 
-    The attributes of the quartiles are ``first_q`` and ``third_q``. Only `mean` and `stdev` may be absent,
-    also from the result. InputError, which names `place`, if a value is missing or not a finite number.
+    The attributes of the quartiles are ``first_q`` and ``third_q``. Without `mean` or `stdev`, the result
+    does not have it. InputError, which names `place`, if another one is missing, or one is not a finite
+    number.
     """
     return {
         name: walk.number_attribute(element, attribute, place)
