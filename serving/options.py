@@ -86,7 +86,8 @@ def add_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds options to a command, which gets the given ones as ``**options``.
 
     `options` are annotations for typer by option name; each option is None by default, and is then not passed
-    to the command. The last parameter of the command must be ``**options``.
+    to the command. The last parameter of the command must be ``**options``. The decorated command takes
+    keywords only, and needs a value (or None) of each added option.
     """
 
     def with_options(command: Command) -> Command:

@@ -17,7 +17,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option ``--perfjudge BASE``, a path, by default None, to the options of pytest-benchmark."""
+    """Add ``--perfjudge BASE`` to the options of pytest-benchmark: the path of a baseline (default: None)."""
     parser.getgroup("benchmark").addoption(
         "--perfjudge",
         metavar="BASE",
@@ -50,7 +50,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With ``--perfjudge``, judge at the session's end; not with --collect-only or in workers of xdist."""
+    """With ``--perfjudge``, judge when the session ends; a regression or an error fails the session.
+
+    A session without benchmarks fails, too. With --collect-only, and in workers of xdist, nothing is judged.
+    """
     options = config.option
     if options.perfjudge is not None and not options.collectonly and not hasattr(config, "workerinput"):
         config.pluginmanager.register(BenchmarkJudge(), "perfjudge-judge")

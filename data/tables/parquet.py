@@ -46,14 +46,15 @@ def read_columns(
     other_dtype: Callable[[str], str] | None,
     blank: Collection[str],
 ) -> pd.DataFrame:
-    """Return columns of a Parquet file, in the order of the file, converted to pandas types.
+    """Return columns of a Parquet file, in the order of the file, with values converted to the given types.
 
-    `dtypes` has the type of each needed column; those in `optional` may be absent, also from the result.
-    `unwanted` columns are ignored, and index columns that pandas writes unless they are in `dtypes`.
-    `other_dtype` returns the type of any other column by name; None: these are not converted, and lists,
-    structs, maps and text that is not UTF-8 are left out. `blank` are texts that count as missing. InputError
-    if the file is missing or not Parquet, a column is missing or repeated, or a value cannot be converted to
-    its type, or is missing in a column of the type int64 or bool.
+    `dtypes` has the type (a key of `KINDS`) of each needed column; those in `optional` may be absent, and are
+    then absent from the result. An Int64 column with gaps is returned as float64. `unwanted` columns are
+    ignored, and index columns that pandas writes unless they are in `dtypes`. `other_dtype` returns the type
+    of any other column by name; None: these are not converted, and lists, structs, maps and text that is not
+    UTF-8 are left out. `blank` are texts that count as missing. InputError if the file is missing or not
+    Parquet, a column is missing or repeated, or a value cannot be converted to its type, or is missing in a
+    column of the type int64 or bool.
     """
     with open_parquet(path) as file:
         kinds = _column_kinds(
@@ -69,9 +70,9 @@ def read_columns(
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Yield an open Parquet file; InputError if it is missing, invalid or cannot be read within the block.
+    """Open a Parquet file in a ``with`` statement; InputError if it is missing, invalid or cannot be read.
 
-    An OSError, a ValueError and an error of Arrow in the block become this InputError, too.
+    Any OSError, ValueError or error of Arrow that the block raises becomes an InputError that names the file.
     """
     import pyarrow.parquet as pq
 

@@ -264,10 +264,11 @@ class Tables:
 
 
 def with_dtypes(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
-    """Return `rows` as a frame: the columns of `dtypes` first, with their types, then all others.
+    """Return `rows` as a frame: the columns of `dtypes` first, with their types, then all others, unchanged.
 
-    Columns that `rows` does not have are filled with missing values; None gives a frame without rows.
-    ValueError or TypeError if a value cannot be converted, also a missing one to a type such as int64.
+    Columns that `rows` does not have are filled with missing values; None gives a frame without rows. A frame
+    keeps its index. ValueError or TypeError if a value cannot be converted, also a missing one to a type such
+    as int64.
     """
     frame = pd.DataFrame([] if rows is None else rows)
     others = frame.loc[:, ~frame.columns.isin([*dtypes])]
@@ -286,7 +287,7 @@ def read_table(
 
     Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
     type of another column by name. Without it, other columns are not converted; lists, structs, maps and text
-    that is not UTF-8 are left out. InputError if the file or a column is missing, a value cannot be
-    converted, or is missing in a column of the type int64 or bool.
+    that is not UTF-8 are left out. InputError if the file or a column is missing, a column is repeated, a
+    value cannot be converted, or is missing in a column of the type int64 or bool.
     """
     return Spec(dtypes, optional, other_dtype=other_dtype).read(path)

@@ -81,9 +81,10 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
 
 
 def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame) -> Chart | None:
-    """Return a chart of precision by recall: a curve per model over all its thresholds, a point per rule.
+    """Return a chart of precision by recall: a curve and a point per model, a point per rule.
 
-    Curves are means over the folds, points count all folds together; ``unsure`` is no alarm.
+    A curve, over all thresholds, is the mean over the folds. A point counts the verdicts of all folds
+    together; ``unsure`` is no alarm.
     `name`: the chart's anchor in the page.
     `models`, `rules`: out-of-fold verdicts, one row per ``entry`` (model or rule), ``repeat``, ``fold`` and
     comparison, with ``verdict``, ``status`` (the label), ``probability``.
@@ -165,11 +166,11 @@ def undo_signed_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Chart | None:
-    """Draw pass and fail in the three features that separate them best, without and with signed square root.
+    """Draw the three features that separate pass from fail best, pair by pair, without and with signed root.
 
     `features`: one row per labelled comparison: ``comparison_id, status`` and the `columns`, as signed roots.
-    `columns`: features to choose from, by F of an analysis of variance; the first wins ties.
-    Returns None with fewer than three columns or only one status.
+    `columns`: features to choose from, by F of an analysis of variance (0 with NaN); the first wins ties.
+    Returns None with fewer than three columns or only one status. At most 400 dots per status are drawn.
     """
     if len(columns) < 3 or features["status"].nunique() < 2:  # noqa: PLR2004 - three dimensions, two classes
         return None
@@ -267,8 +268,8 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
 def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     """Return a chart of the rates of missed regressions and false alarms by the review rate.
 
-    `sent`: mean rates over the folds per requested review rate; ValueError if empty. The measured rate is
-    drawn, in the order of `sent`; the title has the item nearest to 5 %.
+    `sent`: mean rates over the folds per requested review rate; ValueError if empty. Rates are drawn by the
+    measured review rate, in the order of `sent`; the title has those at the rate nearest to 5 %.
     """
     unsure, false_negatives, alarms = (
         np.array([getattr(rates, name) for rates in sent])
@@ -363,7 +364,7 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     (model), ``repeat``, ``fold`` and comparison, with ``verdict`` (``unsure`` is wrong) and ``status`` (the
     label). `always_pass`: the accuracy of calling everything ``pass``.
     Returns None without verdicts. Models are sorted by median accuracy, the best at the top: on stratified
-    folds if there are any; ties by name.
+    folds if there are any (models without them are left out); ties by name.
     """
     if verdicts.empty:
         return None

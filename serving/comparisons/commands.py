@@ -452,7 +452,10 @@ def labels_import(
     keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> int:
-    """Add labels of a file or directory to the database. Labels that it already has are skipped."""
+    """Add labels of a file or directory to the database. Labels that it already has are skipped.
+
+    Labels without an annotator are added with --by only.
+    """
     from serving.comparisons.labels.command import import_labels
 
     return import_labels(source, labels, by, keep_going=keep_going, as_json=as_json)

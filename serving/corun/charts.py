@@ -28,8 +28,9 @@ _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw the co-run seconds of three tasks with each co-runner (co-run paper, figure 1), a panel per task.
 
-    The tasks are those with the largest, median and smallest mean impact; of fewer tasks, all. At most 30
-    co-runners are drawn, in ascending order; None with fewer than two co-runners.
+    The tasks are those with the largest, median and smallest mean impact; of fewer tasks, all. Times are
+    medians on ``shown_machine``, ascending; at most 30 co-runners, evenly spaced in this order, are drawn.
+    None with fewer than two co-runners.
     """
     impacts = evaluation.impact_matrix
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies
@@ -79,7 +80,7 @@ def _evenly_spaced(number: int, max_count: int) -> list[int]:
 def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw co-run time / solo time of each task (row) with each co-runner (column); None without pairs.
 
-    Rows and columns are in descending order of their means.
+    Values are medians on ``shown_machine``. Rows and columns are in descending order of their means.
     """
     impacts = evaluation.impact_matrix
     if impacts.empty:
@@ -108,9 +109,9 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
 def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw co-run count / solo count by event (co-run paper, figure 2), on a logarithmic axis.
 
-    The pair of task and co-runner is that with the largest measured impact; ValueError without pairs. Events
-    whose ratio is not positive are left out, and the 40 drawn whose ratio is furthest from 1 (by its
-    logarithm); None if no event remains.
+    Counts are medians of the pair of task and co-runner with the largest impact on ``shown_machine``;
+    ValueError without pairs. Of the positive ratios, the 40 furthest from 1 (by logarithm) are drawn, in
+    descending order; None if there is none.
     """
     task, other = evaluation.strongest_pair
     pairs = rows_with(evaluation.tables.pairs, corunner_1=other, task=task, machine=evaluation.shown_machine)
@@ -141,9 +142,9 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
 def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw event rates / their means over the time of one co-run (co-run paper, figure 3).
 
-    The co-run is the first of the pair with the largest impact, or the first with samples. At most five
-    events are drawn, from the least to the most varying. None without samples of co-runs or without counted
-    events.
+    The co-run is the first with samples on ``shown_machine``, of the pair with the largest impact if it has
+    any. At most five events are drawn, evenly spaced in ascending order of variation, with both ends. None
+    without samples of co-runs or without counted events.
     """
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
@@ -193,7 +194,8 @@ def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart
     """Draw residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
 
     `name` is the chart's id, `model_name` the model's name in the title, `residuals` has ``task, corunners,
-    fitted, residual, standardised, theoretical, scale, leverage``. None without residuals.
+    fitted, residual, standardised, theoretical, scale, leverage``. At most 600 rows, evenly spaced, are
+    drawn, and the three largest residuals marked. None without residuals.
     """
     if residuals.empty:
         return None
@@ -267,8 +269,8 @@ def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
     """Draw the share of predictions within `tolerance` by sampled seconds, a line per online model.
 
-    `repeats` adds a horizontal line: the share of repeated measurements within the tolerance, if any were
-    repeated.
+    Only scores of ``online.design`` are drawn. `repeats` adds a horizontal line: the share of repeated
+    measurements within the tolerance, if any were repeated.
     """
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
     rows = rows_with(entries, design=online.design)

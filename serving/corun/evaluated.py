@@ -62,11 +62,13 @@ class PlacementCheck:
 def check_placements(
     predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed: int
 ) -> PlacementCheck | None:
-    """Return the measured total times of placements by predicted impacts, two tasks per machine.
+    """Return total seconds of all tasks, two per machine, for the placement chosen by predicted impacts.
 
-    `predicted` and `measured` hold impacts on the tasks (rows) by their co-runners (columns), `solo` holds
-    seconds by task. The best, the worst and 1000 random placements are for comparison. None with fewer than
-    four tasks, or if the impact of a pair of different tasks is missing.
+    The chosen placement has the smallest sum of predicted impacts; the total, and those of the best, the
+    worst and 1000 random placements, come from measured impacts. `predicted` and `measured` hold impacts on
+    the tasks (rows) by their co-runners (columns), `solo` holds seconds by task; tasks that one of the last
+    two does not have are left out. None with fewer than four tasks, or if the impact of a pair of different
+    tasks is missing.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:

@@ -108,8 +108,9 @@ def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed:
 
     `threshold` is the uncalibrated probability from which on ``fail`` is the better guess; its calibrated
     value is in the result. `how` has the limits on error and review rates, or costs, that set the thresholds
-    of ``unsure`` and ``fail``. Rows below the minimum effect size do not train the calibration; the result
-    has a factor, at most 1, for their probabilities. `seed` is that of random splits.
+    of ``unsure`` and ``fail``; if a limit on false negatives (positives) cannot be guaranteed, ``pass``
+    (``fail``) is never given. Rows below the minimum effect size do not train the calibration; the result has
+    a factor, at most 1, for their probabilities. `seed` is that of random splits.
     """
     below, above = inner.below, ~inner.below
     calibration = learn_calibration(inner.y[above], inner.probability[above], inner.groups[above])
@@ -133,12 +134,13 @@ def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed:
 
 
 def learn_guarantee(inner: InnerPredictions, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
-    """Return thresholds that keep several rates of either error, at the confidence of `how`.
+    """Return the thresholds that guarantee limits on either error rate, at the confidence of `how`.
 
-    The rates are 0.5, 1, 2, 5, 10 and 20 %, and those that `how` requests, ascending, for false negatives and
-    for false positives; a rate that cannot be guaranteed has the threshold None. `adjusted`, shape (n_rows,),
-    are the calibrated probabilities of ``fail`` of the rows of `inner`; rows below the minimum effect size
-    never count as false positives. `seed` is that of random splits.
+    Limits are 0.5, 1, 2, 5, 10 and 20 %, and those that `how` requests, ascending: on false negatives, if
+    ``pass`` is given below the threshold; on false positives, if ``fail`` is given from it on. A limit that
+    cannot be guaranteed has the threshold None. `adjusted`, shape (n_rows,), are the calibrated probabilities
+    of ``fail`` of the rows of `inner`; rows below the minimum effect size never count as false positives.
+    `seed` is that of random splits.
     """
     fails, passes = inner.y == 1, inner.y == 0
     missed_levels = guarantee_rates(
@@ -204,8 +206,9 @@ def count_outcomes(
     minimum effect size; all of shape (n_rows,). Columns: ``kind, share, made, cases, fails, false_negatives,
     passes, false_positives, unsure``; an ``unsure`` row is not wrong. Kinds, in this order: "chosen" (the
     thresholds in use; ``share`` 0), "max_false_negative_rate" and "max_false_positive_rate" (a row per rate,
-    the ``share``; ``made`` is whether a threshold guarantees it) and "sent" (``share``: the limit on
-    ``unsure``). ``made`` is True for the other kinds; shares ascend within a kind.
+    the ``share``; ``made`` is whether a threshold guarantees it, else ``pass``, or ``fail``, is not given)
+    and "sent" (``share``: the limit on ``unsure``). ``made`` is True for other kinds; shares ascend within a
+    kind.
     """
     guarantee, threshold = learned.guarantee, learned.threshold
     cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]
@@ -238,8 +241,8 @@ def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -
     """Return, for each model, its calibration error and its error rates by kind and limit in one split.
 
     `verdicts` are the rows of oof.parquet, `counted` those of `count_outcomes` with ``split, entry``. The
-    result has, by model, sorted by name, a dict of ``calibration_error`` (6 digits) and, for each ``kind`` in
-    `counted`, a list of dicts, the rows of `pool_rates`. It is empty if `counted` has no row of `split`.
+    result has, by model, sorted by name, a dict of ``calibration_error`` (6 decimals) and, for each ``kind``
+    in `counted`, a list of dicts, the rows of `pool_rates`. It is empty if `counted` has no row of `split`.
     """
     summary: dict[str, Any] = {}
     for entry, counts in counted[counted["split"] == split].groupby("entry", sort=True):
@@ -271,9 +274,9 @@ def pool_rates(counted: pd.DataFrame) -> pd.DataFrame:
     """Return the error rates over all folds of one entry and kind, one row per limit, ascending.
 
     ``share`` (the limit); ``folds``, ``made`` (number of folds where it could be guaranteed) and ``n_kept``
-    (in how many of these the fold's rate was at most the limit: of false positives for the kind
+    (in how many of these the fold's rate exists and was at most the limit: of false positives for the kind
     "max_false_positive_rate", else of false negatives); ``false_negative_rate``, a share of the fails,
-    ``false_positive_rate``, of the passes, and ``unsure``, of all cases, with 6 digits, NaN without cases.
+    ``false_positive_rate``, of the passes, and ``unsure``, of all cases, with 6 decimals, NaN without cases.
     `counted` are rows of `count_outcomes`.
     """
     wrong = counted["false_negatives"] / counted["fails"]

@@ -132,12 +132,12 @@ class AlignedRuns:
 
 
 def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: bool = False) -> AlignedRuns:
-    """Return a task's solo run and co-run, divided into blocks of equal work.
+    """Return a task's solo run and co-run, in blocks of equal solo seconds and of the same work in both runs.
 
     The result has the seconds of each block alone and together, of the solo blocks that the co-run has not
     reached (``rest``), and numbers that distinguish phases. `whole`: the solo run is all of the task's work,
-    not only its beginning, else ``rest`` is empty; `ended`: the co-run has ended, too (assumed where `whole`,
-    if their work differs by less than 1 %); then both are aligned by the share of their work.
+    not only its beginning, else ``rest`` is empty. `ended`: both runs are complete (assumed where `whole`, if
+    their work differs by less than 1 %); then they are aligned by the share of their work, without ``rest``.
     """
     both_complete = ended or (whole and abs(corun.total_work / solo.total_work - 1) < SAME)
     common = min(solo.total_work, corun.total_work)
@@ -358,7 +358,8 @@ class ImpactPosterior:
 def impact_posterior(runs: AlignedRuns) -> ImpactPosterior:
     """Return the posterior of the natural log of a whole run's impact (co-run / solo time), a normal mixture.
 
-    It is given the seen part of the co-run, and very narrow if the whole run was seen.
+    It is conditional on the seen part of the co-run; its standard deviation is 0.004 if the whole run was
+    seen.
     """
     logs, means, variances = (values.ravel() for values in _posteriors(runs))
     weights = np.exp(logs - logs.max())

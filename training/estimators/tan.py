@@ -86,7 +86,8 @@ def class_cuts(rows: Labelled) -> Floats:
 def encode_levels(x: Floats, cuts: Floats) -> Codes:
     """Return the level of every value, counted from zero: the number of its feature's cuts below it.
 
-    `x` has shape (n_rows, n_features), as has the result; `cuts` has shape (n_features, n_cuts).
+    `x` has shape (n_rows, n_features), as has the result; `cuts` has shape (n_features, n_cuts), with at most
+    255 cuts. NaN has level 0.
     """
     result = np.zeros(x.shape, np.uint8)
     for block in _row_blocks(x.shape, _AT_ONCE):

@@ -38,12 +38,12 @@ def log_odds(probability: Floats) -> Floats:
 def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str_]) -> CalibrationMap:
     """Return a calibration map learned from out-of-fold probabilities; the identity if no map is better.
 
-    Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned 5 times without some of
-    the groups, and scored by the log loss there. The best is used if it is better than no map by more than
-    its standard error over groups; its maps are averaged on the scale of log-odds. The result has a ``kind``
-    ("none" is the identity), and the probabilities ``raw`` and ``calibrated``, linear between them. All
-    arguments have shape (n_rows,), at least one row; in the labels `y`, 1 is fail; no group is split between
-    folds, which are drawn with a fixed seed.
+    Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned in 5 folds of whole
+    groups, drawn with a fixed seed, and scored by the log loss on the held-out groups. The best is used if
+    its gain over no map is larger than the gain's standard error over groups; its maps are averaged on the
+    scale of log-odds. The result has a ``kind`` ("none" is the identity, also with a single group or label),
+    and the probabilities ``raw`` and ``calibrated``, linear between them. All arguments have shape (n_rows,),
+    at least one row; in the labels `y`, 1 is fail.
     """
     place = np.unique(groups, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS

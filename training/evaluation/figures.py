@@ -45,8 +45,8 @@ def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
 def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return mean ``probability``, ``share_of_fails`` and number of ``cases`` by bin of probability.
 
-    The 10 bins have equal width and ascend; empty ones are left out. `verdicts` has ``probability``
-    (ValueError if one is NaN) and ``status``, the label.
+    The 10 bins have equal width and ascend (1 is in the last); empty ones are left out. `verdicts` has
+    ``probability`` (ValueError if one is NaN) and ``status``, the label.
     """
     number = np.minimum((verdicts["probability"] * RANGES).astype("int64"), RANGES - 1)
     ranges = verdicts.assign(failed=verdicts["status"] == "fail").groupby(number)
@@ -145,7 +145,7 @@ def dvc_prediction_figures(
     None are left out. The plots are the tables of `predicted_points` and `interval_coverage`, each for the
     champion and the up to two other models with the smallest pooled error `by`. `metrics` is the content of
     metrics.json, `split` the split, and `by` the error, that the champion was chosen by. `predictions` has
-    ``entry, unit, fold, measured, predicted`` of that split; cases of one unit can be compared.
+    ``entry, unit, fold, measured, predicted`` of that split; only errors of one unit are compared.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
     return _dvc_figures(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])
@@ -240,8 +240,9 @@ _DECADE = 10
 def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
     """Return figures by file name: ``confusion.png``, ``precision-recall.png`` and ``reliability.png``.
 
-    `title` is written above each figure. `verdicts` are the rows of one entry (a model) in one split of
-    oof.parquet, with probabilities; ValueError if none is a fail.
+    `title` is written above each figure. Points of the last are tenths of the verdicts, by probability.
+    `verdicts` are the rows of one entry (a model) in one split of oof.parquet, with probabilities; ValueError
+    if none is a fail.
     """
     return {
         "confusion.png": _draw_confusion(verdicts, title),

@@ -68,7 +68,7 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote_stage() -> None:
-    """Log the forecast models that are not in MLflow yet, the best last; print its name and register none."""
+    """Log forecast models that MLflow does not have, the best last, print its name, and register none."""
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
@@ -122,11 +122,12 @@ class Profiled:
 
 
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
-    """Return one application's profile by our method, and its importances by the fingerprint paper's.
+    """Return one application's profile by our method, its importances by the paper's, and their stability.
 
-    The importances, shape (n_columns,), add up to 1, or are all 0; for both methods the result has the mean
-    overlap (Jaccard) of the top five stressors between ``params.n_thesis_bootstrap`` resamples, NaN with
-    fewer than two. Raises InputError if there are fewer than two machines, or all perform alike.
+    The importances by the fingerprint paper's method, shape (n_columns,), add up to 1, or are all 0. A
+    method's stability is the mean overlap (Jaccard) of its top five stressors between
+    ``params.n_thesis_bootstrap`` resamples, NaN with fewer than two. Raises InputError if there are fewer
+    than two machines, or all perform alike.
     """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)
@@ -167,7 +168,7 @@ def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
 
 
 def profile_stage() -> None:
-    """Profile every application by the paper's method and ours; write tables and claims; print counts."""
+    """Profile applications by both methods; write tables and checks of the paper's claims, print counts."""
     params = load(Fingerprints)
     section = params.section
     measured = _read_measured(section)
@@ -185,7 +186,10 @@ def profile_stage() -> None:
 
 
 def evaluate_stage() -> None:
-    """Evaluate predictions on held-out CPU models, write results; InputError with a single CPU model."""
+    """Evaluate predictions on held-out CPU models; write results and metrics.json with the best model.
+
+    Applications that were measured on one CPU model only are left out; InputError if no other remains.
+    """
     params = load(Fingerprints)
     section = params.section
     applications = [application.by_machine() for application in _read_measured(section)]

@@ -91,12 +91,12 @@ class Candidate:
 def promote_candidate(candidate: Candidate) -> str:
     """Make the candidate champion if it is better; return the outcome and its reason in one line.
 
-    It is better if the whole interval of the difference is above zero. A candidate that is not, or that the
-    family refuses, becomes challenger; a person may promote it. A candidate that is not refused also becomes
-    champion if there is none, if the champion's files are gone or unreadable, or if both have no common case.
-    Each test logs and registers the candidate in MLflow. If this evidence was judged before, nothing changes,
-    and it takes milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if the
-    candidate or metrics.json cannot be read, or the registry does not answer.
+    It is better if the whole interval of the difference is above zero. Otherwise, or if the family refuses
+    it, it becomes challenger; a person may promote it. A candidate that is not refused also becomes champion
+    if there is none, if the champion's files are gone or unreadable, or if both have no common case. Each
+    test logs and registers the candidate in MLflow. If this evidence was judged before, nothing changes, and
+    it takes milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if the candidate
+    or metrics.json cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)

@@ -32,8 +32,8 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 def source_of(root: Path, program: str) -> dict[str, str]:
     """Return user, program and git's commit, branch and dirty flag of `root` as a dict of MLflow tags.
 
-    Without git, those of git are missing. The tree is dirty ("true", else "false") if tracked files differ,
-    except those that the pipeline writes.
+    Tags of git are missing if git is not installed or `root` has no commit. The tree is dirty ("true", else
+    "false") if tracked files differ, except those that the pipeline writes.
     """
     from mlflow.utils import mlflow_tags
 
@@ -121,8 +121,8 @@ class Origin:
 def trace_version(name: str, version: str) -> Origin:
     """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
 
-    `version` is a number as text. Raises NoVersionError if it is none or does not exist, InputError if the
-    registry does not answer. If its run was deleted, the fields of the run are empty.
+    `version` is a number as text. Raises NoVersionError if it is not a number or does not exist, InputError
+    if the registry does not answer. If its run was deleted, the fields of the run are empty.
     """
     match = find_version(f"models:/{name}/{version}") if version.isdigit() else None
     if match is None:

@@ -75,8 +75,9 @@ def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
 def summary_statistics(walk: Attributes, element: Element, place: str) -> dict[str, float]:
     """Return statistics in the attributes of `element`, by name: min, q1, median, q3, max, mean, stdev.
 
-    The attributes of the quartiles are ``first_q`` and ``third_q``. Absent `mean` and `stdev` are not in the
-    result. InputError, naming `place`, if an attribute is not a finite number, or another one is missing.
+    The attributes of the quartiles are ``first_q`` and ``third_q``. Without `mean` or `stdev`, the result
+    does not have it. InputError, which names `place`, if another one is missing, or one is not a finite
+    number.
     """
     return {
         name: walk.number_attribute(element, attribute, place)
@@ -94,15 +95,15 @@ def read_documents(
 ) -> Iterator[ComparisonTables]:
     """Yield the comparisons of comparison XML in chunks; `problems` receives those that are skipped.
 
-    Results are samples, or, where a version has none, its five numbers with mean and stdev. Orders are
-    assigned by position: earlier versions from 0 on, then the baseline's, the target's and later ones. Where
-    no machine is named, the report's name is used. From the second comparison of an operation on, the
-    machine's name ends in ``#2`` and so on. `better` ("higher" or "lower") is used where an element has no
-    attribute ``better``; without it, higher is assumed and noted. A ``result_status`` of pass or fail is the
-    label of a comparison without elements ``label``. Comparisons have the additional columns `UUIDS`. A chunk
-    ends with the comparison that reaches `chunk_rows` results (None: one chunk); at least one, maybe empty,
-    is yielded. InputError at the first error, also for a document that is malformed or has no comparison,
-    unless ``problems.keep_going``.
+    Results are samples, or, where a side has none, its five numbers with mean and stdev. Orders are
+    renumbered from 0: earlier versions, then the baseline's, the target's and later ones, each sorted by
+    ``order``. Where no machine is named, the report's name is used. From the second comparison of an
+    operation on, the machine's name ends in ``#2`` and so on. `better` ("higher" or "lower") is used where an
+    element has no attribute ``better``; without it, higher is assumed and noted. A ``result_status`` of pass
+    or fail is the label of a comparison without elements ``label``. Comparisons have the additional columns
+    `UUIDS`. A chunk ends with the comparison that reaches `chunk_rows` results (None: one chunk); at least
+    one, maybe empty, is yielded. InputError at the first error, also for a document that is malformed or has
+    no comparison, unless ``problems.keep_going``.
     """
     reader = _Reader(Builder(chunk_rows, extra_comparison_columns=UUIDS), problems, better)
     for document in documents:
@@ -332,10 +333,10 @@ def with_status(
 
     `verdicts` maps comparison ids to verdicts; the second and later comparisons with the same id become
     ``invalid``. `otherwise` is the verdict of comparisons that `verdicts` does not hold; by default their
-    status is unchanged. `written` maps comparison ids to elements ``verdict``, which replace all those of the
-    document, and are written for comparisons with a verdict only; by default, the document's are unchanged.
-    `name` is the name of bytes in messages. InputError if the document is not well-formed, or is UTF-16;
-    OSError if the file `source` cannot be read.
+    status is unchanged. `written` maps comparison ids to elements ``verdict``; if given, all those of the
+    document are removed, and these are added to the first comparison with the id if it gets a verdict. `name`
+    is the name of bytes in messages. InputError if the document is not well-formed, or is UTF-16; OSError if
+    the file `source` cannot be read.
     """
     document = Document.from_bytes(source, name) if isinstance(source, bytes) else Document.from_path(source)
     with document.open() as file:

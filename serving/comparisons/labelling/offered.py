@@ -28,10 +28,10 @@ _DIGITS = 20
 
 
 def keep_nearby_versions(siblings: Siblings) -> Siblings:
-    """Return a copy with only the versions that bear a target's name, and the 12 on either side of each.
+    """Return a copy with only the targets, versions of the same name, and the 12 on either side of each.
 
-    Each remaining part of a series becomes a series of its own, which leaves features of siblings unchanged,
-    at a cost that does not grow with the source. Without versions or targets, `siblings` itself is returned.
+    A target with several versions has the name of the first. Each remaining part of a series becomes a series
+    of its own; features of siblings do not change. Without versions or targets, `siblings` is returned.
     """
     versions, spans = siblings.versions, siblings.stop - siblings.first
     if not len(versions.series) or not spans.any():

@@ -247,7 +247,7 @@ def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
 def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
     """Return ``kind`` and, by name of a score, its ``mean, std`` over folds and its ``pooled`` value.
 
-    Scores are those of `score_predictions`, ``std`` is by n; values have 6 digits. `rows` are one model's
+    Scores are those of `score_predictions`, ``std`` is by n; values have 6 decimals. `rows` are one model's
     rows of oof.parquet in one design; ``kind`` is that of the first.
     """
     folds = [score_predictions(fold_rows) for _, fold_rows in rows.groupby("fold", sort=True)]
@@ -268,7 +268,7 @@ def log_width(rows: pd.DataFrame, confidence: float) -> float:
 
 
 def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Return one model's rows in one design, ordered by fold, with intervals ``low`` and ``high`` added.
+    """Return one model's rows in one design, sorted by fold, renumbered, with intervals ``low`` and ``high``.
 
     They are ``predicted`` divided and multiplied by one factor per fold, which comes from the residuals of
     the other folds (a single fold: its own), for a coverage of `confidence`. ValueError without rows.
@@ -288,9 +288,9 @@ def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float)
 
     `solo` has solo seconds by machine and task; `tolerance` is also the width of ranges, as a share of a
     task's mean impact. Returns ``repeated``: the number of repeated co-runs; ``within_tolerance, mape,
-    p90_error`` and ``same_range`` of one repetition as a prediction of the median of the others, shares, None
-    without repetitions; ``solo_spread``: median over tasks of the coefficient of variation of solo times,
-    None if no task has two. Values have 6 digits.
+    p90_error`` and ``same_range`` of each repetition as a prediction of the median of the others, shares,
+    None without repetitions; ``solo_spread``: median over tasks of the coefficient of variation of solo
+    times, None if no task has two. Values have 6 decimals.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()

@@ -179,16 +179,17 @@ class SearchInput:
 
 
 def search_params(question: SearchInput, trials: int) -> SearchResult:
-    """Return the parameters, calibration and threshold with the best score in `trials` trials.
+    """Return the parameters with the best score in `trials` trials, a calibration and a threshold.
 
     A trial's score is the mean of two measures of the held-out rows: balanced accuracy at the best threshold
-    (at 0.5 where no threshold is searched), and average precision, which reduces the variance. The threshold
-    comes from the same held-out cases, judged with the chosen parameters. Where the classifier is tuned and
-    causes are known, it also comes from cases that were held out together with their causes, because
-    predictions are more confident for known causes than for new ones. Where a false positive rate is
-    guaranteed, the threshold keeps it. Where ``question.balance`` is False, there is no calibration and the
-    threshold is 0.5. Where abnormal rows come from too few test cases to be split, nothing is searched
-    either: the parameters are the start values, and the score is NaN.
+    (at 0.5 if ``question.balance`` is False), and average precision, which reduces the variance. Without
+    trials or parameters to search, the parameters are the start values, and the score is NaN. Calibration and
+    threshold come from held-out cases, judged with the chosen parameters. If the classifier is tuned and
+    causes are known, those for pairs also come from cases held out together with their causes, because
+    predictions are more confident for known causes than for new ones. A guarantee on the false positive rate
+    can only raise the threshold for pairs. If ``question.balance`` is False, or a third of the test cases
+    would have only one label, there is no calibration, and the threshold is 0.5; in the second case, nothing
+    is searched.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)
@@ -255,7 +256,7 @@ def _without_causes(
 
 
 def split_in_thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
-    """Return the part (0, 1 or 2) of each case, (n_rows,); test cases are whole, labels and groups balanced.
+    """Return the part (0, 1 or 2) of each row, (n_rows,); test cases are whole, labels and groups balanced.
 
     Returns None where a part would have only one label.
     """

@@ -187,7 +187,7 @@ def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tabl
 
 
 def with_both_sides(tables: MatrixTables) -> MatrixTables:
-    """Return the tables with only the runs of pairs that have a baseline and a target, in their order."""
+    """Return the tables with the runs of pairs with baseline and target, and their causes, in their order."""
     run_places = tables.pair_sides
     pair, pairs = run_places.pair, len(run_places.names)
     baseline, target = (
@@ -198,7 +198,7 @@ def with_both_sides(tables: MatrixTables) -> MatrixTables:
 
 
 def drop_invalid_runs(tables: MatrixTables) -> MatrixTables:
-    """Return the tables without the runs flagged invalid; runs without a flag are kept."""
+    """Return the tables without runs flagged invalid and their causes; runs without a flag are kept."""
     return tables.select_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
