@@ -110,10 +110,11 @@ def runs_of(file: Path) -> pd.DataFrame:
 
 def _pair_homes(opened: ds.Dataset, source: Path) -> tuple[NDArray[np.int64], pd.DataFrame]:
     """Return the pair of each run as a number, and ``workload, group`` of the target of each pair."""
-    coded = [name for name in _HOME if opened.schema.field(name).type != pa.null()]
-    table = opened.scanner(columns=list(coded), use_threads=False).to_table()
+    table = opened.scanner(columns=list(_HOME), use_threads=False).to_table()
+    if not len(table):
+        raise InputError("holds no run", file=source)
     frame = pd.DataFrame(
-        {name: table.column(name).cast(pa.large_string()).dictionary_encode().to_pandas() for name in coded}
+        {name: table.column(name).cast(pa.large_string()).dictionary_encode().to_pandas() for name in _HOME}
     )
     if frame.isna().any(axis=None):
         name = frame.columns[frame.isna().any()][0]

@@ -93,9 +93,10 @@ def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     ``{site}`` with installed libraries, ``{run}`` without. InputError, at `place`, if a name is no setting,
     or braces or quotes are not closed.
     """
-    settings = {"python": f"{sys.executable} -s", "programs": PROGRAMS, **settings}
-    run = f"{settings['python']} -S {PROGRAMS / 'runner.py'}"
-    settings |= {"run": run, "site": f"env PYTHONPATH={sysconfig.get_path('purelib')} {run}"}
+    quote = shlex.quote
+    settings = {"python": f"{quote(sys.executable)} -s", "programs": quote(str(PROGRAMS)), **settings}
+    run = f"{settings['python']} -S {quote(str(PROGRAMS / 'runner.py'))}"
+    settings |= {"run": run, "site": f"env {quote('PYTHONPATH=' + sysconfig.get_path('purelib'))} {run}"}
     try:
         return shlex.split(template.format_map(settings))
     except (AttributeError, KeyError, IndexError, ValueError) as exc:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +12,7 @@ from training.registry.champions import CHAMPION, Version, find_version, version
 from training.registry.promotion_history import (
     LONGEST,
     ChampionRecord,
+    current_user,
     promote_version,
     read_promotions,
     rollback_target,
@@ -101,7 +101,7 @@ def _make_champion(
     loader = endpoint_of_model(version.name).loader
     assert loader is not None
     loader.load_and_test(version)
-    promotion = ChampionRecord(version.version, way, reason, by or getpass.getuser())
+    promotion = ChampionRecord(version.version, way, reason, by or current_user())
     replaced = "" if champion is None else champion.version
     promote_version(version.name, version.version, promotion, replaced)
     return PromotionDecision(version.name, version.version, replaced or None, promotion)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import subprocess
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from training.registry.champions import (
     import_mlflow,
     project_root,
 )
-from training.registry.promotion_history import ChampionRecord
+from training.registry.promotion_history import ChampionRecord, current_user
 
 #: Paths that the pipeline itself writes; any other difference makes the tree dirty.
 _WRITTEN = (":!dvc.lock", ":!reports")
@@ -38,7 +37,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
     from mlflow.utils import mlflow_tags
 
     ran = {
-        mlflow_tags.MLFLOW_USER: getpass.getuser(),
+        mlflow_tags.MLFLOW_USER: current_user(),
         mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
         mlflow_tags.MLFLOW_SOURCE_NAME: program,
     }

@@ -11,6 +11,7 @@ import fcntl
 import getpass
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -51,6 +52,14 @@ class MovedError(InputError):
     """The alias names another version than the one that the decision was about."""
 
 
+def current_user() -> str:
+    """Return the name of the current user; the number of one without a name, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
 @dataclass(frozen=True)
 class ChampionRecord:
     """The record of one promotion."""
@@ -58,7 +67,7 @@ class ChampionRecord:
     version: str
     way: Way
     reason: str
-    by: str = field(default_factory=getpass.getuser)  # the user who promoted it, or ran the test
+    by: str = field(default_factory=current_user)  # the user who promoted it, or ran the test
     #: UTC, ISO 8601
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="microseconds"))
 
@@ -165,7 +174,7 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
                 store, name, ChampionRecord(str(version.version), "challenger test", tags["reason"])
             )
         else:
-            make_challenger(store, name, version.version, {})
+            make_challenger(store, name, version.version, {"reason": tags["reason"]})
         sync_tags(store, name)
     return alias
 
@@ -294,7 +303,7 @@ def lock_aliases(name: str) -> Iterator[None]:
     if local is not None:
         path = local.with_name(f"{local.name}-moving")
     else:
-        key = hashlib.sha256(f"{getpass.getuser()} {tracking_uri()} {name}".encode()).hexdigest()[:20]
+        key = hashlib.sha256(f"{current_user()} {tracking_uri()} {name}".encode()).hexdigest()[:20]
         path = Path(tempfile.gettempdir()) / f"perfjudge-{key}.lock"
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

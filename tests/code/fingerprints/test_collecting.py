@@ -231,6 +231,10 @@ def test_an_unsupported_constraint_is_refused_by_name(tmp_path, monkeypatch):
 
 
 def test_placeholders_in_commands_of_programs_are_filled():
+    spaced = Path("/a b/python")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.executable", str(spaced))
+        assert fill_command("{run} x", "here")[0] == str(spaced)
     found = fill_command("{run} system writing 3 where={scratch}", 'program "p"', scratch=Path("/s"))
     assert found[1:3] == ["-s", "-S"]
     assert found[-4:] == ["system", "writing", "3", "where=/s"]

@@ -83,6 +83,8 @@ def test_chunks_hold_whole_test_cases_of_one_group(tmp_path):
         (lambda runs: runs.assign(m0="x"), 'm0="x" is not a number'),
         (lambda runs: runs.iloc[:, :9], "no raw metric"),
         (lambda runs: pd.concat([runs, runs[:1]]), "occurs twice"),
+        (lambda runs: runs[:0], "holds no run"),
+        (lambda runs: runs.assign(pair_id=None), "row 0: pair_id is missing"),
     ],
 )
 def test_unusable_training_matrices_are_refused_in_one_line(spoil, told, tmp_path):
