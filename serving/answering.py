@@ -91,7 +91,10 @@ def rejudge_source(
 
 
 def plugin_for_source(source: Path) -> FamilyPlugin:
-    """Return the plugin of the first family that recognises a source, else of the family that accepts any."""
+    """Return the plugin of the first family that recognises a source, else of the family that accepts any.
+
+    A missing source raises no error here.
+    """
     fallback = None
     for plugin in all_plugins():
         if plugin.judging is None:
@@ -149,9 +152,9 @@ def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int
 def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
     """Return the output form: `requested`, else the first of `forms` that has the suffix of the output file.
 
-    `forms` are the forms of the command, the default first; it is returned without an output file or with an
-    unknown suffix. InputError if the suffix belongs to another form than `requested` or to none of `forms`,
-    or if the directory of `output` does not exist.
+    `forms` are the forms of the command; the first is the default, without an output file or with a suffix
+    that is not in `FORMS_BY_SUFFIX`. InputError if the suffix belongs to other forms than `requested`
+    (without it, than all `forms`), or if the directory of `output` does not exist.
     """
     if output is None:
         return requested or forms[0]
@@ -206,11 +209,11 @@ def import_sources(
     """Read `sources`, write their tables to `directory`, print a summary, and return the exit code 0.
 
     `kind` is the format of all sources; with the first source it decides the family. `options` are the given
-    family-specific options. The summary is a line of row counts by kind, ``skipped`` and the directory; with
-    `as_json`, it is a JSON object of these, ``skipped`` and ``directory``. Assumptions are noted on stderr.
-    With `keep_going`, invalid data is skipped, counted and reported on stderr; otherwise its first error
-    raises an InputError, as does an unknown format or an option that does not apply to the family. IndexError
-    without sources.
+    family-specific options. The summary has numbers of rows by kind, the number ``skipped``, and the
+    directory, in a line or, with `as_json`, a JSON object with ``skipped`` and ``directory``. Assumptions are
+    noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; otherwise its
+    first error raises an InputError, as does an unknown format or an option that does not apply to the
+    family. IndexError without sources.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])

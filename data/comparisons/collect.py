@@ -280,10 +280,11 @@ class MeasurementSession:
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure a suite, or resume it, and write its tables to `directory`; return False after an early Ctrl-C.
 
-    Writes the three tables and ``reference.parquet`` (columns `REFERENCE`), both of complete runs only and
-    also after Ctrl-C, and ``settings.json``, which notes the runs that are missing: over their time limit, or
-    impossible to measure. They do not make the result False. `screen` shows notes and progress. InputError if
-    the suite is invalid or `directory` holds another measurement.
+    Writes ``results``, ``comparisons``, ``labels`` and ``reference.parquet`` (columns `REFERENCE`), also
+    after Ctrl-C, without runs that do not have values for all numbers of threads. ``settings.json`` lists the
+    runs over their time limit (``invalid``) and the errors of builds that failed (``left_out``); neither
+    makes the result False. `screen` shows notes and progress. InputError if the suite is invalid or
+    `directory` holds the measurement of another suite.
     """
     suite = suites.load_suite(path)
     session = Session.begin_or_resume(directory, suite, screen, "runs", BuildRun, note=Trial)

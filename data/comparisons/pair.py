@@ -47,12 +47,12 @@ class Missing:
 
 
 def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
-    """Return the machines, then operations, then configurations that only one run has, baseline first.
+    """Return the machines, then operations, then configurations that only one run has.
 
     `results` are the rows of both runs, with columns `CONFIGURATION` (benchmark, operation, machine, threads)
-    and ``order``: 0 for the baseline, 1 for the target. ``only_in`` of a part is "baseline" or "target"; its
-    fields that are narrower than the part are None. Parts of a missing machine or operation are not listed
-    again.
+    and ``order``: 0 for the baseline, 1 for the target. Of each kind, the baseline's parts come first.
+    ``only_in`` of a part is "baseline" or "target"; its fields that are narrower than the part are None.
+    Parts of a missing machine or operation are not listed again.
     """
     parts: list[Missing] = []
     for keys in (["machine"], OPERATION, CONFIGURATION):
@@ -77,7 +77,7 @@ def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_missing(parts: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
-    """Yield a line per kind of part and side, such as "2 operations only in v1: a, b".
+    """Yield a line per kind of part and side, such as "1 operation only in v1: suite/sort/host".
 
     `parts` are in the order of `missing_parts`, `names` are those of baseline and target. At most 10 names
     are listed in a line, then "and N more"; nothing is yielded without parts.
@@ -281,14 +281,14 @@ def paired_runs(
     earlier: Sequence[pd.DataFrame] = (),
     names: tuple[str, str] = SIDES,
 ) -> TwoRuns:
-    """Return comparisons of several runs per side; `earlier` runs, oldest first, are the history.
+    """Return comparisons of all baseline runs with all target runs, with earlier runs as the history.
 
-    Each run is a table with the columns of ``RESULT_DTYPES``; its order becomes its index in earlier,
-    baseline and target runs together. `names` are those of the sides, for messages. Values are in the unit of
-    the first baseline run. Of `earlier`, only configurations of the baseline are used. Operations and
-    configurations that only one side has are in ``missing`` and in the notes. InputError if no operation is
-    common, or if runs of one operation have opposite directions or incompatible units; ValueError if a side
-    has no run.
+    Each run is a table with the columns of ``RESULT_DTYPES``; its order becomes its index in earlier (oldest
+    first), baseline and target runs together. `names` are those of the sides, for messages. Values are in the
+    unit of the first baseline run that has one. Of `earlier`, only configurations of the baseline are used.
+    Operations and configurations that only one side has are in ``missing`` and in the notes. InputError if no
+    operation is common, or if runs of one operation have opposite directions or incompatible units;
+    ValueError if a side has no run.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]

@@ -142,7 +142,7 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
 
     Each constraint has every program and, for each number of threads, every stressor of the suite; all runs
     of a constraint follow each other. Stressors that are not in `stressors`, those of the installed
-    stress-ng, are left out. The order depends on the suite's seed only.
+    stress-ng, are left out. Equal suites and `stressors` give equal orders.
     """
     shuffle = random.Random(suite.seed)
     available = [name for name in suite.stressors if name in stressors]
@@ -160,10 +160,10 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
 def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
     """Do the runs that have no journal entry, and add them to the journal of `session`.
 
-    Each is written at once; with constraints, all runs under a constraint together. A stressor or program
-    that fails or exceeds its time limit has an entry without a value. Disturbed runs are repeated as in
-    `Session.measure_missing`. `stressors` are those of the installed stress-ng; InputError if a constraint
-    cannot be applied here.
+    Each run is written when it ends; with constraints, all runs of a repetition under a constraint are
+    written together at their end. A stressor or program that fails or exceeds its time limit has an entry
+    without a value. Disturbed runs are repeated as in `Session.measure_missing`. `stressors` are those of the
+    installed stress-ng; InputError if a constraint cannot be applied here.
     """
     planned = plan_runs(suite, stressors)
     constraints = {constraint.name: constraint for constraint in suite.constraints}
@@ -282,9 +282,9 @@ def build_tables(
 ) -> FingerprintTables:
     """Return the tables of the runs: rates of machines, values of programs, and descriptions of the machines.
 
-    A value is missing where a stressor or program failed. Each constraint is a machine, and its kind a CPU
-    model; without constraints, this machine is the only one. `described` is the result of
-    `data.measure.machine.describe_machine`, texts by name.
+    Rates and values have a row per run, without a value where a stressor or program failed. Each constraint
+    counts as a machine, with its kind in the CPU model; without constraints, this machine is the only one.
+    `described` is the result of `data.measure.machine.describe_machine`, texts by name.
     """
     processor, source = described["processor"], f"suite {suite.name}"
     here = f"{described['hostname']} {processor} x{described['processors']}"
@@ -347,10 +347,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def failure_lines(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return a line per stressor or program and constraint without a value, with the first reason, sorted.
+    """Return sorted lines, one per stressor or program and constraint with a failed run; [] without failures.
 
-    A line is ``NAME under CONSTRAINT: it REASON``, ordered by name. A run with a ``problem`` counts, also if
-    another repetition has a value; the list is empty without problems.
+    A line is ``NAME under CONSTRAINT: it REASON``, or ``NAME: it REASON`` without constraint, with the reason
+    of the first failed run. Another repetition may have a value.
     """
     first = {(run.name, run.constraint): run.problem for run in reversed(runs) if run.problem}
     return [

@@ -72,10 +72,11 @@ class PlannedRun:
 def plan_runs(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
     """Return all runs in their order: one session after the other, each in random order.
 
-    With one session, the runs of a pair follow each other, also in random order. A pair is a version of a
-    test case with ``suite.runs`` valid runs of baseline and of target; targets may have a defect, and invalid
-    runs are added. `causes` are the defects and `kinds` the ways to make runs invalid that are possible on
-    this machine. The suite's seed determines the result.
+    With one session, the runs of a pair follow each other, also in random order; with several, baseline and
+    target of a pair are in different ones. A pair is a version of a test case with ``suite.runs`` valid runs
+    of baseline and of target; targets may have a defect, and invalid runs are added. `causes` are the defects
+    and `kinds` the ways to make runs invalid that are possible on this machine. The suite's seed determines
+    the result.
     """
     shuffle = random.Random(suite.seed)
     pairs = [(name, number) for name in suite.test_cases for number in range(1, suite.versions + 1)]
@@ -150,8 +151,8 @@ def build_order(suite: MatrixSuite, planned: PlannedRun, costs: Mapping[str, flo
     """Return the parameters of the program of a planned run, with its defect or invalidity.
 
     `costs` are seconds per unit by workload and defect, KeyError if that of a workload of the test case is
-    missing; a defect without a cost is not added. The result depends on the suite's seed and the name of the
-    run only.
+    missing; a defect that is measured in units is not added without its cost. Random values depend on the
+    suite's seed and the name of the run only.
     """
     case = suite.test_cases[planned.case]
     draw = random.Random(f"{suite.seed} {planned.run_id}")
@@ -236,7 +237,7 @@ def corrected_cost(
 
     Counting events slows some programs down. `costs` are the seconds per unit known so far, with an estimate
     for `name` (and for `HOST`, if `name` is a defect); `seconds` runs an order and returns its duration. Each
-    trial multiplies the estimate by measured / planned duration, limited to 1/4 to 4.
+    trial multiplies the estimate by measured / planned duration (of a defect alone), limited to 1/4 to 4.
     """
     cost, share = costs[name], suite.seconds / TRANSACTIONS
     for _ in range(TRIALS):
@@ -290,9 +291,9 @@ def calibrate_costs(
 ) -> dict[str, float]:
     """Return seconds per unit by workload and defect: those in the session's journal, and new ones.
 
-    `cost` measures what the runs among `everything`, the planned runs, that have no result yet need and the
-    journal does not have: it takes a name and the costs known so far. Each new cost is noted in the journal
-    at once.
+    `cost` returns a new one, from a name and the costs known so far. It is called for each workload and
+    defect of the runs in `everything`, the planned runs, that have no result yet, unless the journal has the
+    cost. Each new cost is noted in the journal at once.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)
@@ -365,9 +366,10 @@ def _metric_values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C; the tables then have the runs so far. Further settings: ``foreign``, the share of the
-    programs' processor that others used in each run, and ``others_busy``, the median share of the whole
-    machine that others used (%). InputError if the suite is invalid, perf is missing, a program fails, or
+    False after Ctrl-C; the tables then have the runs so far. ``settings.json`` has, besides the usual
+    settings, ``foreign``, the ascending shares of the programs' processor that others used in each run,
+    ``others_busy``, the median share of the whole machine that others used (%), and ``lacking``, the events
+    that perf cannot count. InputError if the suite is invalid, perf is missing, a program fails, or
     `directory` has another measurement.
     """
     suite = matrix_suite.load_suite(path)

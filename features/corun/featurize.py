@@ -20,7 +20,7 @@ def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
 
     The columns are ``task, corunners, machine, device, families, solo_seconds, repetitions, impact``.
     ``impact`` is the median over repetitions of co-run time / median solo time (NaN without a solo time);
-    ``families`` are those of all tasks involved, in alphabetical order, equal for both directions of a pair.
+    ``families`` joins those of all tasks in alphabetical order, equal for both directions of a pair.
     """
     placed = Placed.from_pairs(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))

@@ -82,7 +82,7 @@ def record_answer(
     answered: Answered,
     served: Any,
 ) -> None:
-    """Record endpoint, body (media type and bytes), answer and model in the context in `scope`, if any."""
+    """Record endpoint, body (media type and bytes), answer and model in the context of `scope`, if any."""
     context = scope.get(_KEY)
     if context is not None:
         context.endpoint, context.answered, context.served = endpoint, answered, served
@@ -115,7 +115,7 @@ class JsonLines(JsonFormatter):
 
 
 def configure_logging(level: Level | None = None, form: Form | None = None) -> None:
-    """Send the log records of this process to standard error.
+    """Send the log records of this process to standard error, in place of any earlier destination.
 
     `level` is that of perfjudge and of the server, by default ``warning`` at a terminal, else ``info``, which
     has a line per request; libraries log warnings and worse. `form` is by default text at a terminal, else

@@ -32,7 +32,7 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
 
     `model` is the name of a classifier, `trials` the number of search trials (None: as configured). Temporary
     files go to `work`, by default next to the model. A summary is printed on stderr. InputError if the
-    classifier is unknown, the runs are malformed, or all have the same label.
+    classifier is unknown or takes pairs of runs, the runs are malformed, or all have the same label.
     """
     params = project_params(Matrices)
     evaluate = params.section.evaluate
@@ -56,7 +56,8 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
 def as_xml(answer: MatricesAnswer) -> bytes:
     """Return the XML document ``matrix_results`` as UTF-8 bytes, without attributes for unknown values.
 
-    It has a ``matrix_result`` per pair with elements ``driver``, ``invalid_run`` and ``note``, then notes.
+    It has a ``matrix_result`` per pair with elements ``driver``, ``invalid_run`` and ``note``, then a
+    ``note`` per general note.
     """
     from lxml import etree
 
@@ -93,8 +94,8 @@ TOLD = 20
 def verdict_table(answer: MatricesAnswer) -> VerdictTable:
     """Return a table with one line per pair: verdict, probability, workload group, id and reason.
 
-    The reason is the error of an invalid pair, else its main metrics, at most three. Notes, also on invalid
-    runs, follow.
+    The reason is the error of an invalid pair, else its main metrics, at most three. Notes on the answer
+    follow, then at most 20 on pairs and 20 on invalid runs.
     """
     general = tuple(f"note: {note}" for note in answer.notes)
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]
@@ -172,11 +173,11 @@ def imported(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> Counts:
-    """Write the matrices in `sources` to tables in `directory`; return row counts and skipped errors.
+    """Write the matrices in `sources` to tables in `directory`; return the skipped errors and counts.
 
-    `include` and `exclude` are shell patterns of workloads; both sides of a pair must be chosen. InputError
-    if a source cannot be read, a pattern matches no workload, no pair is left, and without `keep_going` at
-    the first wrong run.
+    The counts are of groups, workloads, pairs, runs and metrics. `include` and `exclude` are shell patterns
+    of workloads; both sides of a pair must be chosen. InputError if a source cannot be read, a pattern
+    matches no workload, no pair is left, and without `keep_going` at the first wrong run.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

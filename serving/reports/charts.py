@@ -110,7 +110,7 @@ def with_noun(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def whole_number(number: float) -> str:
-    """Return a number, rounded half to even, with thousands separators: ``12,000``; a dash for NaN."""
+    """Return a number rounded half to even, with commas and an ASCII minus: ``-12,000``; a dash for NaN."""
     return "\N{EN DASH}" if math.isnan(number) else f"{number:,.0f}"
 
 

@@ -174,8 +174,8 @@ def decision_tree(
 def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) -> Any:
     """Return an unfitted support vector classifier with scikit-learn's ``C`` from ``c`` of `params`.
 
-    The kernel is RBF unless `more`, which goes to scikit-learn, has another. `balance` has the weights of the
-    classes 0 and 1, or is None.
+    The kernel is RBF unless `more`, which goes to scikit-learn, has another; without ``probability`` in
+    `more`, it predicts classes only. `balance` has the weights of the classes 0 and 1, or is None.
     """
     from sklearn.svm import SVC
 
@@ -368,7 +368,7 @@ class ClassCounts:
 
 
 def space_of(model: Model) -> Space:
-    """Return by name the ranges of a model's parameters, of resampling, and of any class weights."""
+    """Return by name the ranges or constants of a model's parameters, of resampling, and of class weights."""
     return {**model.space, **_RESAMPLING, **(_WEIGHTING if model.weighted else {})}
 
 
@@ -381,9 +381,9 @@ def strict_pipeline(
 ) -> Any:
     """Return the unfitted pipeline (impute, scale, resample, classify) for labels `y`.
 
-    `y` has shape (n_rows,), 1 is fail. `params` are values in `space_of`; `constraints` has constraints on
-    the columns, if any. InfeasibleError if the sampler cannot reach its rate with these labels, or ``k``
-    exceeds the number of rows.
+    `y` has shape (n_rows,) and both labels, 1 is fail. `params` are values in `space_of`; `constraints` has
+    constraints on the columns, if any. InfeasibleError if the sampler cannot reach its rate with these
+    labels, or ``k`` exceeds the number of rows after resampling.
     """
     from imblearn.pipeline import Pipeline
     from sklearn.impute import SimpleImputer

@@ -69,7 +69,8 @@ def check_training_rows(
 def check_rows(estimator: BaseEstimator, x: ArrayLike) -> Floats:
     """Return the rows that a fitted `estimator` is to predict as an array, shape (n_rows, n_features).
 
-    ValueError if a value is not finite, or the features are not those of ``fit``.
+    Float32 is kept, other types become float64. ValueError if a value is not finite, or the features are not
+    those of ``fit``.
     """
     rows = validate_data(estimator, x, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     _refuse_gaps(estimator, rows)

@@ -123,9 +123,10 @@ def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> E
     `a` and `b` are two applications, or two sets of machines, with one row per machine and the same columns.
     Where at least half of the smaller side's machines are also on the other side, only shared machines are
     used (``paired``), and the two (standardised) performances of a machine are swapped, alike for all
-    machines of a CPU model. Otherwise machines are dealt to the two sides: those of a CPU model on both sides
-    among themselves, and each other CPU model as a whole. Scores of each side are signed, shape (1 + number,
-    n_columns); the result also has the number of ``units`` exchanged and the ``least`` possible p-value.
+    machines of a CPU model. Otherwise machines are dealt to the two sides: machines of a CPU model that both
+    sides have are dealt one by one, within this model; any other CPU model moves as a whole. Scores of each
+    side, shape (1 + number, n_columns), are positive where a stressor's rate rises with performance; the
+    result also has the number of ``units`` exchanged and the ``least`` possible p-value.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
@@ -150,7 +151,7 @@ def adjusted_p_values(changes: Floats) -> Floats:
 
 
 def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
-    """Return the first stressor, most important in `a` first, whose importances differ; None without one.
+    """Return the first stressor, most important in `a` first, whose importances differ; None if none does.
 
     They differ by more than `tolerance`, in points of 100 (section 5.3 of the fingerprint paper). KeyError if
     `b` misses a stressor.
@@ -345,11 +346,13 @@ def check_claims(
 ) -> pd.DataFrame:
     """Test the fingerprint paper's claims on the data; return a row of text per claim, in the paper's order.
 
-    A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
-    or by the test of two profiles. Claims about applications without a profile are left out. `seed_shares`
-    are the paper's importances by application, shape (n_columns,). Returns ``figure, claim, applications,
-    seed_says`` (the top five by the paper's method on this data), ``we_find, verdict`` ("supported" | "not
-    supported" | "not enough diversity"), ``reasons``.
+    A claim on one application is supported if it holds in at least half of the resamples of the machines; one
+    on two applications if the test finds a difference of their profiles, in one of the named stressors if
+    there are any. With ``reasons`` to doubt the ranking or the test, the verdict is "not enough diversity".
+    Claims about applications without a profile are left out. `seed_shares` are the paper's importances by
+    application, shape (n_columns,). Returns ``figure, claim, applications, seed_says`` (the top five by the
+    paper's method on this data), ``we_find, verdict`` ("supported" | "not supported" | "not enough
+    diversity"), ``reasons``.
     """
     rows = []
     for claim in CLAIMS:

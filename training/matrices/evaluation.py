@@ -121,8 +121,8 @@ def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
 
     The keys are ``kind`` ("served"), each score, with a dict of ``mean, std`` over folds and ``pooled``, and
     the counts ``pairs, fails`` (by label) and ``invalid``. `rows` has ``fold, status, verdict, probability``;
-    the status is the label. Average precision is None if a probability is missing. ZeroDivisionError unless
-    every fold has both labels.
+    the status is the label. Average precision is never pooled (None), and None throughout if a probability is
+    missing. ZeroDivisionError unless every fold has both labels.
     """
     counts = {
         "pairs": len(rows),
@@ -226,8 +226,8 @@ def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[Referen
     In order: ``largest z`` is the largest absolute z-score of a raw metric, ``metrics beyond 3 sigma`` the
     number of raw metrics above 3; then both with ``, pooled noise`` in the name. A z-score is the difference
     of the means of both sides in sample standard deviations of the baseline. A standard deviation of few runs
-    is unreliable; pooled noise is the variance averaged over all baselines of the workload group, including
-    the cases under judgement. `tables` has valid runs only. `abnormal` is the truth by ``pair_id`` and names
+    is unreliable; pooled noise is the variance averaged over all baselines of the workload group, those of
+    the judged pairs included. `tables` has valid runs only. `abnormal` is the truth by ``pair_id`` and names
     the pairs; a pair without a score has 0. Scores from the threshold on are abnormal; it has the highest
     balanced accuracy on these pairs.
     """
@@ -270,8 +270,8 @@ def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
 def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
     """Return the threshold with the highest balanced accuracy; scores at or above are abnormal.
 
-    Both arrays have shape (n_pairs,), and both classes must occur; of equally good thresholds the highest is
-    returned.
+    Both arrays have shape (n_pairs,), and both classes must occur. The threshold is one of the scores, of
+    equally good ones the highest.
     """
     cuts = np.unique(score)[::-1]
     judged = score[:, None] >= cuts
@@ -292,10 +292,10 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
     """Return a table of balanced accuracy by one varied parameter, and a table of fit times.
 
     The first (figures 4 to 6 of the matrix paper) has ``figure, model, grouping, x, folds,
-    balanced_accuracy`` (of all folds' vectors) and ``spread`` (standard deviation over folds); ``x`` is the
-    cost of a missed abnormal vector in false alarms (4), normal training vectors per abnormal one (5), or the
-    number of dimensions (6). The second (figure 7) has ``model, dimensions, seconds`` (mean time of a fit).
-    ZeroDivisionError if the first fold has no abnormal training run.
+    balanced_accuracy`` (of all folds' vectors) and ``spread`` (population standard deviation over folds);
+    ``x`` is the cost of a missed abnormal vector in false alarms (4), normal training vectors per abnormal
+    one (5), or the number of dimensions (6). The second (figure 7) has ``model, dimensions, seconds`` (mean
+    time of a fit). ZeroDivisionError if the first fold has no abnormal training run.
     """
     train, seed = folds[0].train, evaluation.seed
     valid = train.runs[train.runs["valid"]]
@@ -442,7 +442,7 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     optimistic. Here, no fold takes part in choosing the model that it scores. The best model has the highest
     mean average precision. `oof` has the columns of oof.parquet, for one split of at least two folds; entries
     that are not models are ignored. The result has ``kind`` ("selection"), and by score a dict of ``mean,
-    std`` (over folds) and ``pooled``.
+    std`` (over folds) and ``pooled`` (None for average precision).
     """
     models = oof[oof["kind"] == "model"]
     chosen = []

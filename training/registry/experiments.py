@@ -278,9 +278,9 @@ class ExperimentsDifference:
 def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
     """Return the differences of two states in the families of both; InputError without such a family.
 
-    The result has the changed ``params`` without those of other families, ``notes``, and for each family
-    changed data, champions and entries of the same name compared on their common cases, `after` minus
-    `before`.
+    The result has changed ``params``, except those of families that are not compared, ``notes``, and for each
+    compared family changed data, champions and entries of the same name compared on their common cases,
+    `after` minus `before`.
     """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     common = [family for family in FAMILIES if family in before.families and family in after.families]

@@ -89,9 +89,10 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
     """Return the run in a result file (the scheduler thesis, figures 4.1 and 4.2).
 
     `source` names it in messages; `measure` has the metric and direction if the file does not define them. A
-    missing machine is "unknown", a missing version the file's stem; a time that is not ISO 8601 is ignored,
-    with a note. Summaries are used only for series without samples. InputError if it is not a result, or for
-    the first invalid operation unless ``problems.keep_going``, which skips it.
+    file that names neither machine, version nor benchmark uses the settings file in its directory
+    (`properties_beside`). A missing machine is "unknown", a missing version the file's stem; a time that is
+    not ISO 8601 is ignored, with a note. Summaries are used only for series without samples. InputError if it
+    is not a result, or for the first invalid operation unless ``problems.keep_going``, which skips it.
     """
     run = result_xml.ResultRun(path, problems, measure, times={})
     properties = _with_names(run.properties, path)
@@ -122,9 +123,9 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
 def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> Iterator[TimelineRun]:
     """Yield the runs in a JSON file of benchmark results, one per machine and benchmark.
 
-    Machine, version and time are from a settings file in the directory, if present. Else the machine is the
-    file's, the version the file's stem, and the time None. InputError if the file cannot be read, or holds
-    comparisons or several versions.
+    Machine, version and time are those of ``<stem>.settings.xml`` or ``settings.xml`` in the directory, if
+    they have them. Else the machine is the file's, the version the file's stem, and the time None. InputError
+    if the file cannot be read or has no results, or holds comparisons or several versions.
     """
     properties = _with_names(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)
@@ -268,12 +269,12 @@ def read_folder(
 ) -> ReadRuns:
     """Read all results in a folder and its subfolders, hidden ones too, in the order of their names.
 
-    Results are XML, JSON and directories with ``results.parquet``; a folder's own precede those of
-    subfolders. Symbolic links, and files that hold no run, are skipped, with a note. `measure` is the metric
-    and its direction, for files that do not define them; `jobs` the number of reading processes. `advance` is
-    called with the number of places read and that of all places. InputError if `root` is not a directory or
-    holds no result, and at the first invalid result; with `keep_going`, invalid results are in ``skipped``
-    instead.
+    Results are result XML, JSON objects with ``results``, and directories with ``results.parquet``; a
+    folder's own precede those of subfolders. Symbolic links and other XML and JSON are skipped, with a note.
+    `measure` is the metric and its direction, for files that do not define them; `jobs` the number of reading
+    processes. `advance` is called with the number of places read and that of all places. InputError if `root`
+    is not a directory or holds no result, and at the first invalid result; with `keep_going`, invalid results
+    are in ``skipped`` instead.
     """
     result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)

@@ -48,9 +48,9 @@ def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
 def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     """Return the versions of one machine, the oldest first, and the sorting criterion in words.
 
-    The criterion is the first of these that is known for all versions and does not contradict the order in
-    the sources: times of measurement, order in the source, names. If all contradict it, the first known one
-    is used. Ties are sorted by name, naturally (4.9 before 4.10).
+    The criterion is the first of these that all versions have: times of measurement (a version's earliest),
+    numbers in the source (``orders`` of a run), names. One that contradicts the source's numbers of any
+    series is passed over, unless all do. Ties are sorted by name, naturally (4.9 before 4.10).
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:
@@ -110,10 +110,10 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
     """Return the selected runs of every machine that has a baseline and targets, sorted by machine.
 
     The baseline is the newest version that matches its rules. Targets are all versions that match theirs,
-    older ones, too; with rules of the start, only those from the first target on that also matches these.
-    Rules on the property ``Operation``, of any role, select operations; runs without a selected operation are
-    dropped. InputError if no operation matches, or no machine has a baseline and targets; if possible, it
-    names a rule without a match.
+    older ones, too; if there are rules of the start, targets older than the first target that matches these
+    are left out. Rules on the property ``Operation``, of any role, select operations; runs without a selected
+    operation are dropped. InputError if no operation matches, or no machine has a baseline and targets; if
+    possible, it names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
@@ -197,8 +197,9 @@ def _no_match(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]
 def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
     """Return the common folder of a version's runs, and the time of the newest.
 
-    The first source replaces the folder if it is the only one, or there is no common folder. The time is
-    text, ``2026-11-22 09:30`` in UTC; None if unknown. ValueError if `runs` is empty.
+    The path of a source is returned instead of the folder if it is the only source, or the first of sources
+    without a common folder. The time is text, ``2026-11-22 09:30`` in UTC; None if unknown. ValueError if
+    `runs` is empty.
     """
     moments = [run.measured_at for run in runs if run.measured_at is not None]
     sources = list(dict.fromkeys(run.source for run in runs))
@@ -313,7 +314,7 @@ class _Rows:
 
 
 def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
-    """Return the runs of a timeline as arrays; if a version was measured repeatedly, the newest counts.
+    """Return the runs of a timeline as arrays; a configuration's newest measurement of a version counts.
 
     Values are converted to the first unit of their operation. Operations are in the order of their first run,
     their configurations by threads; a version without measurement has no samples and NaN in ``five``.

@@ -113,10 +113,11 @@ class UploadedResults(RequestPart):
 def answer_files(body: bytes, served: Judge) -> Answered:
     """Return the answer of ``perfjudge compare --json`` to the files of a JSON request, and its other forms.
 
-    These are the texts ``markdown`` and ``html`` of the object, if requested. The file of acknowledgements of
-    the server's directory is not read. Raises RefusedError with status 400 if the body is not JSON, 413 if it
-    has too many parts, 422 if it is not a valid request; InputError with the message of ``perfjudge compare``
-    if the files cannot be read or compared; ModelError if the model computes a number that is not finite.
+    If requested, the other forms are the texts ``markdown`` and ``html`` in the JSON object. The file of
+    acknowledgements of the server's directory is not read. Raises RefusedError with status 400 if the body is
+    not JSON, 413 if it has too many parts, 422 if it is not a valid request; InputError with the message of
+    ``perfjudge compare`` if the files cannot be read or compared; ModelError if the model computes a number
+    that is not finite.
     """
     uploaded = request_of(body, UploadedResults)
     compared = compare_uploads(uploaded, served)
@@ -134,10 +135,10 @@ def answer_files(body: bytes, served: Judge) -> Answered:
 
 
 def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
-    """Return the result of ``perfjudge compare``; files are called ``baseline/NAME`` and so on in it.
+    """Return the result of ``perfjudge compare`` on uploaded files.
 
-    Their temporary copies are deleted. InputError if a file cannot be read or the sides have nothing in
-    common.
+    In messages, a file is ``baseline/NAME``, ``target/NAME`` or ``history/NAME``; the temporary copies are
+    deleted. InputError if a file cannot be read or the sides have nothing in common.
     """
     with TemporaryDirectory(prefix="perfjudge-") as scratch:
 

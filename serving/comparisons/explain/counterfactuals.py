@@ -33,10 +33,11 @@ def counterfactuals(
     `rows`: shape (n,), comparisons that can be judged.
     `answers`: shape (n,), their verdicts; `unsure` flips to `fail`.
     `decide`: returns the model's verdicts on modified comparisons.
-    Returns shape (n,): the candidate of `TRIED` nearest to the measured change that flips the verdict, by
-    bisection: the change of the median of the configuration with the worst change, as a share of the
-    baseline's (negative is worse). Candidates are between 100 % worse (95 % if higher is better) and 1 %
-    better. NaN if none flips the verdict.
+    Returns shape (n,), changes of the median of the configuration with the worst change, as shares of the
+    baseline's (negative is worse): of the candidates `TRIED` that flip the verdict, the nearest to the
+    measured change. Bisection finds it if larger changes keep the flipped verdict. Candidates are at most 100
+    % worse (95 % if higher is better) and at most 1 % better. NaN if none flips the verdict, or the verdict
+    is another one.
     """
     changes = np.full(len(rows), np.nan)
     # factors may overflow where the target's median is close to 0 or to the largest number

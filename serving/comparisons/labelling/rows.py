@@ -109,7 +109,8 @@ def report_rows(
 ) -> Iterator[ReportRow]:
     """Yield the comparisons with the indices `rows`, in this order, as rows of a report.
 
-    Names and labels that `reader` may not see are masked. `verdicts`: the model's verdicts to show, by index.
+    Where `reader` may not see a comparison, versions in names become an ellipsis, and labels `HIDDEN`.
+    `verdicts`: the model's verdicts to show, by index; others are None.
     """
     named, sides = offered.named, offered.select_comparisons(rows).sides
     cells = change_cells(sides)

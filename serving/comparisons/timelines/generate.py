@@ -155,10 +155,11 @@ def _write_page(
 
 @lru_cache(1)
 def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
-    """Return the judge: the server if given, else the model, else the champion; the last result is cached.
+    """Return the judge: the server if given, else the model, else the champion; the last judge is cached.
 
-    Without a champion, it has a note and no function. Raises InputError if the named model does not exist, or
-    `server` is not an address (it is not contacted) or its client not installed.
+    The last arguments give the last judge, even if the champion has changed. Without a champion, the judge
+    has a note and no function. Raises InputError if the named model does not exist, or `server` is not an
+    address (it is not contacted) or its client not installed.
     """
     if server is not None:
         return TimelineJudge(server_judge(server), f"the server {server}")

@@ -317,8 +317,9 @@ class OperationMarks:
 def model_judge(served: Judge) -> Answering:
     """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
 
-    Comparisons below the minimum effect size pass without the model (probability 0, change NaN, no reasons),
-    unless its guarantee covers them. The function raises ModelError if a number is not finite.
+    The verdicts are in the order of the comparisons. Valid comparisons below the minimum effect size pass
+    without the model (probability 0, change NaN, no reasons), unless its guarantee covers them. The function
+    raises ModelError if a number is not finite.
     """
     from serving.comparisons.judge import judge_sides
 
@@ -410,7 +411,9 @@ def judged_versions(
     """Judge every version of every operation, and return the marks of each operation, in order.
 
     A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
-    baseline, and with those just before, with one fail per step. At most 1,500 marks in all have reasons.
+    baseline and with the versions just before; where versions have few samples, windows of versions are
+    compared. Against the versions before, a step keeps its clearest `fail`, and neighbouring ones become
+    `pass`. At most 1,500 marks in all have reasons.
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
     `hidden`: the smallest change detectable in the noise between versions, as a share, shape

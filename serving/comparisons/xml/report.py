@@ -46,11 +46,11 @@ Floats = NDArray[np.float64]
 
 
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:
-    """Return an lxml element ``verdict`` per comparison, in order: numbers and names as attributes.
+    """Return an lxml element ``verdict`` per comparison, in order, with the values of the JSON answer.
 
-    The names are those of the JSON answer, without the comparison's id, names and verdict, but with ``model``
-    and ``decided``. Objects and items of lists are child elements, texts in lists their text; None and empty
-    values are omitted.
+    Names are those of the JSON answer, without the comparison's id, names and verdict, but with ``model`` and
+    ``decided``. Numbers and texts are attributes, objects and items of lists child elements, texts in lists
+    their text; None and empty values are omitted.
     `flipped`: whether to compute counterfactuals. ModelError if a contribution is not finite.
     """
     from lxml import etree
@@ -76,7 +76,7 @@ def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str
 
 
 def replace_unprintable(text: str) -> str:
-    """Return text with U+FFFD in place of characters that XML cannot contain, as most control characters."""
+    """Return text with U+FFFD for each character that XML cannot contain, such as most control characters."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -104,8 +104,9 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     probabilities; labels are included.
     `tables`: the judged comparisons. Samples, earlier and later versions are written in addition to the
     numbers of the figure; summaries stay summaries.
-    Returns one ``comparison_results`` per machine and pair of versions, in ``reports`` if there are several.
-    XML has no infinite numbers: a comparison with one is written without its sides, which is invalid, too.
+    Returns UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` unless there is
+    exactly one. XML has no infinite numbers: a comparison with one is written without its sides, which makes
+    it invalid when it is read.
     """
     statuses = [verdict.verdict for verdict in judgement.verdicts]
     return write_comparisons(tables, statuses, lambda: verdict_elements(judgement), judgement.notes)

@@ -185,12 +185,13 @@ def read_tool_tables(
 ) -> Iterator[ComparisonTables]:
     """Yield the tables of a tool's files; `paths` are in the order of versions, the oldest first.
 
-    Every version but the first is compared with the last version before it that measured the operation. The
-    files of a directory are read in the order of their names, character by character (10 before 9). Values
-    are converted to the first unit of their operation; operations that are always 0 are dropped, with a note.
-    A chunk ends with the operation that reaches `chunk_rows` results (None: one chunk); at least one, maybe
-    empty, is yielded. InputError at the first source that is invalid, or a directory without files of
-    measurements, unless ``problems.keep_going``, which skips it.
+    Versions of one source are sorted by time if all have one. Every version but the first is compared with
+    the last version before it that measured the operation. The files of a directory are read in the order of
+    their names, character by character (10 before 9). Values are converted to the first unit of their
+    operation; operations that are always 0 are dropped, with a note. A chunk ends with the operation that
+    reaches `chunk_rows` results (None: one chunk); at least one, maybe empty, is yielded. InputError at the
+    first source that is invalid or contradicts the units or directions of earlier ones, or at a directory
+    without files of measurements; with ``problems.keep_going``, it is skipped as a whole.
     """
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths, problems):
@@ -211,9 +212,9 @@ def iterate_sources(
 ) -> Iterator[tuple[Path, list[Path]]]:
     """Yield each source with its sorted files: a single file, or a directory that is read as a whole.
 
-    A directory of a tool without `versions` and `folder` yields a source per file, with the file as its path.
-    A path that is not a directory is yielded even if it is missing. InputError if a directory has no file
-    that the tool may have written, unless ``problems.keep_going``, which skips it.
+    A directory is one source if `tool` has `versions` or `folder`; else each of its files is a source, with
+    the file as its path. A path that is not a directory is yielded even if it is missing. InputError if a
+    directory has no file that the tool may have written, unless ``problems.keep_going``, which skips it.
     """
     for path in paths:
         if not path.is_dir():
@@ -232,11 +233,11 @@ def iterate_sources(
 
 
 def measurement_files(directory: Path) -> list[Path]:
-    """Return the files in a directory with the first of `SUFFIXES` that any has, sorted; [] without any.
+    """Return the sorted files of a directory that have the first suffix of `SUFFIXES` that occurs in it.
 
     The suffixes are .xml, .json, .jsonl, .csv, .txt and .log, in this order. Hidden files count;
-    ``labels.csv``, ``package.json``, ``asv.conf.json`` and files in subdirectories do not. [] if the
-    directory is missing.
+    ``labels.csv``, ``package.json``, ``asv.conf.json`` and files in subdirectories do not. [] if there are
+    none, or the directory is missing.
     """
     by_suffix = (sorted(directory.glob(f"*{suffix}")) for suffix in SUFFIXES)
     files = ([path for path in paths if path.name not in NO_MEASUREMENTS] for paths in by_suffix)

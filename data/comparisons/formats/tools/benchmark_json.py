@@ -123,12 +123,12 @@ class _GoogleEntry(msgspec.Struct):
 
 
 def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the real time of every repetition; after a file's repetitions, summaries of its other benchmarks.
+    """Yield a measurement per repetition, its real time; then summaries of benchmarks without repetitions.
 
-    Benchmarks with aggregates only have a summary each, and give a note: those of mean, median, stdev, min
-    and max that are present. Rates that the program computes from the time are ignored. Benchmarks with an
-    error are skipped, with a note. The unit is the file's (default: ns), lower is better; names contain the
-    arguments except ``/threads:``. InputError if a file cannot be read, or its JSON is invalid.
+    Summaries are of the aggregates mean, median, stdev, min and max that are present, and give a note. Other
+    aggregates, CPU times and counters are ignored. Benchmarks that were skipped or failed are left out, with
+    a note. The unit is the file's (default: ns), lower is better; names contain the arguments except
+    ``/threads:``. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()
@@ -180,10 +180,11 @@ class _HyperfineFile(msgspec.Struct):
 
 
 def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per command: its times in seconds, or version 2's primary metric, or its summary.
+    """Yield a measurement per command: its times, or in version 2 the primary metric, or else its summary.
 
-    A summary, which gives a note, has those of min, q1, median, q3, max, mean and stdev that are present.
-    Lower is better; names contain parameters. InputError if a file cannot be read, or its JSON is invalid.
+    Times of version 1 are in s; version 2 names the unit. A summary, which gives a note, has those of min,
+    q1, median, q3, max, mean and stdev that are present. Lower is better; names contain parameters.
+    InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)

@@ -67,8 +67,9 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
 
     Results that were recorded without ``--record-samples`` are summaries (median, q1, q3; with a note), or
     the median as the only value if quartiles are missing. Failed and skipped results are dropped. The
-    benchmark is the environment's name; units and names of parameters are those in ``benchmarks.json``.
-    InputError if a file cannot be read, its JSON is invalid, or there are no results.
+    benchmark is the environment's name. Without ``benchmarks.json``, the unit follows from the prefix of a
+    name, such as ``time_``, and parameters are named by position, from 1. InputError if a file cannot be
+    read, its JSON is invalid, or no file holds results.
     """
     results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
     if not results:
@@ -169,9 +170,9 @@ def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the repetitions of every result, by commit (10 digits); missing values are dropped.
 
     The tag ``suite`` is the benchmark, ``name`` the operation; all other tags but ``source`` are its
-    parameters, sorted, unless empty. Higher is better for units that end in ``/s``, else lower. Results
-    without values are skipped, with a note. InputError if a file cannot be read, its JSON is invalid, or a
-    value is not a number.
+    parameters, sorted, unless empty, 0 or false. Higher is better for rates (units such as ``B/s``), else
+    lower. Results without values are skipped, with a note. InputError if a file cannot be read, its JSON is
+    invalid, or a value is not a number.
     """
     for path in source.files:
         for place, result in decode_each(_conbench_results(path), _ConbenchResult, path, "results"):
@@ -249,9 +250,10 @@ class _LntFile(msgspec.Struct):
 def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every metric of every test, by revision (else the file's stem).
 
-    Operations are "test metric". Lower is better for times and sizes of the suite nts, higher for its score;
-    for other metrics, the user's choice is used, else higher is assumed, with a note. Keys such as hash and
-    status, and texts, are ignored. InputError if a file cannot be read, or its JSON is invalid.
+    Operations are "test metric". For the suite nts, times are in s and sizes in B, where lower is better; for
+    its score, higher is better. Other metrics have no known unit, and the user's choice of better values,
+    else higher is assumed, with a note. Keys such as hash and status, and texts, are ignored. InputError if a
+    file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = read_json(path, _LntFile)
@@ -317,10 +319,10 @@ class _HerderSeries(msgspec.Struct):
 def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the replicates (else the value) of every subtest, or of suites without subtests.
 
-    The benchmark is the suite with its extra options. Lower is better unless the file says otherwise. A
-    subtest without values has an empty list; such a suite is skipped. Files are JSON, or logs with JSON after
-    ``PERFHERDER_DATA:``. JSON may also be a list of series: then one value per point, by revision (12
-    digits). InputError if a file cannot be read, or its JSON is invalid.
+    The benchmark is the suite with its extra options. Lower is better unless the file says otherwise. A suite
+    without values is skipped, but a subtest without values is yielded, and then the tables refuse the source.
+    Files are JSON, or logs with JSON after ``PERFHERDER_DATA:``. JSON may also be a list of series: then one
+    value per point, by revision (12 digits). InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = standard_json(read_content(path))
