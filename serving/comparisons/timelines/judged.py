@@ -333,6 +333,8 @@ def model_judge(served: Judge) -> Answering:
                 validity.invalid_reasons(gathered) != ""
             )
             positions = np.flatnonzero(is_judged).tolist()
+        if not positions:
+            return verdicts
         judgement = judge_sides(sides.named_sides([asks[place] for place in positions]), served)
         for place, verdict in zip(positions, judgement.verdicts, strict=True):
             verdicts[place] = VersionVerdict.from_verdict(verdict)

@@ -14,6 +14,7 @@ from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import choose_runs
 from data.tables.problems import Problems
 from serving.cli import run_command
+from serving.comparisons.model import load_judge
 from serving.comparisons.timelines.assembled import assemble_report
 from serving.comparisons.timelines.generate import choose_judge
 
@@ -53,6 +54,14 @@ def test_versions_fail_from_the_start_of_a_drop(root, model_directory):
     assert crept.changes[0].kind == "creep"
     assert all(one.changes == () for one in steady)
     assert (found.baseline, lost.against_baseline[0], np.isnan(lost.probability[0])) == (0, 0, True)
+
+
+def test_all_versions_pass_below_the_minimum_effect_size(root, model_directory, monkeypatch):
+    loaded = load_judge(str(model_directory), min_effect_size=0.9)
+    monkeypatch.setattr("serving.comparisons.model.load_judge", lambda _: loaded)
+    found = report(root, str(model_directory))
+    assert not any((one.against_baseline == FAIL).any() for one in found.operations)
+    assert all((one.probability[1:] == 0).all() for one in found.operations)
 
 
 def test_a_server_gives_the_verdicts_of_its_model(root, model_directory, listening):

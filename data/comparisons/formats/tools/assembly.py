@@ -123,7 +123,9 @@ class Runs:
             existing = by_version.setdefault(orders[name.version], values)
             if existing is not values:
                 existing.add_samples(values.samples, values.summary)
-        self.versions += [version or source.path.stem for version in orders]
+        path = source.path
+        # the name of a directory, such as v1.2, has no suffix
+        self.versions += [version or (path.name if path.is_dir() else path.stem) for version in orders]
 
     def build_tables(self, problems: Problems, chunk_rows: int | None) -> Iterator[ComparisonTables]:
         """Yield the collected versions as tables; all data of an operation are in the same chunk.

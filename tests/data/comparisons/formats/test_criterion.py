@@ -2,6 +2,7 @@
 
 import json
 
+from data.comparisons.formats import read_tables
 from tests.data.comparisons.formats.reading import SAMPLES, refusal, run, written
 
 HEADER = "group,function,value,throughput_num,throughput_type,sample_measured_value,unit,iteration_count\n"
@@ -41,6 +42,14 @@ def test_only_the_new_run_of_a_directory_is_read(tmp_path):
         ("criterion", "words/join", *KEY): [5],
         ("criterion", "words/split", *KEY): [2.5],
     }
+
+
+def test_directories_name_their_versions_with_all_dots(tmp_path):
+    for name in ("v1.2", "v1.3"):
+        written(tmp_path / name / "words/join/new/raw.csv", HEADER + 2 * "words,join,,,,5,ns,1\n")
+    paths = [tmp_path / "v1.2", tmp_path / "v1.3"]
+    tables = read_tables("criterion", paths, keep_going=False).tables
+    assert tables.results["version"].unique().tolist() == ["v1.2", "v1.3"]
 
 
 def test_samples_with_zero_iterations_are_refused(tmp_path):
