@@ -163,9 +163,11 @@ def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stresso
     Each run is written when it ends; with constraints, all runs of a repetition under a constraint are
     written together at their end. A stressor or program that fails or exceeds its time limit has an entry
     without a value. Disturbed runs are repeated as in `Session.measure_missing`. `stressors` are those of the
-    installed stress-ng; InputError if a constraint cannot be applied here.
+    installed stress-ng; InputError if there is nothing to run, or a constraint cannot be applied here.
     """
     planned = plan_runs(suite, stressors)
+    if not planned:
+        raise InputError(f"no program, and stress-ng has none of the stressors: {', '.join(suite.stressors)}")
     constraints = {constraint.name: constraint for constraint in suite.constraints}
     neighbour_cpu = 0 if suite.processor else 1
 

@@ -134,6 +134,18 @@ def test_only_rates_missing_in_the_journal_are_measured(suite, tmp_path, monkeyp
     assert seen.lines[-1] == (12, 12, "done")
 
 
+@pytest.mark.parametrize("suite", [FINGERPRINT, CONSTRAINED | {"programs": []}])
+def test_a_suite_without_anything_to_run_is_refused(suite, tmp_path):
+    journal = Journal.open_or_create(tmp_path / "journal.jsonl", suite, MeasuredRun)
+    with (
+        Session(journal, Seen(), "runs") as session,
+        pytest.raises(
+            InputError, match="no program, and stress-ng has none of the stressors: cpu, nop, gone"
+        ),
+    ):
+        measure_runs(session, FingerprintSuite(**suite), frozenset())
+
+
 def test_resuming_with_another_stress_ng_version_is_refused(tmp_path, monkeypatch):
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump(FINGERPRINT))
     (tmp_path / "journal.jsonl").write_text(json.dumps({"suite": FINGERPRINT | {"stress-ng": "0.1"}}) + "\n")
