@@ -65,9 +65,9 @@ class SampledRuns:
 def start_rates(times: Floats, counts: Floats, seconds: float) -> Floats:
     """Return rates of one run's first seconds as log(rate + 1), shape (n_events, 3), rates per second.
 
-    They are over the intervals that end by `seconds` (at least the first), over the last half of these, and
-    over the last of these. `times`, shape (n_intervals,), are the ends of the intervals, ascending from the
-    run's start; `counts` has shape (n_intervals, n_events).
+    They are over the intervals that end by `seconds` (at least the first), over the last half of these,
+    rounded up, and over the last of these. `times`, shape (n_intervals,), are the ends of the intervals in
+    seconds since the run's start, ascending; `counts` has shape (n_intervals, n_events).
     """
     number = max(int((times <= seconds + 1e-9).sum()), 1)
     starts = np.concatenate([[0.0], times[:-1]])
