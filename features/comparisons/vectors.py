@@ -240,7 +240,7 @@ def seed_vectors(sides: Sides) -> Floats:
 
     They are signed square roots of the lowest, median and highest value over the configurations: for
     ``medians``, target - baseline as a share of the baseline; for ``mins, maxes, q1s, q3s``, the target's
-    median minus that number, as a share of the median. Where lower is better, all values are mirrored
+    median minus that number, as a share of that median. Where lower is better, all values are mirrored
     (v -> -v) first: negative ``medians_*`` mean a worse target. NaN where medians are zero or unknown.
     """
     n = sides.n_comparisons
