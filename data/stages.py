@@ -102,8 +102,8 @@ def useless_column_reasons(
 def missing_value_reasons(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
     """Return a text per row: that more than the share `missing` of its values are missing; else empty text.
 
-    The result is a Series with the index of `values`. The text has the share, and the name of the first
-    column without a value, after the words `of`.
+    The result is a Series with the index of `values`. The text is the missing share, the words `of`, and the
+    first column without a value, such as ``lacks 40% of the events, such as "cycles"``.
     """
     lacks, names = values.isna().mean(axis="columns"), values.columns.get_level_values(0)
     messages = pd.Series("", values.index, dtype="str")

@@ -47,7 +47,7 @@ _LEFT_OUT = {
 
 
 def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """Return an OpenAPI document without paths: the schemas of requests and answers of `endpoints`."""
+    """Return an OpenAPI document of the requests and answers of `endpoints`, without paths and limits."""
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = []
     for endpoint in endpoints:
         models += [(endpoint.request, "validation"), (endpoint.answer, "serialization")]
@@ -61,18 +61,21 @@ def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def without_limits(schema: Any) -> Any:
-    """Return a copy of a JSON Schema in which keys with a default are required, too.
+    """Return a copy of a JSON Schema without limits, in which keys with a default are also required.
 
-    Omitted are keywords that only restrict or describe values, such as ``maximum``, ``pattern``, ``oneOf``
-    and ``examples``, and titles. The generator gives required keys their default, and would let all others be
-    missing. A part that is neither a dict nor a list is returned as it is.
+    Keywords that only restrict or describe values, such as ``maximum``, ``pattern`` and ``examples``, and
+    titles are removed. Required keys get their default in the generated types; other keys could be missing
+    there. A part that is neither a dict nor a list is returned unchanged.
     """
     if isinstance(schema, list):
         return [without_limits(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     copy = {
-        key: without_limits(part)
+        # the keys of properties are names of fields, not keywords
+        key: {name: without_limits(field) for name, field in part.items()}
+        if key == "properties"
+        else without_limits(part)
         for key, part in schema.items()
         if key not in _LEFT_OUT and not (key == "title" and isinstance(part, str))
     }
@@ -85,8 +88,8 @@ def without_limits(schema: Any) -> Any:
 def limits(endpoints: Sequence[Endpoint]) -> str:
     """Return Python code that assigns the limits of requests to ``MAX_BYTES`` and ``MAX_ITEMS``.
 
-    The first is a dict of the largest number of bytes of a body by path, the second of the largest number of
-    items of a list by (path, key); lists without limit are not in it.
+    ``MAX_BYTES`` maps each path to the largest number of bytes of a body, ``MAX_ITEMS`` maps (path, key) to
+    the largest number of items of a list. Only top-level lists with a limit are in it.
     """
     max_bytes = {endpoint.path: endpoint.limit for endpoint in endpoints}
     max_items = {

@@ -54,11 +54,11 @@ UNITS = {
 
 
 def with_summary_metrics(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return `runs` with all summary metrics, after the raw ones; NaN where a raw metric is unknown.
+    """Return a copy of `runs` with all summary metrics, after the other columns.
 
-    `runs` has a column per raw metric, and the measured ``summary_elapsed`` and ``summary_transactions``,
-    else KeyError. Added are ``summary_throughput``, ``summary_cpu`` and ``summary_cpu_others`` (percent), and
-    sums of raw metrics such as ``summary_faults``.
+    KeyError unless `runs` has the measured ``summary_elapsed`` and ``summary_transactions``. Added are
+    ``summary_throughput`` (1/s), ``summary_cpu`` and ``summary_cpu_others`` (percent), and sums of raw
+    metrics such as ``summary_faults``; NaN where a raw metric is NaN or has no column.
     """
 
     def sum_metrics(*names: str) -> pd.Series:
@@ -91,8 +91,7 @@ LARGEST = 1e100
 def may_be_negative(tables: MatrixTables) -> pd.Series:
     """Return by row of ``tables.metrics`` whether the metric may be negative: its flag ``signed``.
 
-    Without the flag, whether more than 5 % (`SIGNED_SHARE`) of the metric's values, over all runs, are
-    negative.
+    Without the flag, it may be if it is negative in more than 5 % (`SIGNED_SHARE`) of all runs.
     """
     flags = tables.metrics["signed"]
     if flags.notna().all():
@@ -226,12 +225,12 @@ def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Return whether each metric, run and pair can be used, and why not, as tables of decisions and warnings.
 
     Each has ``kept`` and ``reason`` (empty if kept). A metric is dropped if more than the share `missing` of
-    the runs have no value, or all have the same value. A run is invalid if it has an impossible number
-    (infinite or beyond 1e100, negative where that is impossible, a share above 105 %, an elapsed time of 0 or
-    less), no value for more than `missing` of the remaining raw metrics or for a remaining summary metric, or
-    another transaction count than most runs of its workload (matrix paper, table 3). A pair is dropped if
-    fewer than `BASELINE_RUNS` (2) valid runs of the baseline remain, or none of the target. InputError if no
-    raw metric, or no pair, remains.
+    the runs have no value, or all values are equal. A run is invalid if any metric, even a dropped one, is
+    impossible (infinite or beyond 1e100, negative where that is impossible, a share above 105 %, an elapsed
+    time of 0 or less), if more than `missing` of the remaining raw metrics or any remaining summary metric
+    have no value, or if more than half of the runs of its workload have another, equal transaction count
+    (matrix paper, table 3). A pair is dropped if fewer than `BASELINE_RUNS` (2) valid runs of the baseline
+    remain, or none of the target. InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)
@@ -263,11 +262,11 @@ def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
 
 
 def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
-    """Return which runs and pairs are kept, and why others are not, without warnings; no error without any.
+    """Return which runs and pairs are kept, and why others are not; the table of warnings is empty.
 
-    The rules are those of `decide_validity`: impossible numbers, missing values and transaction counts of
-    runs; too few valid runs of pairs. `metrics` has the reason to drop each metric, empty if it is kept;
-    `missing` is the largest share of the raw metrics of a kept run without a value.
+    The rules are those of `decide_validity`, but it is no error if nothing is kept. `metrics` has the reason
+    to drop each metric, empty if it is kept, by the metric's name; `missing` is the largest share of the raw
+    metrics that may have no value in a kept run.
     """
     raw, summary = (
         [name for name in names if metrics[name] == ""]

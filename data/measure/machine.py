@@ -127,7 +127,7 @@ def describe_machine() -> dict[str, str]:
 def machine_name() -> str:
     """Return a short name of this kind of machine, such as ``AMD EPYC x2``: model and number of processors.
 
-    An unknown model is called ``unknown``.
+    All logical processors count, even if this process may not use them. An unknown model is ``unknown``.
     """
     return f"{_read_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 

@@ -172,9 +172,10 @@ class _Trend(NamedTuple):
 
 
 def expected_levels(past: Floats, n_target: int) -> Floats:
-    """Return the levels of past and target runs if whole runs had no shifts: medians, or a clear trend.
+    """Return the levels of past and target runs without shifts of whole runs, which all operations share.
 
-    `past`: shape (n_runs, n_configurations). Shape of the result: (n_runs + n_target, n_configurations).
+    They are each configuration's median of `past`, shape (n_runs, n_configurations), plus its linear trend if
+    the trends are clear (p <= 0.001). Shape of the result: (n_runs + n_target, n_configurations).
     """
     own = past - nan_median(past)
     own = own - nan_median(own.T)[:, None]
@@ -221,9 +222,9 @@ def _best_forecast(past: Floats, n_target: int) -> tuple[_Forecast, Floats, Floa
 def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
     """Return the runs without outlying earlier ones, and the number of earlier runs that remain.
 
-    `past`: shape (n_runs, n_configurations), the first `n_history` are earlier runs. Those are removed in
-    which the operations scatter around their medians by more than 2.5 times the scatter of the median run;
-    none of three or fewer.
+    `past`: shape (n_runs, n_configurations), the first `n_history` are earlier runs. An earlier run is
+    removed if the operations scatter around their medians by more than 2.5 times the scatter of the median
+    run; with three earlier runs or fewer, none is removed.
     """
     if n_history <= FEW_RUNS:
         return past, n_history
@@ -234,10 +235,10 @@ def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
 
 
 def tail_freedom(standardised: Floats) -> float:
-    """Return the degrees of freedom of the t distribution that fits standardised values best: 2 to 10.
+    """Return the degrees of freedom of the t distribution that fits best: 2, 3, 4, 6 or 10.
 
-    Infinity, the normal distribution, unless the log likelihood gains more than 3. Values that are not finite
-    do not count.
+    Infinity, the normal distribution, unless the log likelihood gains more than 3, also without values.
+    `standardised` has standard deviation 1; values that are not finite do not count.
     """
     squares = standardised[np.isfinite(standardised)] ** 2
     normal = -(squares.sum() + len(squares) * np.log(2 * np.pi)) / 2
@@ -287,11 +288,11 @@ def _limited_variance(runs: Floats) -> tuple[Floats, Floats]:
 
 
 def moderate_variances(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Return variances that are shrunk towards the usual one, and their degrees of freedom (Smyth 2004).
+    """Return variances shrunk towards a common one, and their new degrees of freedom (Smyth 2004).
 
-    Arrays of shape (n_configurations,); 0 degrees of freedom: no data, such a variance becomes the usual one.
-    How far they are shrunk depends on how much the variances differ by more than chance. With data of one
-    configuration at most, the variances are returned unchanged.
+    Arrays of shape (n_configurations,). A variance or freedom of 0 means no data: the result is the common
+    variance. The less the variances differ by more than chance, the more they are shrunk, and the more
+    degrees are added. With data of one configuration at most, the variances are returned unchanged.
     """
     has_data = (freedom > 0) & (variance > 0)
     number = int(has_data.sum())

@@ -208,8 +208,8 @@ _LATER = {"retrospective": LATER_FEATURES}
 def model_columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the names of the feature columns that models use with a feature set, in their order.
 
-    "seed" has the 15 features of the thesis, "extended" only those of medians, and features of samples and
-    earlier versions; "retrospective" adds those of later versions.
+    "seed" has the 15 features of the thesis. "extended" has the three of medians among them, and features of
+    samples and earlier versions; "retrospective" adds those of later versions.
     """
     return SEED_FEATURES if features == "seed" else _SEEN + _LATER.get(features, ())
 
@@ -220,7 +220,7 @@ def set_to_compute(features: FeatureSet) -> FeatureSet:
 
 
 def vector_columns(features: FeatureSet) -> tuple[str, ...]:
-    """Return the column names of `feature_vectors` for a set, including those that models do not use."""
+    """Return all columns of `feature_vectors`, also those that models do not use; "seed" as "extended"."""
     return FEATURES + _LATER.get(features, ())
 
 
@@ -238,9 +238,10 @@ def smallest_set_with(features: Iterable[str]) -> FeatureSet:
 def seed_vectors(sides: Sides) -> Floats:
     """Return the 15 features of the thesis, figure 6.5, of each comparison: shape (n_comparisons, 15).
 
-    They are signed square roots of the lowest, median and highest relative difference over the
-    configurations, of medians, mins, maxes, q1s and q3s (`SEED_FEATURES`). Negative ``medians_*`` mean a
-    worse target, also where lower is better; NaN where medians are zero or unknown.
+    They are signed square roots of the lowest, median and highest value over the configurations: for
+    ``medians``, target - baseline as a share of the baseline; for ``mins, maxes, q1s, q3s``, the target's
+    median minus that number, as a share of that median. Where lower is better, all values are mirrored
+    (v -> -v) first: negative ``medians_*`` mean a worse target. NaN where medians are zero or unknown.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))
@@ -267,8 +268,8 @@ def feature_vectors(
 
     Columns in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND` (1e9). NaN
     where a feature is unknown: features of versions without history and with one version per side. Features
-    of samples are estimated for sides given as five numbers. `features` is "extended" or "retrospective";
-    only the latter uses versions after the target. `run_spread` is the between-run spread of a build where no
+    of samples are estimated for sides given as five numbers. Only `features` "retrospective" uses versions
+    after the target; "seed" counts as "extended". `run_spread` is the between-run spread of a build where no
     versions show it, as a share of the level; `steps` the result of `run_steps`, if it is already computed.
     """
     sides = sides.overflow_safe

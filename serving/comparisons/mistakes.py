@@ -82,7 +82,7 @@ def worst_mistakes(
     """Return the wrong verdicts with the highest confidence, the highest first, ties by comparison_id.
 
     Confidence is the distance of the probability from the threshold as a share of the largest possible one;
-    ``unsure`` is wrong, too. At most `max_mistakes`, one per comparison.
+    ``unsure`` is wrong, too. At most `max_mistakes`, the first wrong row of each comparison.
     `verdicts`: one model's out-of-fold verdicts: ``comparison_id, verdict, status`` (the label),
     ``probability, threshold``. `tables`: the comparisons of the verdicts, with their samples and labels.
     """
@@ -159,7 +159,7 @@ def _drawn_pair(sides: Sides, at: int) -> DrawnPair:
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
-    """Return box plots of both sides per configuration, at least one, relative to the baseline's median."""
+    """Return box plots of each configuration, as changes from its baseline median; ValueError without any."""
     is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
     change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
     if abs(worst.shift) < _NO_CHANGE:

@@ -64,8 +64,8 @@ def profile_machines(
     """Write the profile of an application as text, json or html, and return the exit code 0.
 
     `application` is a name in `machines`, or else a CSV file; `predicting` adds the machines without a value.
-    `output` None is standard output. InputError if data is invalid or missing, or fewer machines remain than
-    a profile needs.
+    `output` None is standard output. InputError if data is invalid or missing, fewer machines remain than a
+    profile needs, or `predicting` and all measured machines have one CPU model.
     """
     tables = _read_tables(machines, learning)
     data = requested_application(with_application(tables, application, learning.measure), learning.section)
@@ -153,9 +153,9 @@ def _print_warnings(warnings: Iterable[str]) -> None:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the fingerprints in `sources` to tables in `directory`; return row counts and skipped errors.
+    """Write the fingerprints in `sources` to tables in `directory`; return counts and skipped errors.
 
-    `kind` is the format of the sources. The counts are those of ``machines, rates, applications, values``.
+    `kind` is the format of the sources. The numbers of ``machines, rates, applications, values`` are counted.
     InputError if a source cannot be read, and without `keep_going` at the first wrong row.
     """
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
@@ -173,8 +173,8 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 def answer_irup(body: bytes) -> Answered:
     """Answer a request to profile an application, and predict it on the machines without a value.
 
-    With too little data the profile is empty and has the reason. RefusedError: 400 if the body is not JSON,
-    422 if it is not a request, 413 if it holds too much.
+    Invalid parts are left out with a warning. With too little data the profile is empty and has the reason.
+    RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much.
     """
     request, problems = request_of(body, IrupRequest), Problems(keep_going=True)
     try:

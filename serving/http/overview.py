@@ -247,7 +247,7 @@ def _drift_line(drift: ModelDrift) -> dict[str, Any]:
 
 
 def add_start_page(app: FastAPI) -> None:
-    """Add ``/``, ``/reports/FAMILY``, and 404 and 405 answers with directions to `app`."""
+    """Add ``/``, ``/reports/FAMILY``, and directions in 404 and 405 answers, after `add_error_handlers`."""
 
     @app.get("/", include_in_schema=False)
     def start_page(request: Request) -> Response:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from threading import Thread, Timer
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -358,6 +359,16 @@ def test_options_of_a_decision_are_sent_with_each_batch(server):
         {"explain": True, "costs": {"false_negative": 10, "false_positive": 2, "review": 1}},
         {"max_false_positive_rate": 0.1},
     ]
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_types_of_the_client_have_all_fields_of_the_server(path):
+    for kind in (DOORS[path].request, DOORS[path].answer):
+        schema = kind.model_json_schema()
+        for name, part in [(kind.__name__, schema), *schema.get("$defs", {}).items()]:
+            if "properties" in part:
+                fields = msgspec.structs.fields(getattr(schemas, name))
+                assert {field.encode_name for field in fields} == set(part["properties"])
 
 
 @pytest.mark.slow

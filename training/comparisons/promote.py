@@ -52,9 +52,9 @@ _KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold
 def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTest:
     """Return the functions that compare the best model of metrics.json with the registered champion.
 
-    They also read it, log it in MLflow and test its behaviour. `metrics` is the content of metrics.json.
-    InputError if a file of the stage featurize is missing or does not fit; FileNotFoundError without
-    oof.parquet.
+    They also read models, log them in MLflow and test their behaviour. `metrics` is the content of
+    metrics.json. InputError if a file of the stage featurize is missing or does not fit; FileNotFoundError
+    without oof.parquet.
     """
     table = family.read_features()
     changes = read_changes(family.stage_file("changes"), table)
@@ -124,10 +124,10 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
 
 
 def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
-    """Log the best model in MLflow, after all others that are not there yet, and return its run and address.
+    """Log the models in MLflow, the best one last, and return the run and the address of the best one.
 
-    The best is logged even if it is there already; the others are ordered from worst to best. Only the tag
-    "evidence", a digest, is used: models logged with another one are logged again.
+    The others are logged from worst to best, and left out if they are already there with their files and the
+    same digest ``tags["evidence"]``; the best is always logged. Other tags are ignored.
     """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])
@@ -244,7 +244,7 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the names of files with out-of-fold predictions, and functions that read these and a model's."""
+    """Return the names of files with out-of-fold predictions, and readers of these and of a logged model."""
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
         _read_predictions,

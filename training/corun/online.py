@@ -65,9 +65,9 @@ class SampledRuns:
 def start_rates(times: Floats, counts: Floats, seconds: float) -> Floats:
     """Return rates of one run's first seconds as log(rate + 1), shape (n_events, 3), rates per second.
 
-    They are over the intervals that end by `seconds` (at least the first), over the last half of these, and
-    over the last of these. `times`, shape (n_intervals,), are the ends of the intervals, ascending from the
-    run's start; `counts` has shape (n_intervals, n_events).
+    They are over the intervals that end by `seconds` (at least the first), over the last half of these,
+    rounded up, and over the last of these. `times`, shape (n_intervals,), are the ends of the intervals in
+    seconds since the run's start, ascending; `counts` has shape (n_intervals, n_events).
     """
     number = max(int((times <= seconds + 1e-9).sum()), 1)
     starts = np.concatenate([[0.0], times[:-1]])
@@ -204,8 +204,8 @@ def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     """Return a row per sampled co-run with the first sampled solo run of its task on the same machine.
 
     Columns: ``solo, corun`` (row numbers of `runs`, from 0), and ``impact`` (co-run / solo time) and
-    ``families`` (of all tasks, joined by ``+``) of the same co-run in `instances`, by ``task, corunners,
-    machine``. Co-runs without a solo run or a row in `instances` are left out.
+    ``families`` (of all tasks, joined by ``+``) from the row of `instances` with an equal ``task, corunners,
+    machine``, for all repetitions. Co-runs without a solo run or such a row are left out.
     """
     numbered = runs.assign(corun=np.arange(len(runs)))
     solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
@@ -230,7 +230,7 @@ def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float)
 
 
 def second_stage_model(name: str, seed: int) -> Any:
-    """Return the unfitted stage-two regression called `name`, without preparation; KeyError if unknown."""
+    """Return the unfitted stage-two regression `name`, without scaling of features; KeyError if unknown."""
     from training.corun.estimators.models import CATALOGUE
 
     model = CATALOGUE[name]
@@ -292,7 +292,7 @@ def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataF
     """Return the accuracy of `predict_held_out`, a row per ``seconds, design, model``, in this order.
 
     Columns after these: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
-    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2``.
+    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` of all impacts.
     """
     rows = []
     for (seconds, design, model), group_rows in predictions.groupby(

@@ -26,9 +26,10 @@ _REMEDY = "the model's files are damaged, train or promote another one"
 
 @contextmanager
 def model_answering(model: str) -> Iterator[None]:
-    """Convert errors of the model called `model` to ModelError; overflow gives infinite results.
+    """Context manager that converts errors of the model called `model` to ModelError.
 
-    Converted are ValueError, ArithmeticError and LookupError; other exceptions pass unchanged.
+    Converted are ValueError, ArithmeticError and LookupError; other exceptions pass unchanged. Within it,
+    NumPy does not warn of overflow, division by 0 or invalid operations.
     """
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -206,9 +206,10 @@ def compare_entries(
 
     Both are scored by the labels of `after` (by those of `before` where missing); cases without a label are
     left out. Verdicts are scored by balanced accuracy, missed and false alarms, each if the labels that it
-    needs occur; numbers (`after` has a tolerance) by mean relative error and the share outside the tolerance.
-    Differences are after minus before, with a bootstrap interval. Flipped cases that became wrong come first.
-    Without a common case, scores and flipped cases are empty.
+    needs occur; ``unsure`` counts as ``pass`` in them. Numbers (`after` has a tolerance) are scored by mean
+    relative error and the share outside the tolerance; their verdicts are "within" and "outside". Differences
+    are after minus before, with a bootstrap interval. Flipped cases that became wrong come first. Without a
+    common case, scores and flipped cases are empty.
     """
     numbers = after.tolerance is not None
     truth = "measured" if numbers else "status"

@@ -34,9 +34,9 @@ def seed_shares(
 ) -> NDArray[np.float64]:
     """Return the importances of columns by the regression of the fingerprint paper, shape (n_columns,).
 
-    They are of z-scores for the performance, and add up to 1; all 0 where no split helps. `weights`, shape
-    (n_rows,), weigh the rows; None: all 1. "xgboost" is a faster equivalent of scikit-learn's boosting, as in
-    the paper: of equally good splits scikit-learn draws one and XGBoost takes the first column.
+    It predicts the performance from z-scores of all rows. The importances add up to 1, or are all 0 where no
+    split helps. `weights`, shape (n_rows,), weigh the rows; None: all 1. "xgboost" is a faster equivalent of
+    scikit-learn's, which the paper uses; of equally good splits it takes the first column, not a random one.
     """
     counts = np.ones(len(measured.y)) if weights is None else weights
     has_weight = counts > 0
@@ -94,11 +94,11 @@ def log_rates(x: Floats, train_rows: NDArray[np.int64] | None = None) -> Floats:
 
 
 def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
-    """Return signed correlation-adjusted scores, shape (n_resamples, n_columns); positive: both faster.
+    """Return signed correlation-adjusted scores of columns, shape (n_resamples, n_columns).
 
-    Their squares are the shares of R2 that the stressors explain, on natural logarithms; a constant column
-    has 0. `weights`, shape (n_resamples, n_rows), is the weight of each row in each resample; None: one
-    resample with every row once.
+    Positive: the application is faster where the stressor is. The squares are the shares of R2 that the
+    stressors explain, on natural logarithms and with correlations shrunk by `SHRINKAGE`; a constant column
+    has 0. `weights`, shape (n_resamples, n_rows), weigh the rows; None: one resample with every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)

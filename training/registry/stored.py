@@ -93,8 +93,8 @@ def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> di
     """Return by name the bins of every feature of `values`, shape (n_rows, n_features).
 
     A feature has ``edges`` (deciles of the finite values, and bounds around each frequent value), and
-    ``shares`` of rows up to each edge, beyond the last, and without a finite value; half a row is added to
-    each count. ValueError if the numbers of names and columns differ.
+    ``shares`` of rows per bin: from the previous edge up to each edge (inclusive), beyond the last, and
+    without a finite value; half a row is added to each. ValueError if names and columns differ in number.
     """
     return {name: Deciles.from_values(column) for name, column in zip(names, values.T, strict=True)}
 
@@ -201,7 +201,7 @@ def _without_padding(content: bytes) -> bytes:
 
 
 def load_model(directory: Path) -> Any:
-    """Return the model in ``model.skops``; InputError if missing, damaged, or of types not trusted."""
+    """Return the model in ``model.skops``; InputError if unreadable, untrusted or without its packages."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
@@ -218,7 +218,10 @@ def load_model(directory: Path) -> Any:
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
-    """Raise InputError unless a model takes `width` features, as many as its card in `directory` names."""
+    """Raise InputError unless a model's number of inputs `width` (None: unknown) is that of `features`.
+
+    `features` are those of the card in `directory`, which the message names.
+    """
     if width != len(features):
         problem = f"features: names {len(features)}, but the model takes {width}"
         raise InputError(problem, file=beside_model(directory, CARD))

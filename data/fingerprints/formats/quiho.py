@@ -135,9 +135,9 @@ def _application_rows(rows: pd.DataFrame) -> pd.DataFrame:
 def application_name(benchmark: str, test: str) -> str:
     """Return the paper's name of an application: ``hpccg``, ``redis-set``, ``mariadb-10.3.2-innodb-load``.
 
-    It is `benchmark` if `test` equals it, else both joined by ``-``, `test` in lower case with ``-`` for
-    ``_``. ``mysqlslap`` becomes ``mariadb``, ``redisbench`` ``redis``; STREAM with n additions (STREAM-NADDS
-    n) is ``stream-nadds-<kernel>-<n>``.
+    It is `benchmark`, ``-`` and `test`, which is in lower case with ``-`` for ``_``; `benchmark` alone if
+    `test` equals it. Before that, ``mysqlslap`` or ``mysqlslap-mariadb`` at the start of `benchmark` becomes
+    ``mariadb``, and ``redisbench`` becomes ``redis``; ``stream`` as a whole becomes ``stream-nadds``.
     """
     for prefix, name in APPLICATIONS:
         if benchmark.startswith(prefix):

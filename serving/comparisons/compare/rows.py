@@ -228,9 +228,9 @@ _LONGEST = 60_000
 def as_comment(compared: ComparedSides, name: str) -> str:
     """Return a comment in Markdown: a table of the rows that need attention, and a folded one of the others.
 
-    Both are sorted by urgency, then by size of the change. Parts of one side, notes, details and a summary
-    are added. The first line is a marker by which the next comment of this `name` finds and replaces this
-    one. Rows beyond about 60,000 characters are counted only.
+    Both are sorted by urgency, then by size of the change. Parts that only one side has, notes, details and a
+    summary are added. The first line is a marker by which the next comment of this `name` finds and replaces
+    this one. Rows beyond about 60,000 characters are only counted, details beyond them omitted.
     """
     urgent = [row for row in compared.ordered_rows if row.outcome not in QUIET]
     quiet = compared.ordered_rows[len(urgent) :]
@@ -333,10 +333,10 @@ def as_compare_json(compared: ComparedSides) -> str:
     Each verdict also has ``outcome``, ``model_verdict``, ``machine``, ``unit``, ``versions``,
     ``target_operation``, ``reason`` (one sentence), ``interval`` (95 %, of the change as a share, negative is
     worse; or null), ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %,
-    as a share; or null), ``faster`` (the largest improvement, or null) and ``acknowledged`` (an excuse, or
-    null). The document also has ``model``, ``notes``, ``missing`` (parts of only one side), ``counts`` of
-    outcomes, and ``whole_run``: the median change of all operations by machine, as a share; negative is
-    worse.
+    as a share; or null), ``faster`` (the configuration that improved most, its medians and change, or null)
+    and ``acknowledged`` (an excuse, or null). The document also has ``model``, ``notes``, ``missing`` (parts
+    that only one side has), ``counts`` of outcomes, and ``whole_run``: the median change of all operations by
+    machine, as a share; negative is worse.
     """
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
@@ -374,11 +374,11 @@ _KINDS: dict[str, _Kind] = {
 
 
 def github_annotations(compared: ComparedSides) -> Iterator[str]:
-    """Yield GitHub annotations of rows that need attention and of vanished parts, each with its line break.
+    """Yield GitHub annotations of rows and of vanished parts, each with its line break.
 
     First errors (regressions), then warnings (unsure rows, and parts that only the baseline has), then
-    notices (improvements and acknowledged regressions). Of more than 10 of one kind, 9 are followed by the
-    number of the others.
+    notices (improvements and acknowledged regressions); other rows have none. Of more than 10 of one kind, 9
+    are followed by the number of the others.
     """
     annotations: list[tuple[_Kind, str, str]] = []
     for row in compared.ordered_rows:

@@ -95,7 +95,7 @@ def ingested_directory() -> str | None:
 
 
 def count_new_labels(app: FastAPI) -> int | None:
-    """Return the number of current pass and fail labels not ingested, by id, annotator and status.
+    """Return the number of current pass and fail labels whose id, annotator and status are not ingested.
 
     None without a store or if it does not answer; all count if the table of ingested labels cannot be read.
     """

@@ -61,9 +61,10 @@ class ListedReport:
 def list_report(report: TimelineReport, file: str) -> ListedReport:
     """Return the entry of a report in the index; `file`: the relative path of its page.
 
-    It has counts, operations by urgency and lasting changes, the newest first; versions by name. A ``state``
-    has ``status, version``, and if compared ``threads``, ``change`` (a share, negative is worse) with ``low``
-    and ``high``, both levels (None if not finite), ``since`` (or None), ``creeping`` and ``lasting``.
+    It has counts, operations by urgency and lasting changes, the newest first. A ``state`` has ``status,
+    version``, and if compared ``threads``, ``change`` (a share, negative is worse) with ``low`` and ``high``,
+    ``baseline_level, newest_level`` (numbers are None if not finite), ``since`` (or None), ``creeping`` and
+    ``lasting``. Versions are names.
     """
     operations, versions = report.operations, report.versions
     statuses = [operation.state.status for operation in operations]

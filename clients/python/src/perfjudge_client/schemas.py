@@ -661,6 +661,10 @@ class VerdictAnswer(Struct, omit_defaults=True, kw_only=True):
             description="Evidence in sentences: the change, the usual variation, other facts for the verdict and against it; empty if the verdict is invalid."
         ),
     ] = field(default_factory=list)
+    examples: Annotated[
+        list[LabelledAnswer],
+        Meta(description="The most similar comparison of each label, that with the verdict's label first."),
+    ] = field(default_factory=list)
     counterfactual_change: (
         Annotated[
             float,
@@ -758,6 +762,10 @@ class ComparedVerdict(Struct, omit_defaults=True, kw_only=True):
         Meta(
             description="Evidence in sentences: the change, the usual variation, other facts for the verdict and against it; empty if the verdict is invalid."
         ),
+    ] = field(default_factory=list)
+    examples: Annotated[
+        list[LabelledAnswer],
+        Meta(description="The most similar comparison of each label, that with the verdict's label first."),
     ] = field(default_factory=list)
     counterfactual_change: (
         Annotated[

@@ -171,7 +171,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def delimiter_of(path: Path) -> str:
     """Return the delimiter of a table: comma, semicolon or tab, whichever is most frequent in its first line.
 
-    A tie gives the first of these, a line without any a comma. InputError if the file cannot be read.
+    After a tie it is the first of these; without any (also in an empty file) a comma. Quotes are not parsed.
+    InputError if the file cannot be read.
     """
     with naming_unreadable(path), path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline(10_000)
@@ -181,8 +182,8 @@ def delimiter_of(path: Path) -> str:
 def standard_json(content: bytes) -> bytes:
     """Return JSON with NaN and infinities, which the standard does not allow, replaced by null.
 
-    The bytes are not parsed: such a word is also replaced between spaces within a string, and not at the very
-    start or end of `content`. Other invalid JSON is returned unchanged.
+    The bytes are not parsed: a word between white space, commas, colons or brackets is replaced, even within
+    a string; at the very start or end of `content`, it is kept. Other invalid JSON is returned unchanged.
     """
     is_extended = b"NaN" in content or b"Infinity" in content
     return _NO_JSON.sub(b"null", content) if is_extended else content
@@ -223,8 +224,8 @@ def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: 
 def decode_each(parts: list[msgspec.Raw], kind: type[T], path: Path, place: str) -> Iterator[tuple[str, T]]:
     """Decode the elements of a list one at a time, to save memory; yield ("place[index]", element).
 
-    Unknown keys are ignored. InputError, with `path` and place, at the first element that is not of the type
-    `kind`.
+    Unknown keys are ignored, repeated keys not detected. InputError, with `path` and place, at the first
+    element that is not of the type `kind`.
     """
     for index, part in enumerate(parts):
         element_place = f"{place}[{index}]"
