@@ -107,5 +107,8 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
 
 
 def share_of_baseline(shift: float) -> float:
-    """Return 1 - exp(-max(`shift`, -20)), the change as a share of the baseline; negative is worse."""
+    """Return the logarithm of a ratio as a change, 1 - exp(-max(`shift`, -20)); negative is worse in both.
+
+    It is a share of the baseline where lower values are better: log 2 worse (twice the time) gives -1.
+    """
     return float(-np.expm1(np.minimum(-shift, _FARTHEST)))
