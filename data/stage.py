@@ -248,11 +248,11 @@ def prepare_process() -> None:
 
 
 def keep_bytecode() -> None:
-    """Store compiled modules in ``.bytecode`` in the working directory if Python would not store them.
+    """Store compiled modules in ``.bytecode`` in the working directory if Python is set to store none.
 
-    That is the case with PYTHONDONTWRITEBYTECODE, which is removed, and PYTHONPYCACHEPREFIX set, for worker
-    processes, or with the option ``-B``. Otherwise every process would compile pandas and scikit-learn again,
-    which takes longer than most stages.
+    That is so with the option ``-B`` or PYTHONDONTWRITEBYTECODE, which PYTHONPYCACHEPREFIX replaces for
+    worker processes; otherwise nothing is changed. Without compiled modules, every process would compile
+    pandas and scikit-learn again, which takes longer than most stages.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())

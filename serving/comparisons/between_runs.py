@@ -107,8 +107,5 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
 
 
 def share_of_baseline(shift: float) -> float:
-    """Return the logarithm of a ratio as a change, 1 - exp(-max(`shift`, -20)); negative is worse in both.
-
-    It is a share of the baseline where lower values are better: log 2 worse (twice the time) gives -1.
-    """
+    """Return 1 - exp(-max(`shift`, -20)): a log-ratio as a share of a baseline time; negative is worse."""
     return float(-np.expm1(np.minimum(-shift, _FARTHEST)))

@@ -59,10 +59,7 @@ class ChangeCell(NamedTuple):
 
 
 def change_cells(sides: Sides, rows: slice = ALL) -> Iterator[ChangeCell]:
-    """Yield the change of the median of each of the configurations `rows`, in their order.
-
-    Changes are shares of the baseline's median; negative is worse, None if not finite.
-    """
+    """Yield the change of medians by configuration in `rows` (a share, negative is worse; None: unknown)."""
     before, after = sides.baseline_five[rows, 2], sides.target_five[rows, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         shares = sides.sign[rows] * (after - before) / np.abs(before)

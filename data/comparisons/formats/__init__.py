@@ -132,8 +132,8 @@ def read_tables(
 ) -> Reading[ComparisonTables]:
     """Return the tables of all `paths`, with the errors of skipped parts and notes on assumptions.
 
-    `name` is one of `FORMATS`; `paths` are files, or directories of files (read by name), where a
-    ``labels.csv`` adds labels; where each is one version, the oldest comes first. `label_rules` are for
+    `name` is one of `FORMATS`; `paths` are files, or directories, whose files are read by name, and whose
+    ``labels.csv`` adds labels. If each file is a version, the oldest comes first. `label_rules` are for
     marked change points (sap-hana); `measure` is the metric and its direction, where files do not define
     them. With `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not
     judged are included, and also counted as skipped. InputError if the format is unknown or a path is

@@ -44,9 +44,9 @@ def read_machines(path: Path) -> FingerprintTables:
     The machine is the first column. A column named after a stressor (`parse_stressor`) has rates;
     ``repetition`` (default 1), ``cpu_model``, ``cores``, ``stress_ng`` and ``source`` describe the run or the
     machine; any other has an application's values (`parse_measure`). Empty cells are missing. A machine is
-    described by its first row; its CPU model is by default its name. InputError if
-    there is no row, a column is misspelt or repeated, a cell is wrong, or no column is a stressor; signs of
-    numbers and repeated runs are not checked.
+    described by its first row; its CPU model is by default its name. InputError if there is no row, a column
+    is misspelt or repeated, a cell is wrong, or no column is a stressor; signs of numbers and repeated runs
+    are not checked.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
