@@ -169,8 +169,8 @@ class SearchOutcome(Generic[T]):
 def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
     """Write tuned.json and trials.parquet to `directory`; KeyError if no result has a trial.
 
-    The first has ``params`` and ``score`` by part and model; the second a row per trial, sorted by part,
-    model and number.
+    The first has the fields of `tuned` by part and model, ``params``, ``score`` and perhaps others; the
+    second a row per trial, sorted by part, model and number.
     """
     tuned: dict[str, dict[str, object]] = {}
     for result in results:
@@ -253,7 +253,7 @@ class Search:
 
 
 def tpe_sampler(seed: int, startup: int) -> BaseSampler:
-    """Return Optuna's TPE sampler, whose first `startup` trials are random; the others learn from these."""
+    """Return Optuna's TPE sampler; after `startup` random trials, each learns from all earlier ones."""
     from optuna.samplers import TPESampler
 
     return TPESampler(seed=seed, n_startup_trials=startup)

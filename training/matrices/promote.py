@@ -66,7 +66,7 @@ CHAMPION_COLUMNS = ["pair_id", "workload", "verdict", "status", "probability", "
 def make_challenger_test(
     params: Params[Matrices], metrics: dict[str, Any], split: str, paths: FamilyPaths
 ) -> ChallengerTest:
-    """Return the functions that read, compare and log a candidate, the champion of metrics.json.
+    """Return functions to read, compare and log models; the candidate is the champion of metrics.json.
 
     `metrics` is the content of that file; scores in `split` lead its log. Models are compared by balanced
     accuracy on the same held-out pairs; whole test cases are drawn for the interval. The out-of-fold
@@ -108,7 +108,7 @@ SPLIT = CASES
 
 
 def promote_stage() -> None:
-    """Register the best engine, make it champion if significantly better than the current one; print results.
+    """Register the best engine as champion or challenger, as `promote_candidate` decides; print the results.
 
     It reads params.yaml and the files of evaluate and train below the working directory; InputError if
     metrics.json or the model is missing.
