@@ -66,10 +66,10 @@ PINNED = {
 def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
     """Run the stage `verb` for each family that the command line names, one after the other.
 
-    `stage_of` takes a family and returns its stage, a function or its import string; None without such a
-    stage. The first failed stage ends the process: exit code 2 for errors of the user, also a wrong command
-    line, and 70 for bugs. If DVC runs the stage, the duration in seconds is written to a file in
-    ``.dvc/tmp``. RuntimeError if NumPy was imported before.
+    `stage_of` takes a family and returns its stage, a function or its import string; None if the family has
+    no such stage, and may not be named. The first failed stage ends the process: exit code 2 for errors of
+    the user, also for a wrong command line, and 70 for bugs. If DVC runs the stage, the total duration in
+    seconds is written to a file in `DURATIONS`. RuntimeError if NumPy was imported before.
     """
     began = time.monotonic()
     prepare_process()
@@ -239,7 +239,7 @@ def _starting_process() -> int:
 
 
 def prepare_process() -> None:
-    """Set up the process of a stage: compiled modules, pinned instructions, rare garbage collection.
+    """Set up the process of a stage: store compiled modules, fix the instruction set, collect garbage rarely.
 
     Environment variables are changed, for child processes, too: OpenBLAS and OpenMP use one thread, NumPy,
     SciPy and Arrow the instructions of x86-64-v3 if the processor has them. RuntimeError if NumPy was
@@ -251,11 +251,11 @@ def prepare_process() -> None:
 
 
 def keep_bytecode() -> None:
-    """Store compiled modules in ``.bytecode`` in the working directory if PYTHONDONTWRITEBYTECODE is set.
+    """Store compiled modules in ``.bytecode`` in the working directory if Python is set to store none.
 
-    This variable is then removed and PYTHONPYCACHEPREFIX set, for worker processes; otherwise nothing
-    happens. Every stage and worker process would else compile pandas and scikit-learn again, longer than most
-    stages take.
+    That is so with the option ``-B`` or PYTHONDONTWRITEBYTECODE, which PYTHONPYCACHEPREFIX replaces for
+    worker processes; otherwise nothing is changed. Without compiled modules, every process would compile
+    pandas and scikit-learn again, which takes longer than most stages.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())
@@ -271,8 +271,8 @@ def pin_arithmetic() -> None:
     These libraries choose their loops by the processor's instructions when they are loaded; sums, the last
     bit of logarithms and the order of equal keys in an unstable sort depend on them. OpenBLAS and OpenMP get
     one thread: on few rows, several wait for each other longer than they compute. If an instruction is
-    missing, or on another architecture, the libraries choose as usual. RuntimeError if NumPy was imported
-    before.
+    missing, or on another architecture, the libraries choose as usual. Environment variables that are set
+    already are replaced. RuntimeError if NumPy was imported before.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")
@@ -295,7 +295,7 @@ def processor_flags() -> frozenset[str]:
 def prepare_command() -> None:
     """Set up the process of a short command: collect garbage rarely, and use one thread of OpenBLAS.
 
-    An OPENBLAS_NUM_THREADS that is already set is not changed.
+    Call it before NumPy is imported. An OPENBLAS_NUM_THREADS that is already set is not changed.
     """
     # unless the user sets another number
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -297,10 +297,10 @@ def execute(
 ) -> Child:
     """Run `command` to its end, and return the ended program; its exit code is not checked.
 
-    `place` names the program in errors; `scratch` is its directory for temporary files, where the file
-    ``output`` gets its output; `cpu` is the processor it is pinned to; `environment` has additional
-    variables. InputError if the program is not installed or cannot be run. TimedOutError if it ran for longer
-    than `limit` seconds (None: no limit); the program and all processes it started were ended.
+    `place` names the program in errors; `scratch`, `cpu` and `environment` are those of `Child`. In any case,
+    all processes that the program started are ended with it. InputError if the program is not installed or
+    cannot be run; TimedOutError if it was ended because it ran for longer than `limit` seconds (None: no
+    limit).
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:

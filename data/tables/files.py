@@ -83,8 +83,8 @@ def replacing(path: Path) -> Iterator[Path]:
 def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
     """Replace the file name in an OSError of the block by `name`.
 
-    Only if the error names no file, or a file in the directory `temporary`; other errors, and a
-    BrokenPipeError, are unchanged.
+    This applies to errors that name no file, or one in the directory `temporary`. Errors that name another
+    file, and a BrokenPipeError, are unchanged.
     """
     try:
         yield
@@ -188,7 +188,7 @@ def json_content(text: str) -> Any:
 
 
 def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
-    """Return the content of a YAML file of at most `MAX_YAML` MiB; None if it has no content.
+    """Return the content of a YAML file of at most `MAX_YAML` (1) MiB; None if it has no content.
 
     `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`. InputError if the file
     cannot be read, is too large, is not YAML, or a mapping has a key twice.

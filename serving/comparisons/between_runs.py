@@ -110,5 +110,5 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
 
 
 def share_of_baseline(shift: float) -> float:
-    """Return 1 - exp(-max(`shift`, -20)), the change as a share of the baseline; negative is worse."""
+    """Return 1 - exp(-max(`shift`, -20)): a log-ratio as a share of a baseline time; negative is worse."""
     return float(-np.expm1(np.minimum(-shift, _FARTHEST)))

@@ -47,8 +47,8 @@ def load_judge(
     `uri`: a directory with a model, ``models:/name@alias`` or ``models:/name/version``; None: the champion.
     `min_effect_size`: the smallest change of a median that may be called a regression, as a share, unchecked;
     None: the model's.
-    `max_false_negative_rate`, `max_false_positive_rate`: largest shares of wrong verdicts. 0, or None if the
-    other rate is given: no guarantee.
+    `max_false_negative_rate`, `max_false_positive_rate`: largest shares of wrong verdicts. A rate of 0, or
+    None while the other rate is given, has no guarantee.
     `costs`: of a missed regression, a false alarm and a review, such as "100:10:1", in place of the two
     rates. Without rates and costs, the model's own policy decides; else its limit on reviews is dropped.
     `retrospective`: load the champion of the models that also use versions after the target; ignored with

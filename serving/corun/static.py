@@ -55,7 +55,10 @@ def shorten_names(names: Sequence[str], max_names: int = LISTED) -> str:
 
 
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
-    """Return the prediction for one co-run; InputError if a task or the machine is unknown."""
+    """Return the prediction for one co-run; for an unknown machine, the lower median over the known ones.
+
+    InputError as by `resolve_machine` and `source_machines`, for example for an unknown task.
+    """
     resolved = _ResolvedCorun.from_question(question, static)
     return StaticAnswer(model=static.ref.model_answer, predictions=_predict_resolved([resolved], static))
 
@@ -65,7 +68,8 @@ def predict_coruns(
 ) -> StaticAnswer:
     """Return predictions for co-runs in their order; `notes` are added to the answer.
 
-    Unknown tasks and machines give no impact, but a note with the reason. ModelError if one is not finite.
+    Where `predict_corun` raises an InputError, for example for an unknown task, a prediction has no impact,
+    but a note with the reason. ModelError if a prediction is not finite.
     """
     predictions: list[StaticPrediction | None] = []
     resolved = []
@@ -98,7 +102,8 @@ def predict_coruns(
 def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
     """Return the impact (co-run time / solo time) of each co-runner (column) on each task (row).
 
-    The shape is (n_tasks, n_tasks); on the diagonal, a task runs with a second copy of itself.
+    The shape is (n_tasks, n_tasks); on the diagonal, a task runs with a second copy of itself. Nothing is
+    checked: `machine` must have solo runs of all `tasks` (`source_machines`).
     """
     number = len(tasks)
     placed = Placed(
@@ -124,7 +129,7 @@ def resolve_machine(machine: str | None, static: Static) -> str:
 def source_machines(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
     """Return the machines with usable solo runs of all `tasks`: `machine` if known, else every such machine.
 
-    InputError if a task has no solo run on them, or no machine has solo runs of all.
+    InputError if a task has no solo run, on `machine` if that is known, or no machine has those of all tasks.
     """
     on = static.known_tasks.tasks_by_machine
     everywhere = sorted(frozenset().union(*on.values()))
@@ -159,7 +164,7 @@ class _ResolvedCorun:
 
     @classmethod
     def from_question(cls, question: CorunQuestion, static: Static) -> _ResolvedCorun:
-        """Return the co-run; InputError if a task or the machine is unknown."""
+        """Return the co-run; InputError as by `resolve_machine` and `source_machines`."""
         machine, corunners = resolve_machine(question.machine, static), tuple(sorted(question.corunners))
         sources = source_machines([question.task, *corunners], machine, static)
         # pairs are added up where the model has seen fewer co-runners
@@ -289,11 +294,11 @@ class _FeatureOwners:
 def explain_coruns(
     coruns: Sequence[tuple[str, tuple[str, ...], str]], features: Floats, named: Named, static: Static
 ) -> list[tuple[ExplainedAnswer, list[ImpactShareAnswer]]]:
-    """Return the sums of each prediction's explanation, and the contributions to the impact.
+    """Return, for each co-run, its explanation in sums, and a list of contributions to the impact.
 
-    The four strongest come first, then the sum of the others of each side unless it is 0. `coruns` are task,
-    co-runners and machine, `features` and `named` the model's input, one row per co-run. ModelError if the
-    model gives no finite contributions.
+    The list has the four strongest contributions, the strongest first, then the sums of the others of the
+    co-runners and of the task; none is 0. `coruns` are task, co-runners and machine, `features` and `named`
+    the model's input, one row per co-run. ModelError if the model gives no finite contributions.
     """
     card = static.card
     owners = _FeatureOwners.from_features(card.features, frozenset(static.known_tasks.counted_events))
@@ -399,6 +404,6 @@ def _sum_of_side(side: str, names: Iterable[str], points: Mapping[str, float]) -
 
 
 def strongest_attributions(attributions: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:
-    """Return at most three non-zero contributions, the largest factor up or down first, ties by name."""
+    """Return at most three non-zero contributions, by the size of their factor, up or down; ties by name."""
     ranked = sorted(attributions, key=lambda driver: (-abs(np.log1p(driver.contribution)), driver.feature))
     return [driver for driver in ranked[:REASONS] if driver.contribution]

@@ -254,7 +254,8 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
     """Return the models of all endpoints by their key; each is loaded when first used.
 
     `options` are the given options of ``perfjudge serve``, `shared` is the directory that the processes of
-    one server share. InputError if an option names a model that does not exist, but not without a champion.
+    one server share. InputError if an option names a model that does not exist; a missing champion is no
+    error here.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)

@@ -286,8 +286,9 @@ def ablation_chart(
 ) -> Chart | None:
     """Draw balanced accuracy remedy by remedy; None with fewer than two rows.
 
-    `steps` holds the rows of each model. The accuracy is that of pairs or target runs (`unit` names them),
-    which are equal in all forms. `alone`: each row leaves out one remedy, otherwise each row adds one.
+    `steps` holds the rows of each model; all rows are measured on one set of pairs or target runs (`unit`
+    names them). `alone`: the first row has all remedies, and each other row leaves out one; otherwise the
+    first row has none, and each other row adds one.
     """
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None

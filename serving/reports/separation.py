@@ -63,9 +63,9 @@ def join_names(names: Sequence[str], max_names: int = 4) -> str:
 
 
 def is_significant(gain: float, *spreads: float, folds: int) -> bool:
-    """Return whether `gain`, a difference of two independent means over folds, exceeds two standard errors.
+    """Return whether the size of `gain`, a difference of independent means, exceeds two standard errors.
 
-    `spreads`: standard deviations over the folds, one per mean. False for a single fold.
+    `spreads`: standard deviations over the folds (divisor: `folds`), one per mean. False for a single fold.
     """
     error = sqrt(sum(spread**2 for spread in spreads) / max(folds - 1, 1))
     return folds > 1 and abs(gain) > ERRORS * error

@@ -160,10 +160,10 @@ class Part:
 
 
 def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return the splits into training and test rows: all rows, then the random split, then the one by group.
+    """Return the part "all", then the parts of `stratified_parts`, then those of `grouped_parts`.
 
-    The first part, "all", has no test rows. InputError if a label has fewer rows or groups than folds, or a
-    fold of whole groups has a single label.
+    The part "all" has all rows for training, and no test rows. InputError if a label has fewer rows or groups
+    than folds, or a fold of whole groups has a single label.
     """
     everything = Part("all", np.arange(len(examples.y)), np.arange(0))
     return [everything, *stratified_parts(examples, how, seed), *grouped_parts(examples, how, seed)]
@@ -388,7 +388,7 @@ class Family:
 
 
 def bound() -> Family:
-    """Return the family with params.yaml of the working directory; InputError if it is missing or invalid."""
+    """Return this family with the working directory's params.yaml; InputError if it is missing or invalid."""
     params = load(Comparisons)
     seen = partial(model_columns, params.section.featurize.feature_set)
     return Family(params, seen, partial(_rule_verdicts, FamilyPaths(Family.name)))

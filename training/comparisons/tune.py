@@ -155,9 +155,10 @@ class InnerFold:
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Return ``task.how.n_folds`` inner folds of whole groups of `examples`, stratified by label.
 
-    A fold has its training vectors and labels, and the vectors and row numbers of its test rows. Vectors are
-    imputed and scaled as the model of `task` needs; training rows include the extra training data. InputError
-    if folds with both labels are impossible.
+    A fold has its training vectors and labels, and the vectors and row numbers of all its test rows. Training
+    rows are those of `SearchTask.rows_to_fit`: without rows below the minimum effect size, and with the extra
+    training data. Vectors are imputed and scaled as the model of `task` needs. InputError if folds with both
+    labels are impossible.
     """
     model, inner_folds = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.n_folds, task.seed, f"{task.part} {task.model}"):
@@ -267,7 +268,10 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
 
 
 def tune(family: Family) -> None:
-    """Run stage tune: search all models in all parts; write tuned.json, trials.parquet and held.npz."""
+    """Run stage tune: search all models in all parts; write tuned.json, trials.parquet and held.npz.
+
+    Stored trials with equal inputs are reused. InputError as by `tasks_of`, or if the storage is invalid.
+    """
     evaluation_search.prepare_storage(family.params.compute.storage)
     table = family.read_features()
     tasks = tasks_of(family, table)

@@ -363,7 +363,7 @@ def compile_pipeline(pipeline: Any) -> CompiledPipeline | None:
 
 
 def write(path: Path, compiled: CompiledPipeline, model: Path) -> None:
-    """Write `compiled` to `path`, with the SHA-256 of the file `model` that it belongs to."""
+    """Write `compiled` to `path`, with the SHA-256 of the file `model`; see `write_arrays`."""
     kind = next(name for name, kind_type in _KINDS.items() if isinstance(compiled, kind_type))
     write_arrays(path, VERSION, model, {"kind": np.array(kind), **by_name(compiled)})
 
@@ -374,7 +374,10 @@ def by_name(compiled: Preparation | Forest) -> dict[str, NDArray[Any]]:
 
 
 def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, Any]) -> None:
-    """Write arrays to `path`, a NumPy archive, with the SHA-256 of the file `model` that they belong to."""
+    """Write arrays to `path`, a NumPy archive, with the SHA-256 of the file `model` that they belong to.
+
+    An existing file is replaced atomically; its name must end in ``.npz``. InputError if `model` is missing.
+    """
     with replacing(path) as temporary:
         np.savez(temporary, version=version, model_digest=digest_of(model), **content)
 

@@ -257,7 +257,7 @@ class Search:
 
 
 def tpe_sampler(seed: int, startup: int) -> BaseSampler:
-    """Return Optuna's TPE sampler, whose first `startup` trials are random; the others learn from these."""
+    """Return Optuna's TPE sampler; after `startup` random trials, each learns from all earlier ones."""
     from optuna.samplers import TPESampler
 
     return TPESampler(seed=seed, n_startup_trials=startup)

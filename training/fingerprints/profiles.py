@@ -63,12 +63,12 @@ class Profile:
 
 
 def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
-    """Return which stressors explain an application's performance, and whether that can be trusted.
+    """Return an application's profile: the stressors that explain its performance, and a verdict on trust.
 
-    The profile has tables of stressors, of clusters of correlated ones and of categories, most important
-    first (the largest importance is 100) with bootstrap intervals; the shares of the stressors, in each
-    resample, too; and the verdict on trust. Rows of one machine are averaged first. Raises InputError if
-    there are fewer than two machines, or all perform alike.
+    It has tables of stressors, of clusters of correlated ones and of categories, most important first (the
+    largest importance is 100), with bootstrap intervals; and the shares of the stressors, of all data and of
+    each resample. Rows of one machine are averaged first. Raises InputError if there are fewer than two
+    machines, or all perform alike.
     """
     machines = measured.by_machine()
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from
@@ -134,7 +134,7 @@ def resampled_unit(measured: Measured) -> Unit:
 
 
 def resampling_units(measured: Measured) -> NDArray[np.str_]:
-    """Return the name of each row's CPU model, or machine with fewer than 10 CPU models; shape (n_rows,)."""
+    """Return the CPU model of each row, or its machine if there are fewer than 10 models; shape (n_rows,)."""
     return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
@@ -144,7 +144,7 @@ def top_columns(shares: Floats) -> frozenset[int]:
 
 
 def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
-    """Return the mean Jaccard index of all pairs of sets; NaN with fewer than two sets."""
+    """Return the mean Jaccard index of all pairs of non-empty sets; NaN with fewer than two sets."""
     if len(tops) < 2:  # noqa: PLR2004 - a pair
         return float("nan")
     members = np.zeros((len(tops), 1 + max(map(max, tops))), np.int64)
@@ -185,8 +185,9 @@ def resample_weights(units: NDArray[np.str_], number: int, seed: int) -> NDArray
     """Return the weight of each row in each bootstrap resample of the units, shape (number, n_rows).
 
     All rows of a unit (a machine, a CPU model) have the same weight. Weights are Poisson with mean 1 (Oza and
-    Russell 2001), or exponential with mean 1 (the Bayesian bootstrap) where fewer than three units would
-    count. They are seeded by the unit's name, so that profiles which share machines are resampled together.
+    Russell 2001); a resample in which fewer than three units have a weight above 0 gets exponential ones with
+    mean 1 (the Bayesian bootstrap). They are seeded by the unit's name, so that profiles which share machines
+    are resampled together.
     """
     names, rows = np.unique(units, return_inverse=True)
     generators = [np.random.default_rng([seed, crc32(name.encode())]) for name in names]

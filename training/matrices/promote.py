@@ -66,7 +66,7 @@ CHAMPION_COLUMNS = ["pair_id", "workload", "verdict", "status", "probability", "
 def make_challenger_test(
     params: Params[Matrices], metrics: dict[str, Any], split: str, paths: FamilyPaths
 ) -> ChallengerTest:
-    """Return the functions that read, compare and log a candidate, the champion of metrics.json.
+    """Return functions to read, compare and log models; the candidate is the champion of metrics.json.
 
     `metrics` is the content of that file; scores in `split` lead its log. Models are compared by balanced
     accuracy on the same held-out pairs; whole test cases are drawn for the interval. The out-of-fold
@@ -108,7 +108,7 @@ SPLIT = CASES
 
 
 def promote_stage() -> None:
-    """Register the best engine, and make it the champion if it is significantly better; print results.
+    """Register the best engine as champion or challenger, as `promote_candidate` decides; print the results.
 
     It is compared with the current champion by `promote_candidate`: it becomes challenger if it is not better
     or is refused, and champion also if there is none to compare it with; nothing changes if the same evidence

@@ -108,14 +108,14 @@ def stream_tables(
     measure: Measure | None = None,
     chunk_rows: int | None = CHUNK_ROWS,
 ) -> Iterator[ComparisonTables]:
-    """Yield the tables of `paths` in chunks, then those of each ``labels.csv`` in a directory of `paths`.
+    """Yield the tables of `paths` in chunks, then the labels of ``labels.csv`` in each directory of `paths`.
 
     A comparison comes in the same chunk as its results, except in result-xml, where the baseline may be in an
-    earlier chunk. Comparisons that cannot be judged are not detected. Parameters are those of `read_tables`;
-    a chunk ends when it has `chunk_rows` results (None: no limit). Each path of tables, and each file of
-    comparison-json, is one chunk; those of sap-hana are ten times as long. InputError if the format is
-    unknown or a path is missing (when called), or a directory has no XML or JSON file for a format of such
-    files; and at the first other error, unless ``problems.keep_going``, which collects errors.
+    earlier chunk. It is not checked that there are comparisons and that they can be judged. Parameters are
+    those of `read_tables`; a chunk ends when it has `chunk_rows` results (None: no limit), in sap-hana ten
+    times as many; a path of tables, or a file of comparison-json, is always one chunk. InputError when called
+    if the format is unknown or a path is missing; if a directory has no file with the suffix of an XML or
+    JSON format; and at the first other error, unless ``problems.keep_going``, which collects errors.
     """
     reader = choose_reader(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)
@@ -132,12 +132,13 @@ def read_tables(
 ) -> Reading[ComparisonTables]:
     """Return the tables of all `paths`, with the errors of skipped parts and notes on assumptions.
 
-    `name` is one of `FORMATS`; `paths` are files, or directories of files, where a ``labels.csv`` adds
-    labels. `label_rules` are for marked change points (sap-hana); `measure` is the metric and its direction,
-    where files do not define them. With `keep_going`, parts that cannot be read are skipped; comparisons that
-    can be read but not judged are included, and also counted as skipped. InputError if the format is unknown
-    or a path is missing; at the first part that cannot be read or judged, unless `keep_going`; and if nothing
-    was skipped, but there are no results or no two versions to compare.
+    `name` is one of `FORMATS`; `paths` are files, or directories, whose files are read by name, and whose
+    ``labels.csv`` adds labels. If each file is a version, the oldest comes first. `label_rules` are for
+    marked change points (sap-hana); `measure` is the metric and its direction, where files do not define
+    them. With `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not
+    judged are included, and also counted as skipped. InputError if the format is unknown or a path is
+    missing; at the first part that cannot be read or judged, unless `keep_going`; and if nothing was skipped,
+    but there are no results or no two versions to compare.
     """
     problems = Problems(keep_going)
     chunks = stream_tables(name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=None)
@@ -151,9 +152,9 @@ def read_tables(
 def require_content(
     name: str, paths: list[Path], problems: Problems, *, results: int, comparisons: int
 ) -> None:
-    """Raise an InputError if nothing can be judged (0 `results`) and no part was skipped.
+    """Raise an InputError if there is nothing to judge, unless `problems` has skipped parts.
 
-    Result files and benchmark tools also need a comparison (`comparisons` is their number).
+    `results` and `comparisons` are counts; 0 comparisons are an error only in result-xml and benchmark tools.
     """
     if problems.skipped:
         return

@@ -25,10 +25,10 @@ MACHINE, VERSION, BENCHMARK = "hostname", "kernel", "benchmarkname"
 
 
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties below an element ``settings``: the attributes ``value`` by names in lower case.
+    """Return the properties below an element ``settings``: attributes ``value`` by tag in lower case.
 
     Values are stripped, and empty ones dropped; of a repeated property, the last counts. InputError if an
-    element below it has no attribute ``value``.
+    element at any depth below it has no attribute ``value``.
     """
     texts = {
         str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()
@@ -222,15 +222,16 @@ class ResultRun:
 def read_results(
     paths: list[Path], problems: Problems, measure: Measure | None = None, *, chunk_rows: int | None = None
 ) -> Iterator[ComparisonTables]:
-    """Yield the tables of result files, the oldest version first, in chunks; settings files are skipped.
+    """Yield the tables of result files in chunks; `paths` begin with the oldest version.
 
-    Results have the additional columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries).
-    The order of a version is its index among the files that could be read; its name is the property
-    ``kernel``, else the file's stem. Every version but the first is compared with the one before. `measure`
-    is the metric to read and its direction; a chunk ends with the file that reaches `chunk_rows` results
-    (None: one chunk). InputError if all files are settings; and, unless ``problems.keep_going``, at the first
-    error: an invalid file, another machine than before, or an operation that only one of two consecutive
-    versions has.
+    Settings files are skipped. Results have the additional columns ``real_seconds`` and
+    ``out_of_cpu_seconds`` (missing for summaries). The order of a version is its index among the files that
+    could be read; its name is the property ``kernel``, else the file's stem. Every version but the first is
+    compared with the one before. `measure` is the metric to read and its direction (default: as in
+    `ResultRun`); a chunk ends with the file that reaches `chunk_rows` results (None: one chunk). InputError
+    if all files are settings; and, unless ``problems.keep_going``, at the first error: an invalid file,
+    another machine than before, or an operation that two consecutive versions do not both have, with one
+    metric and benchmark.
     """
     results = [path for path in paths if not is_settings(path)]
     if not results:

@@ -41,11 +41,12 @@ class ValueColumn(NamedTuple):
 def read_machines(path: Path) -> FingerprintTables:
     """Return the tables of a CSV file with one row per run: machine, rates, values and descriptions.
 
-    The machine is the first column. A column named after a stressor has rates, ``repetition`` (default 1),
-    ``cpu_model``, ``cores``, ``stress_ng`` and ``source`` describe the run or the machine, any other has an
-    application's values; empty cells are missing. A machine is described by its first row. InputError if
-    there is no row, a column is misspelt or repeated, a cell is wrong, or no column is a stressor; signs of
-    numbers and repeated runs are not checked.
+    The machine is the first column. A column named after a stressor (`parse_stressor`) has rates;
+    ``repetition`` (default 1), ``cpu_model``, ``cores``, ``stress_ng`` and ``source`` describe the run or the
+    machine; any other has an application's values (`parse_measure`). Empty cells are missing. A machine is
+    described by its first row; its CPU model is by default its name. InputError if there is no row, a column
+    is misspelt or repeated, a cell is wrong, or no column is a stressor; signs of numbers and repeated runs
+    are not checked.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
@@ -99,7 +100,7 @@ def parse_stressor(column: str) -> tuple[str, int] | None:
 def parse_measure(column: str) -> ValueColumn:
     """Return name, metric and direction of a column such as ``redis (requests/s, higher)``.
 
-    Any other text is the name of a running time: seconds, lower.
+    Any other text is the name of an application with a running time: metric ``seconds``, better ``lower``.
     """
     match = _MEASURED.fullmatch(column)
     return ValueColumn(**match.groupdict()) if match else ValueColumn(column, *RUNNING_TIME)
@@ -151,10 +152,11 @@ UNITS = ("unit", "metric")
 def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.DataFrame:
     """Return the measurements of one application in a CSV file, one row each, in the order of the file.
 
-    The columns are ``machine, application, metric, better, repetition, value``. `measure` has the name, the
-    metric and the direction; a column ``unit`` or ``metric`` of the file replaces its metric. Values without
-    a repetition are numbered from `beyond` + 1 by machine; if that exceeds the repetitions of the
-    fingerprints, they belong to their machine, not to one run of its fingerprint. InputError if the file is
+    The columns are ``machine, application, metric, better, repetition, value``; the file has ``machine`` and
+    ``value``, perhaps ``repetition``, ``unit`` or ``metric``. `measure` has the name, the metric and the
+    direction; a unit or metric in the file replaces its metric. Without a column ``repetition``, the values
+    of a machine are numbered from `beyond` + 1. Pass the largest repetition of the fingerprints, so that no
+    value belongs to a single run of a fingerprint, but all to the machine. InputError if the file is
     missing or not CSV, has no row, a missing or unknown column, a missing machine, a wrong or repeated
     repetition, several units, or a value that is not a number above 0.
     """

@@ -77,8 +77,8 @@ def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Read
     """Return the matrices at `path` for a verdict: also incomparable pairs, whose verdict is ``invalid``.
 
     `name` is the format, else KeyError; in the format "tables", analysts' flags are ignored. With
-    `keep_going`, wrong runs are skipped and reported, else InputError at the first; and InputError if the
-    source cannot be read or has no run or raw metric.
+    `keep_going`, wrong runs (see `judgeable_runs`) are skipped and reported, else InputError at the first;
+    and InputError if the source cannot be read or has no run or raw metric.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return judgeable_runs(tables, path, Problems(keep_going))
@@ -87,7 +87,8 @@ def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Read
 def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
     """Return `tables` without wrong runs (incomparable pairs stay), and the errors of the skipped runs.
 
-    Wrong are runs without a name, workload, group or pair, with an unknown side, or with a repeated name.
-    InputError, for `source`, at the first, unless ``problems.keep_going``; and without any run or raw metric.
+    A run is wrong without a name, workload, group or pair, with an unknown side, or with the name of an
+    earlier run. InputError at the first, unless ``problems.keep_going``; and, with the name `source`, if no
+    run or no raw metric is left.
     """
     return SOURCES.make_reading(tables.without_flawed_runs(problems), source, problems)

@@ -139,8 +139,8 @@ _NO_PAST = EarlierBuilds(0, 0, 0, 0, nan, 0)
 def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
     """Return a tuple of measurements (`Measured`) for each of the comparisons `rows`; all must be valid.
 
-    Each is of the configuration with the worst change: its index in ``prepared.sides``, whether earlier
-    builds are known, the fields of `Facts` without the last three, and those of `UsualVariation`.
+    The tuple describes the configuration with the worst change. It has its index in ``prepared.sides``,
+    whether earlier builds are known, the fields of `Facts` up to ``high``, and those of `UsualVariation`.
     """
     sides, at = prepared.sides.overflow_safe, prepared.worst[rows]
     sign = sides.sign[at]
@@ -304,8 +304,8 @@ def write_reason(
     """Return the reason of a verdict as one sentence of at most `MOST_WORDS` words.
 
     `answer`: the verdict "pass", "unsure" or "fail".
-    `below`: the minimum effect size, as a share, if it decided; else None.
-    `out_of_distribution`: mention that the comparison is unlike the training data.
+    `below`: the minimum effect size, as a share, if it decided; else None. Only used for "pass".
+    `out_of_distribution`: mention, if there is room, that the comparison is unlike the training data.
 
     Examples
     --------
@@ -388,8 +388,8 @@ def write_sentences(
 ) -> tuple[str, ...]:
     """Return the evidence in sentences: change, usual variation, facts for the verdict, facts against it.
 
-    At most two are for it, one is against it; facts with less than 5 % of the first contribution are left
-    out.
+    At most two facts are for it, and one against it. Facts with at most 5 % of the first contribution are
+    left out.
     `answer`: the verdict "pass", "unsure" or "fail"; None: list facts without taking sides.
     `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. Whether a
     fact supports the verdict is measured, as a model may weigh it against a typical regression.

@@ -45,11 +45,11 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the counts of every event: one per run or interval, or, with ``-r``, their mean.
 
-    A mean gives a note, without the spread that perf prints: the standard error, of an unknown number of
-    runs. The unit of events without one is "count". A count per processor has the processor in the
-    operation's name. perf does not define which values are better; unless the user does, fewer events are
-    better, as they are the cost of the same work. Other lines and events that were not counted are ignored;
-    InputError if a JSON line or a count is invalid.
+    A mean has no spread, and gives a note: perf prints the standard error, of an unknown number of runs. The
+    unit of events without one is "count". A count per processor has the processor in the operation's name.
+    perf does not define which values are better; unless the user does, fewer events are better, as they are
+    the cost of the same work. Other lines and events that were not counted are ignored; InputError if a JSON
+    line or a count is invalid.
     """
     better = source.measure.better or "lower"
     for path in source.files:
@@ -124,8 +124,8 @@ def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the rates and the mean latency (ms) of every run; several runs in a file are repetitions.
 
     Operations are named like ``events`` or ``latency``, with the test's parameters in brackets. Higher rates
-    and lower latencies are better. Rates per interval replace the total. Other lines are ignored; InputError
-    if a number is invalid.
+    and lower latencies are better. Rates per interval, if printed, replace that of the run. Other lines are
+    ignored; InputError if a number is invalid.
     """
     for path in source.files:
         run = _SysbenchRun()
@@ -159,12 +159,13 @@ _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
 
 
 def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS, else 1.
+    """Yield one value per line and unit, each with its number of threads.
 
-    ``pkg:`` names the benchmark of the lines after it, ``Unit NAME ... better=higher`` the direction of a
-    unit. For other units, lower is better if they end in ``/op``, higher if in ``/s``; else the user's choice
-    is used, or higher is assumed, with a note. Units other than ``ns/op`` are part of the operation's name,
-    ``Benchmark`` is not. Other lines are ignored; InputError if a number is invalid.
+    That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. ``pkg:`` names the benchmark of the
+    lines after it, ``Unit NAME ... better=higher`` the direction of a unit. For other units, lower is better
+    if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed, with a
+    note. An operation's name has its unit at the end, except ``ns/op``, and does not have ``Benchmark`` at
+    the beginning. Other lines are ignored; InputError if a number is invalid.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()
