@@ -137,10 +137,10 @@ def measure_coruns(
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C; the tables then have the runs so far. Runs over their time limit are left out, also if
-    complete. InputError if the suite is invalid, `directory` holds another measurement, a program is missing
-    or fails, perf is missing or counts none of the events, or there are too few processors. Notes and
-    progress appear on `screen`.
+    False after Ctrl-C; the tables then have the runs so far. The result may be True without the runs that
+    exceeded their time limit. InputError if the suite is invalid, `directory` holds another measurement, a
+    program is missing or fails, perf is missing or counts none of the events, or there are too few
+    processors. Notes and progress appear on `screen`.
     """
     suite = corun_suite.load_suite(path)
     cpus = available_processors(suite.together, path)

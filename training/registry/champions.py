@@ -347,7 +347,7 @@ def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
 
     Files on a server are copied, and deleted afterwards; MlflowException if they cannot be downloaded. `uri`
     is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory (its files are not checked), None for the
-    champion of ``name()``, or a `Version`. Raises InputError if the model or its directory does not exist,
+    champion of ``name()``, or a `Version`. Raises InputError if the model or its local files do not exist,
     the files have changed since registration, or the registry does not answer.
     """
     address = resolve_address(name, uri)
