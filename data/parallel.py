@@ -76,8 +76,8 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
 
     `scheduler` is the address of a Dask scheduler, such as ``tcp://host:8786``. An exception of `function` is
     raised here. ClusterError, an InputError, if the scheduler or its first worker does not answer within
-    `PATIENCE` (10) seconds, a worker has several threads or other versions of code or libraries than this
-    process, or all workers die.
+    `PATIENCE` (10) seconds, the scheduler ends, a worker has several threads or other versions of code or
+    libraries than this process, or every worker that takes a certain task dies.
     """
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
@@ -198,9 +198,10 @@ def _run_single_threaded(
 
 
 def with_progress_bar(done: Iterable[Result], total: int, title: str, after: float = 0.0) -> Iterator[Result]:
-    """Yield the items of `done`; from `after` seconds on, show a progress bar if stderr is a terminal.
+    """Yield the items of `done`; show a progress bar if stderr is a terminal.
 
-    `total` is the number of items, `title` the label of the bar, which disappears at the end.
+    The bar appears with the first item that arrives after `after` seconds, and disappears at the end. `total`
+    is the number of items, `title` the label of the bar.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -224,7 +225,7 @@ def with_progress_bar(done: Iterable[Result], total: int, title: str, after: flo
 def garbage_collection_off() -> Iterator[None]:
     """Disable the collection of garbage cycles in the block; enable it afterwards if it was enabled before.
 
-    It takes a third of the time of creating many objects.
+    The collection takes a third of the time in which many objects are created.
     """
     enabled = gc.isenabled()
     gc.disable()

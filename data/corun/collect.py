@@ -66,9 +66,10 @@ class MeasuredCorun:
 def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
     """Return all measurements in their order: ``suite.solo`` blocks, each with one solo run of every task.
 
-    Every combination of ``suite.together`` tasks is in one block, ``suite.repeat`` of them again, half the
-    number of blocks later. The block, the order within a block and the order of tasks, which assigns
-    processors, are drawn with the suite's seed.
+    Every combination of ``suite.together`` tasks, which may be equal, is in one block. ``suite.repeat`` of
+    them are measured a second time, half the number of blocks later (after the last block comes the first).
+    The block, the order within a block and the order of tasks, which assigns processors, are drawn with the
+    suite's seed.
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]
@@ -88,7 +89,8 @@ def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> Coru
     """Return the tables of measured runs; `host` is the row of the machine, with its name in ``machine``.
 
     A solo run is a row of ``tasks``, each task of a co-run a row of ``pairs``, each interval a row of
-    ``samples``. Repetitions are numbered from 1 by task and co-runners.
+    ``samples``, sorted by tasks. Repetitions are numbered from 1 by task and co-runners, so that equal tasks
+    of one co-run have different numbers.
     """
     tasks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
@@ -135,9 +137,10 @@ def measure_coruns(
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C; the tables then have the runs so far. InputError if the suite is invalid, `directory`
-    holds another measurement, a program is missing or fails, perf counts none of the events, or there are too
-    few processors. Notes and progress appear on `screen`.
+    False after Ctrl-C; the tables then have the runs so far. The result may be True without the runs that
+    exceeded their time limit. InputError if the suite is invalid, `directory` holds another measurement, a
+    program is missing or fails, perf is missing or counts none of the events, or there are too few
+    processors. Notes and progress appear on `screen`.
     """
     suite = corun_suite.load_suite(path)
     cpus = available_processors(suite.together, path)
@@ -197,7 +200,7 @@ def available_processors(number: int, path: Path) -> list[int]:
 
 
 def available_counters(suite: CorunSuite, path: Path) -> Counters:
-    """Return the counters of a suite that work here: events that perf counts, and why not control groups.
+    """Return the counters of a suite that work here: the events that perf counts, and control groups.
 
     Events that perf cannot count are in ``lacking``; ``ungrouped`` is the reason why there are no control
     groups, or empty. InputError if perf is missing or counts none of the events; `path` is the suite's file.
@@ -257,10 +260,11 @@ def collect_placements(
     """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
     The table has a row per task: ``placement, repetition, group, task, corunners`` (joined by ``+``),
-    ``machine, corun_seconds, foreign`` (the share of the machine that others used). Groups with a task that
-    exceeds its time limit are left out, with a note on `screen`. Ctrl-C raises KeyboardInterrupt, and nothing
-    is written. InputError if there is no placement, the suite is invalid or has not all tasks, a program is
-    missing or fails, perf counts no event, or the machine has too few processors.
+    ``machine, corun_seconds, foreign`` (the share of the machine that others used). A group is repeated as
+    for `repeat_while_disturbed`. Groups with a task that exceeds its time limit are left out, with a note on
+    `screen`. Ctrl-C raises KeyboardInterrupt, and nothing is written. InputError if there is no placement,
+    the suite is invalid or does not contain a task, a program is missing or fails, perf is missing or counts
+    no event, or the machine has too few processors.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}

@@ -72,11 +72,12 @@ def decide_validity(tables: FingerprintTables, missing: float) -> FingerprintDec
     """Return whether each machine, run, stressor and application can be used, and why not, as tables.
 
     Each table has ``kept`` and ``reason`` (empty if kept). Rejected are, in this order: stressors whose rate
-    is missing on more than the share `missing` of the machines; runs without the rates of more than the
-    share `missing` of the remaining stressors, and machines without a remaining run; stressors with one
-    constant rate; applications on fewer than `ENOUGH` (3) of the remaining machines, without a value in more
-    than `missing` of their measurements, or with one constant value. Further tables: gaps in kept rates, and
-    warnings. InputError if no stressor or no application, or fewer than `ENOUGH` machines, remain.
+    is missing in more than the share `missing` of the runs (each machine has the same weight); runs without
+    the rates of more than the share `missing` of the remaining stressors, and machines without a remaining
+    run; stressors with one constant rate; applications without a value in more than `missing` of their
+    measurements on the remaining machines, on fewer than `ENOUGH` (3) machines, or with one constant value.
+    Further tables: gaps in kept rates, and warnings. InputError if no stressor or no application, or fewer
+    than `ENOUGH` machines, remain.
     """
     cells = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
     runs = cells.sort_index().sort_index(axis="columns")

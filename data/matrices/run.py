@@ -65,10 +65,10 @@ def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transa
     """Return the raw metrics of a run by name, in the units of `metric_unit`.
 
     These are the growth per second of the machine's and the control group's counts (``group.``), of the
-    machine's levels (suffix ``.change``), and the largest growth per second in one interval (suffix
-    ``.peak``); the program's counts (``process.``) and those of `perf` (``perf.``) per transaction, NaN
-    without transactions; the program's mean levels; and its processor time in ms per second. `snapshots`
-    ascend in time, at least two.
+    machine's levels (suffix ``.change``), and, for `PEAKED`, the largest growth per second in one interval
+    (suffix ``.peak``); the program's counts (``process.``) and those of `perf` (``perf.``) per transaction,
+    NaN without transactions; the program's mean levels (``process.``); and its processor time in ms per
+    second (`BUSY`). `snapshots` ascend in time, at least two.
     """
     first, last = snapshots[0], snapshots[-1]
     seconds = last.at - first.at
@@ -121,9 +121,9 @@ def _growth_per_second(before: Numbers, after: Numbers, seconds: float) -> Numbe
 
 
 def metric_unit(name: str) -> str:
-    """Return the unit of a raw metric by its name, such as "ms/s", "1/txn" (per transaction) or "1".
+    """Return the unit of a raw metric by its name, such as "ms/s", "KiB/txn" (per transaction) or "1".
 
-    An unknown name is a count per second, "1/s".
+    An unknown name is a count: per transaction with ``process.`` or ``perf.``, else per second.
     """
     if name == BUSY:
         return "ms/s"
@@ -383,7 +383,8 @@ class _Started(Talking):
 def calibrate_unit(name: str, seconds: float, cpu: int) -> float:
     """Return the duration in seconds of a unit of the workload or defect `name`, measured on processor `cpu`.
 
-    The measurement, in a new process, takes about `seconds`. InputError if the process fails.
+    The measurement, in a new process, takes about `seconds`. InputError if the process fails, for example
+    because `name` is unknown.
     """
     place = f'unit "{name}"'
     command = _program_command({"calibrate": name, "seconds": seconds})

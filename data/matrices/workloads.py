@@ -40,7 +40,7 @@ def shared_program(module: str, program: str, /, **options: object) -> Callable[
 
 
 def dictionary_lookups() -> Unit:
-    """Return a function that looks up 4,000 scattered keys of a hash table larger than any cache."""
+    """Return a function that looks up 4,000 scattered keys of a hash table with 200,000 entries."""
     table = {number * 7919: number for number in range(200_000)}
     keys = [number * 104_729 % 200_000 * 7919 for number in range(4000)]
     return lambda: sum(table[key] for key in keys)
@@ -116,7 +116,10 @@ def _confirm_blocks(reading: int, writing: int) -> None:
 
 
 def bulk_pipe() -> Unit:
-    """Return a function that sends 256 KiB through a pipe to a child, started now, and waits for it."""
+    """Return a function that sends 256 KiB to a child through a pipe and waits until they have been read.
+
+    The child is started now.
+    """
     reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)
 
@@ -133,7 +136,7 @@ def bulk_pipe() -> Unit:
 def socket_pair() -> Unit:
     """Return a function that sends ten datagrams of 1 KiB to a child and reads its answers.
 
-    The child is started now, and ends 5 s after the last datagram.
+    The child is started now, and ends 5 s after the last datagram; then the function raises OSError.
     """
     import socket
 
@@ -311,9 +314,9 @@ def small_buffer_writes() -> Unit:
 
 
 def flushed_writes() -> Unit:
-    """Return a function that writes 4 KiB to a file in TMPDIR and waits until they are on the disk.
+    """Return a function that writes 4 KiB to a file in TMPDIR and calls fsync.
 
-    KeyError if this environment variable is not set.
+    KeyError if TMPDIR is not set.
     """
     handle = os.open(f"{os.environ['TMPDIR']}/flushed", os.O_CREAT | os.O_RDWR)
     block = bytes(PAGE)
@@ -334,10 +337,7 @@ def polling_calls() -> Unit:
 
 
 def log_lines() -> Unit:
-    """Return a function that formats a line and appends it to the file ``log`` in the directory TMPDIR.
-
-    KeyError if this environment variable is not set.
-    """
+    """Return a function that appends a formatted line to the file ``log`` in TMPDIR; KeyError if unset."""
     handle = os.open(f"{os.environ['TMPDIR']}/log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     lines = iter(range(10**9))
 
@@ -350,7 +350,7 @@ def log_lines() -> Unit:
 
 
 def cached_writes() -> Unit:
-    """Return a function that appends 16 KiB to a file in TMPDIR, unflushed; KeyError if TMPDIR is unset."""
+    """Return a function that appends 16 KiB to a file in TMPDIR, no fsync; KeyError if TMPDIR is unset."""
     handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)
@@ -376,7 +376,7 @@ def wake_up(size: float) -> None:
 
 
 def keep_processes(size: float) -> None:
-    """Start `size` * 10 processes, at least one, that sleep until this process ends."""
+    """Start `size` * 10 processes, at least one, that sleep for `LONG` (60) seconds, then end."""
     for _ in range(max(1, round(size * 10))):
         if os.fork() == 0:
             time.sleep(LONG)
@@ -384,7 +384,7 @@ def keep_processes(size: float) -> None:
 
 
 def keep_files(size: float) -> None:
-    """Open `size` * 50 files, at least one, and never close them."""
+    """Open /dev/null `size` * 50 times, at least once, and never close it."""
     KEPT.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(max(1, round(size * 50))))
 
 

@@ -192,7 +192,7 @@ class Placed:
 
 
 def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return the features of co-runs as a table, one row per task: rates, solo times and machines.
+    """Return the features of co-runs as a table, one row per task of `placed`, in its order.
 
     The values are those of `corun_matrix`, the columns those of `corun_columns`; NaN where a solo run is
     unknown.
@@ -202,7 +202,7 @@ def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 
 def corun_columns(solo: Solo, *, several: bool) -> tuple[str, ...]:
-    """Return the names of the columns of `corun_matrix`; `several`: whether a task has over one co-runner."""
+    """Return the column names of `corun_matrix`; `several`: whether any task has more than one co-runner."""
     prefixes = (OWN, OTHERS, MOST) if several else (OWN, OTHERS)
     return (
         *(f"{prefix}{event}" for prefix in prefixes for event in solo.rates.columns),

@@ -163,11 +163,11 @@ class FingerprintTable(Tables):
 
 
 def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
-    """Return one row per fingerprint run with a column of rates per stressor, and applications' performance.
+    """Return the rates of each fingerprint run, a column per stressor, and the performance of applications.
 
-    `threads` selects rates on one thread, on all threads (columns with the suffix ``@all``), or both. Rows
-    are sorted by machine and repetition, columns by name. Rates that are not above 0 become NaN; such
-    performances are left out. InputError if `threads` leaves no rates.
+    `threads` selects rates on one thread, on all threads (columns with the suffix ``@all``), or both. Runs
+    are sorted by machine and repetition, columns of rates by name. Rates that are not above 0 become NaN;
+    values of performance that are not above 0 are left out. InputError if `threads` leaves no rates.
     """
     wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
     rates = tables.machines[tables.machines["threads"].isin(wanted)]
@@ -205,8 +205,9 @@ def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
 def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
     """Return (x - mean) / standard deviation by column, in the shape of `x` (fingerprint paper, section 5.2).
 
-    x: shape (n_rows, n_columns), rates; NaN becomes 0, as do constant columns. training_rows: indices of the
-    rows that mean and population standard deviation are computed from; None: all.
+    x: shape (n_rows, n_columns), rates; NaN becomes 0, as do columns that are constant in the training rows.
+    training_rows: indices of the rows that mean and population standard deviation are computed from; None:
+    all.
     """
     rows = x if training_rows is None else x[training_rows]
     counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
@@ -218,7 +219,8 @@ def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = No
 def featurize_stage() -> None:
     """Run stage featurize: write features.parquet (rates of valid runs) and targets.parquet (performance).
 
-    Their numbers are printed. InputError if params.yaml or a table of an earlier stage is missing or invalid.
+    The numbers of runs, rates and applications are printed. InputError if params.yaml or a table of an
+    earlier stage is missing or invalid.
     """
     tables = FingerprintTables.read(PLACES.interim)
     valid_tables = FingerprintDecisions.read(PLACES.valid).select_kept(tables)

@@ -27,7 +27,7 @@ def as_json(
     medians. Unknown numbers, such as the probability of ``invalid``, are null.
     `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals;
     ModelError if a contribution is not finite.
-    `flipped`: whether to compute counterfactuals; if not, they are null, and with `explain` a note says so.
+    `flipped`: whether `explain` computes counterfactuals; if not, they are null or empty, and a note says so.
     `model`: the result of `model_json`, if it is already computed.
     """
     lines = (_verdict_json(verdict, explain, flipped) for verdict in judgement.iterate_verdicts())
@@ -53,7 +53,7 @@ def model_json(judgement: Judgement) -> str:
 
 
 def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
-    """Return the verdicts as lines of a table in the order of the comparisons, one suite per benchmark.
+    """Return the verdicts as lines of a table, in the order of the comparisons; ``suite`` is the benchmark.
 
     `versions`: the versions of each comparison, such as ``v1 -> v2``; unless all are equal, they are added to
     the comparison's id, which is shown if comparisons share benchmark and operation.

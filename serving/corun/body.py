@@ -122,9 +122,9 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the co-runs in `sources` to tables in `directory`; return row counts by kind and skipped errors.
+    """Write the co-runs in `sources` to tables in `directory`; return numbers of rows and skipped errors.
 
-    `kind` is the format of the sources. The counts are those of ``machines, tasks, events, solo_runs, pairs,
+    `kind` is the format of the sources. The numbers are those of ``machines, tasks, events, solo_runs, pairs,
     samples``. InputError if a source cannot be read, and without `keep_going` at the first wrong row.
     """
     reading = read(kind, sources, keep_going=keep_going)
@@ -144,7 +144,8 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 def answer_static(body: bytes, static: Static) -> Answered:
     """Answer a request to predict co-runs before they run; RefusedError (400, 413 or 422) if it is invalid.
 
-    Co-runs of unknown tasks or machines get no impact, but a note. ModelError if a prediction is not finite.
+    Solo runs in the request are used for its co-runs only, except those on unknown machines. Co-runs of
+    unknown tasks or machines get no impact. A note explains either. ModelError if a prediction is not finite.
     """
     return _answer_request(request_of(body, StaticRequest), static)
 
@@ -190,8 +191,9 @@ def _answer_request(request: StaticRequest, static: Static) -> Answered:
 def answer_online(body: bytes, online: Online | None) -> Answered:
     """Answer a request to predict an impact from samples; RefusedError (400, 413 or 422) if it is invalid.
 
-    `online` None: there is no trained model, and only progress is used. Without usable samples the answer has
-    no impact, but a note. ModelError if the model's impact is not finite.
+    `online` None: there is no trained model, and the impact is estimated from the progress of the task only.
+    Without usable samples the answer has no impact, but a note. ModelError if the model's impact is not
+    finite.
     """
     request = request_of(body, OnlineRequest)
     try:

@@ -132,7 +132,7 @@ def trust_summary(page_data: ProfiledPage) -> str:
 
 
 def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
-    """Return the bars of all profiles, trusted ones first, then by name; the paper's have a figure number."""
+    """Return the bars of all profiles, trusted ones first, then by name; with the paper's figure, if any."""
     names = list(page_data.profiles)
     ranked = sorted(names, key=lambda name: (not page_data.profiles[name].trust.enough, name))
     return [
@@ -147,9 +147,11 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 
 
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
-    """Return the pairs of the paper's figures, else at most six neighbours by name of trusted applications.
+    """Return the pairs of applications whose profiles are compared; may be empty.
 
-    Each kind, the name up to its first colon, is represented by its best predicted application. May be empty.
+    They are the pairs of the paper's figures (`CHANGES`) that have profiles. Without any, they are at most
+    six pairs of neighbours by name of trusted applications, of each kind (the name up to its first colon) the
+    best predicted one.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
@@ -164,7 +166,7 @@ def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
 
 
 def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[DifferenceBars]:
-    """Return the differences of the pairs; their profiles are learned again, with identical results."""
+    """Return the differences of `compared_pairs`; profiles are learned again, with identical results."""
     chosen, seed = compared_pairs(page_data), page_data.metrics.seed
     learned = {
         name: infer_profile(page_data.table.measurements_of(name), params, seed)
@@ -183,7 +185,8 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
 def stability_sentence(stability: pd.DataFrame) -> str:
     """Return a text with the number of applications on which our top five is more stable; empty without any.
 
-    `stability` has ``application, seed`` (quiho paper's method), ``ours``.
+    `stability` has ``application`` and the mean overlap of the top five between resamples, by the quiho
+    paper's method (``seed``) and by ours (``ours``).
     """
     if stability.empty:
         return ""

@@ -39,8 +39,8 @@ def report_advice(
 ) -> Iterator[str]:
     """Yield recommendations as sentences.
 
-    `mistakes` has the ``pair_id`` of wrong verdicts, the surest first; `without` holds the rows of the
-    ablation that leave out one remedy.
+    `mistakes` has the ``pair_id`` of wrong verdicts, the surest first; `without` holds the results of
+    `ablation_rows` for the part "left out".
     """
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     if counts.n_passes:
@@ -167,7 +167,10 @@ def page(root: Path) -> str:
 
 
 def reference_comparison(evaluation: EvaluatedMatrices) -> str:
-    """Return sentences that compare the champion with the best reference method; empty without one."""
+    """Return sentences on the balanced accuracy of the champion and of the best reference method.
+
+    The text is empty if no reference method was evaluated.
+    """
     metrics, champion = evaluation.metrics, evaluation.champion_verdicts
     best = metrics.split.best_entry("opponent")
     if best is None:
@@ -190,10 +193,10 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
 
 
 def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
-    """Return the rows of one model in a part of the ablation with the gain of each remedy (first row: None).
+    """Return one model's rows in a part of the ablation, each with the gain of its remedy (first row: None).
 
-    "added": gain over the previous row; "left out": the first row's gain over the row; "grouping": gain over
-    the first row. IndexError without rows.
+    The gain is that of the row over the previous row for "added", of the first row over the row for "left
+    out", and of the row over the first row for "grouping". IndexError without rows.
     """
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):

@@ -80,8 +80,8 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
     """Return the placement with the smallest total slow-down; exact for one or two slots per machine.
 
     With more slots it is the best result of a local search, with ``exact=False``. `tasks` is the number of
-    tasks; `cost` takes groups of task numbers and returns slow-downs, shape (n_groups,), 0 for a task alone;
-    `seed` is used by the search only. Raises InputError if the tasks do not fit in `room`.
+    tasks; `cost` takes groups of task numbers and returns slow-downs, shape (n_groups,), 0 for one task or
+    none; `seed` is used by the search only. Raises InputError if the tasks do not fit in `room`.
     """
     room.require_space(tasks)
     if room.slots == 1:
@@ -99,7 +99,7 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
 
     For one or two slots per machine it is the worst placement on these machines (``exact=True``); else the
     worst that a local search, seeded by `seed`, finds. `cost` takes groups of task numbers and returns
-    slow-downs, shape (n_groups,), 0 for a task alone. InputError if the tasks do not fit in `room`.
+    slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in `room`.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)

@@ -71,12 +71,12 @@ _ALIKE = 0.8
 
 
 def axes_of(x: Floats, directions: tuple[int, ...]) -> Floats:
-    """Return the axes that merge correlated columns, shape (n_features, n_axes); less is worse on each.
+    """Return the weight of each column in each axis, shape (n_features, n_axes); less is worse on each axis.
 
-    `directions` is 1 where a larger value is worse, -1 where better, 0 for neither. Columns that correlate by
-    0.8 or more on average, turned so that less is worse, form one axis, their mean. The absolute weights of
-    an axis add up to one. Columns of the standardised rows `x` without a direction, and constant columns, are
-    on no axis.
+    `x` are standardised rows, shape (n_rows, n_features). `directions` is 1 for a column where a larger value
+    is worse, -1 where better, 0 for neither. Columns with a direction, negated where a larger value is worse,
+    are clustered; those that correlate by 0.8 or more on average form one axis, their mean. The absolute
+    weights of an axis add up to one. Columns without a direction, and constant columns, are on no axis.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform

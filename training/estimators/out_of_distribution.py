@@ -234,11 +234,11 @@ def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
 def score_held_out_rows(
     rows: Floats, groups: NDArray[np.str_], level: float = LEVEL
 ) -> OutOfDistributionScore:
-    """Return the share of held-out rows that are called out of distribution, given the other groups.
+    """Return the intended and the measured share of held-out rows that are out of distribution.
 
     `rows`: shape (n_rows, n_features), NaN where missing. `groups`: shape (n_rows,); they are held out by the
-    folds of `fold_flags`. `level`, the intended share, is in the result, too. The measured share is 0 if no
-    group can be held out.
+    folds of `fold_flags`, and their rows are compared with those of the other groups. `level` is the intended
+    share. The measured share is 0 if no group can be held out.
     """
     flags = [
         TrainingDistribution.from_rows(rows[~test], groups[~test], level).is_out_of_distribution(rows[test])

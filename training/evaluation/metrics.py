@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 def half_width(misses: NDArray[np.float64], confidence: float) -> float:
     """Return the half width of intervals (split conformal: Vovk and others 2005, Lei and others 2018).
 
-    It is the ceil((n + 1) confidence)-th smallest of the sizes of the n out-of-fold errors `misses`, shape
-    (n,), in their unit, or the largest if there are too few; `confidence` is the nominal coverage of the
+    It is the k-th smallest absolute value of the n out-of-fold errors `misses`, shape (n,), in their unit,
+    with k = ceil((n + 1) confidence), or the largest if k > n; `confidence` is the nominal coverage of the
     intervals. IndexError without errors.
     """
     rank = int(np.ceil((len(misses) + 1) * confidence))
@@ -96,8 +96,9 @@ def average_precision(failed: NDArray[Any], probability: Floats, weights: Floats
 def score_rows(verdicts: pd.DataFrame) -> Scores:
     """Return balanced accuracy, error rates and further scores of rows of one entry of oof.parquet.
 
-    The rows have ``status`` (the label), ``verdict`` and ``probability``; ``unsure`` counts as pass.
-    ZeroDivisionError unless both labels occur. Average precision is None if a probability is missing.
+    The rows have ``status`` (the label), ``verdict`` and ``probability``; any verdict except ``fail`` counts
+    as pass. ZeroDivisionError unless both labels occur. Average precision is None if a probability is
+    missing.
     """
     ranked = verdicts["probability"].notna().all()
     probability = verdicts["probability"].to_numpy(np.float64) if ranked else None
@@ -147,9 +148,9 @@ def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
     """Return the recalls, ascending to 1, and the mean over the folds of the precision at each recall.
 
     `verdicts` are rows of oof.parquet of one entry in one split; folds without fails are ignored; ValueError
-    if all are. No two folds' probabilities are compared. A precision holds from the recall before, or 0, to
-    its own. The area below is the mean of the folds' average precision. Both results have shape (n_recalls,),
-    from 0 to 1.
+    if all are, or a probability is missing. A fold's precision at a recall that it does not reach exactly is
+    the one at its next larger recall. The area below is the mean of the folds' average precision. Both
+    results have shape (n_recalls,), from 0 to 1.
     """
     folds = (rows for _, rows in verdicts.groupby(["repeat", "fold"]))
     steps = [_precision_steps(rows) for rows in folds if (rows["status"] == "fail").any()]

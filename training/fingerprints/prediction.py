@@ -83,9 +83,9 @@ class Predictor:
 def fit_predictor(measured: Measured, seed: int) -> Predictor:
     """Return a predictor of the speed of machines for one application, fitted to `measured`.
 
-    `measured` is the application's performance and the stress-ng rates of the machines, one row per
-    machine. The predictor's ``predict`` takes rates, shape (n_rows, n_columns), and returns the
-    logarithm of the speed (more is better). `seed` is for the boosted trees.
+    `measured` is the application's performance and the stress-ng rates of the machines, one row per machine.
+    The predictor's ``predict`` takes rates, shape (n_rows, n_columns), and returns the natural logarithm of
+    the speed: the performance, inverted where lower is better. `seed` is for the boosted trees.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     columns = measured.columns
@@ -141,7 +141,8 @@ def _unfitted_members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any
 def held_out_errors(measured: Measured, seed: int) -> Floats:
     """Return predicted - true natural log of speed of each row, its CPU model held out, shape (n_rows,).
 
-    Speed is the performance, inverted where lower is better. InputError for a single CPU model.
+    The folds are those of `cpu_model_folds`. Speed is the performance, inverted where lower is better.
+    InputError for a single CPU model.
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
@@ -158,11 +159,11 @@ def predict_performance(
 ) -> tuple[Prediction, ...]:
     """Return an application's predicted performance on machines that were only fingerprinted, in order.
 
-    `measured` is the application on other machines; `machines` are names, shape (n,), and `x` their rates,
-    shape (n, n_columns), in the order of ``measured.columns``, NaN where a stressor did not run. A prediction
-    has the value and its interval in the application's unit; `confidence` is the interval's nominal coverage,
-    for example 0.9. It also has reasons not to rely on it: fewer than five CPU models, or R2 on held-out CPU
-    models not above 0. InputError if the application was measured on machines of one CPU model only.
+    `measured` is the application on other machines, averaged by machine first; `machines` are names, shape
+    (n,), and `x` their rates, shape (n, n_columns), in the order of ``measured.columns``, NaN where a
+    stressor did not run. A prediction has the value and its interval in the application's unit; `confidence`
+    is the interval's nominal coverage, for example 0.9. It also has reasons not to rely on it: fewer than
+    five CPU models, or R2 on held-out CPU models not above 0. InputError for a single CPU model.
     """
     training_data = measured.by_machine()
     misses = held_out_errors(training_data, seed)
@@ -208,12 +209,12 @@ class Forecast:
 
 
 def forecast_application(task: Forecast) -> pd.DataFrame:
-    """Predict every machine from machines of other CPU models; return a row per entry and machine.
+    """Predict every machine from machines of other CPU models; return a row per entry and row of the task.
 
     Columns: ``application, entry`` (the method, one of ``task.entries``), ``fold`` (from 0), ``machine,
-    cpu_model, value`` (measured), ``predicted, low, high``, performances in their own unit; the margin of a
-    fold's interval comes from the errors of the other folds. ValueError for a single CPU model, KeyError for
-    an unknown entry.
+    cpu_model, value`` (measured), ``predicted, low, high``, performances in their own unit. The width of a
+    fold's intervals comes from the errors of the other folds. Rows are in the order of entries, then of
+    ``task.measured``. ValueError for a single CPU model, KeyError for an unknown entry.
     """
     measured = task.measured
     tables = []
@@ -307,9 +308,10 @@ def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
 
 
 def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with ``measured, predicted`` as shares of their application's median, and ``unit``.
+    """Return `predictions` of `forecast_application` with columns relative to each application's median.
 
-    ``unit`` is the application; `predictions` as returned by `forecast_application`.
+    ``measured`` and ``predicted`` are shares of the median of the application's values; ``unit`` is the
+    application.
     """
     median = predictions.groupby("application")["value"].transform("median")
     shares = {"measured": predictions["value"] / median, "predicted": predictions["predicted"] / median}

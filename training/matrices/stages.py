@@ -110,7 +110,7 @@ def evaluate_stage() -> None:
     """Evaluate models, tables, ablation, curves and reference methods on held-out test cases; write all.
 
     It reads params.yaml and the files of ingest and validate, and writes to reports/matrices. InputError if a
-    file is missing or invalid, or a model is unknown.
+    file is missing or invalid, a model is unknown, or for the reasons of `evaluate_examples`.
     """
     params = load(Matrices)
     require_known(params.section.evaluate.models, CATALOGUE, "matrices")

@@ -77,8 +77,8 @@ _QUIET = {
 def import_mlflow() -> Any:
     """Return the module ``mlflow``, set to the store of this project, without telemetry.
 
-    Sets environment variables that turn off telemetry and progress bars, unless they are set already, and
-    hides log messages below errors. ImportError if MLflow is not installed.
+    Sets environment variables against telemetry, progress bars, printed addresses and many retries, unless
+    they are set already, and hides log messages below errors. ImportError if MLflow is not installed.
     """
     os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
     import mlflow
@@ -249,10 +249,10 @@ def files_digest(directory: Path) -> str:
 
 
 def project_params(section: type[FamilyType]) -> Params[FamilyType]:
-    """Return the shared parameters and one family's section (a class) of the project's params.yaml, cached.
+    """Return the shared parameters and one family's section (a class) of the project's params.yaml.
 
-    Without that file, or if it has no section of any family, the parameters are those of new projects.
-    InputError if it is invalid.
+    They are cached until the process ends. Without that file, or if it has no section of any family, the
+    parameters are those of new projects. InputError if it is invalid.
     """
     params: Params[FamilyType] = _cached_params(section)
     return params
@@ -310,11 +310,11 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
 
 
 def served_version(uri: str) -> Version | None:
-    """Return the version that answers for ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
+    """Return the version for ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``, None if it does not exist.
 
-    It is the registered version, else the champion inside the installed wheel, whose version is that of
-    perfjudge; None if neither exists. InputError if `uri` is another kind of address, or the registry cannot
-    be read.
+    It is the registered version, else the champion inside the installed wheel if `uri` is its alias or its
+    version, which is that of perfjudge. InputError if `uri` is another kind of address, or the registry
+    cannot be read.
     """
     addresses = {
         address: version
@@ -349,10 +349,10 @@ def _shipped_tags() -> dict[str, dict[str, str]]:
 def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
     """Yield an object with the ``directory`` of a model's files, and the ``address`` of this version.
 
-    Files on a server are copied, and deleted afterwards. `uri` is ``models:/NAME@ALIAS``,
-    ``models:/NAME/VERSION``, a directory (its files are not checked), None for the champion of ``name()``, or
-    a `Version`. Raises InputError if the model or its files do not exist, the files have changed since
-    registration, or the registry does not answer.
+    Files on a server are copied, and deleted afterwards; MlflowException if they cannot be downloaded. `uri`
+    is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory (its files are not checked), None for the
+    champion of ``name()``, or a `Version`. Raises InputError if the model or its local files do not exist,
+    the files have changed since registration, or the registry does not answer.
     """
     address = resolve_address(name, uri)
     if isinstance(address, str):

@@ -79,11 +79,11 @@ def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def settled_labels(labels: pd.DataFrame) -> pd.Series:
-    """Return the status ("pass", "fail") of comparisons with one label without annotator, by comparison_id.
+    """Return the status ("pass", "fail"), by comparison_id, where the only label without annotator decides.
 
-    Labels that `decided_labels` removes do not count. Comparisons with several labels without annotator are
-    not in the result, nor those where an annotator's label is later (a missing time is 1970): then votes
-    decide.
+    It decides unless an annotator's label is later; a missing time is the earliest. Labels that
+    `decided_labels` removes do not count. Comparisons that are not in the result are decided by votes. The
+    order is that of `labels`.
     """
     labels = decided_labels(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
@@ -131,9 +131,10 @@ _EDGE = 1e-9
 def dawid_skene(votes: Votes) -> Reliability:
     """Estimate the annotators' reliability and P(fail) of every comparison by expectation maximisation.
 
-    In the result, `sensitivity` and `specificity` are each person's shares of fails and of passes that are
-    voted right, `prevalence` is the share of fails, `posterior` is P(fail); the order is that of `votes`.
-    Method: Dawid and Skene (1979), with weak priors for few votes. ValueError if there are no votes.
+    In the result, `sensitivity` and `specificity` are each person's shares of right votes on fails and on
+    passes, with 4 right votes and 1 wrong vote added as a prior. `prevalence` is the share of fails,
+    `posterior` is P(fail); the order is that of `votes`. Method: Dawid and Skene (1979). ValueError if there
+    are no votes.
     """
     if not len(votes.comparisons):
         raise ValueError("no votes to estimate the reliability of annotators from")
@@ -186,11 +187,11 @@ _TIED = 1e-9
 def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     """Return the status ("pass", "fail") of every labelled comparison, indexed by comparison_id.
 
-    It is missing where votes are tied. A settled label (`settled_labels`: the only one without annotator)
-    precedes all votes unless one is later, and comes first in the result; the others are sorted by id. They
-    get the status of the majority, or with the rule "dawid-skene" the more probable status given the
-    reliability of the voters. Comparisons without a vote (all labels are `CANNOT_TELL`, or were replaced by
-    it) are not in the result, which may be empty.
+    It is missing where votes are tied. A label without annotator decides alone where `settled_labels` has it;
+    these comparisons come first in the result, the others are sorted by id. They get the status of the
+    majority, or with the rule "dawid-skene" the more probable status given the reliability of the voters.
+    Comparisons without a vote (all labels are `CANNOT_TELL`, or were replaced by it) are not in the result,
+    which may be empty.
     """
     votes = Votes.from_labels(labels)
     if rule == "majority":
@@ -205,12 +206,12 @@ def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
 
 
 def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
-    """Return the reliability of every annotator, the one with most labels first, ties by name.
+    """Return the reliability of every voter of `Votes`, the one with most labels first, ties by name.
 
-    The columns are `ANNOTATOR_COLUMNS`: the number of labels (``cases``) and of fails among them, sensitivity
-    and specificity by Dawid and Skene, and ``agreement``, the share of labels that agree with `status`, the
-    consensus by comparison_id (NaN if no label has one). Only an annotator's last label of a comparison
-    counts. Empty if no comparison has votes of two annotators.
+    The columns are `ANNOTATOR_COLUMNS`: the number of labels pass and fail (``cases``) and of fails among
+    them, `sensitivity` and `specificity` by `dawid_skene`, and ``agreement``, the share of labels that agree
+    with `status`, the consensus by comparison_id (NaN if no label has one). Only a voter's last label of a
+    comparison counts. Empty if no comparison has two votes.
     """
     votes = Votes.from_labels(labels)
     if not len(votes.comparisons) or votes.vote_counts.sum(axis=0).max() <= 1:
