@@ -59,6 +59,7 @@ class RunShifts:
     is_assumed: NDArray[np.bool_]  # whether the spread is assumed, as operations and runs are too few
     machine: NDArray[np.str_]
     by_machine: dict[str, BuildShifts]  # of machines with `FEWEST` operations or more
+    sign: Floats  # -1 where lower values are better, else 1
     comparison: Ints  # row of the comparison, ascending
     n_comparisons: int
 
@@ -67,7 +68,17 @@ class RunShifts:
         """Return the shifts of each comparison by itself; see `single_shifts`."""
         shifts, spread, is_assumed = single_shifts(sides, assumed)
         unknown, machine = np.full(len(spread), np.nan), np.full(len(spread), "")
-        return cls(shifts, unknown, spread, is_assumed, machine, {}, sides.comparison, sides.n_comparisons)
+        return cls(
+            shifts,
+            unknown,
+            spread,
+            is_assumed,
+            machine,
+            {},
+            sides.sign,
+            sides.comparison,
+            sides.n_comparisons,
+        )
 
     @classmethod
     def from_sides(cls, sides: Sides, machines: Sequence[str], assumed: float) -> RunShifts:
@@ -96,6 +107,7 @@ class RunShifts:
             is_assumed,
             machine,
             by_machine,
+            sides.sign,
             sides.comparison,
             sides.n_comparisons,
         )

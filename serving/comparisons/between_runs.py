@@ -30,6 +30,7 @@ class RunReason(NamedTuple):
     detectable: float  # the smallest slow-down that is found with a probability of 80 %
     whole: float  # the part of the whole run's shift that was taken out; NaN if unknown
     whole_limit: float  # the usual shift of whole runs if that of this run decided, else NaN
+    sign: float  # -1 if lower values are better, else 1
 
     def in_words(self, change: str, words: Direction) -> str:
         """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
@@ -37,7 +38,7 @@ class RunReason(NamedTuple):
             return f"{change}, like the whole run; usual runs differ by {percent(self.whole_limit)}"
         spread, detectable = percent(self.spread), percent(self.detectable)
         if abs(self.whole) > QUIET:
-            change = f"{change}, the run {describe_change(share_of_baseline(self.whole), words)}"
+            change = f"{change}, the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
             if self.answer == "unsure" and self.whole > 0:
                 return change
             endings = f"builds differ by {spread}", f"certain from {detectable}", f"usual variation {spread}"
@@ -106,9 +107,16 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
     is_own = shifts.own.value[at] < -DOUBTED * shifts.own.usual_error[at]
     by_whole_run = build is not None and answer != "pass" and not is_own and whole < 0
     limit = float(np.expm1(min(build.whole_limit, _FARTHEST))) if build is not None and by_whole_run else nan
-    return RunReason(answer, float(shifts.run_spread[at]), float(shifts.detectable[at]), whole, limit)
+    spread, detectable, sign = (
+        float(column[at]) for column in (shifts.run_spread, shifts.detectable, shifts.sign)
+    )
+    return RunReason(answer, spread, detectable, whole, limit, sign)
 
 
-def share_of_baseline(shift: float) -> float:
-    """Return 1 - exp(-max(`shift`, -20)): a log-ratio as a share of a baseline time; negative is worse."""
-    return float(-np.expm1(np.minimum(-shift, _FARTHEST)))
+def share_of_baseline(shift: float, sign: float) -> float:
+    """Return a shift, the logarithm of a ratio, as a share of the baseline; both are negative if it is worse.
+
+    `sign`: -1 if lower values are better, else 1. Shifts beyond 20 count as 20.
+    """
+    limited = np.clip(shift, -_FARTHEST, _FARTHEST)
+    return float(-np.expm1(-limited) if sign < 0 else np.expm1(limited))

@@ -363,8 +363,8 @@ def test_options_of_a_decision_are_sent_with_each_batch(server):
 
 @pytest.mark.parametrize("path", DOORS)
 def test_types_of_the_client_have_all_fields_of_the_server(path):
-    for kind in (DOORS[path].request, DOORS[path].answer):
-        schema = kind.model_json_schema()
+    for kind, mode in ((DOORS[path].request, "validation"), (DOORS[path].answer, "serialization")):
+        schema = kind.model_json_schema(mode=mode)
         for name, part in [(kind.__name__, schema), *schema.get("$defs", {}).items()]:
             if "properties" in part:
                 fields = msgspec.structs.fields(getattr(schemas, name))

@@ -148,7 +148,8 @@ def judge_runs(
         faster=_find_improvements(tables, served, prepared, shifts, adjusted.answers == "pass"),
         changes=changes,
         whole={
-            machine: share_of_baseline(build.whole.value[0]) for machine, build in shifts.by_machine.items()
+            machine: share_of_baseline(build.whole.value[0], _direction_of(shifts, machine))
+            for machine, build in shifts.by_machine.items()
         },
     )
 
@@ -160,7 +161,9 @@ def _whole_run_notes(shifts: RunShifts, tables: ComparisonTables) -> Iterator[st
         if abs(change := whole.value[0]) <= QUIET:
             continue
         place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
-        note = f"the whole run{place} got {_change_text(change)}, by the middle one of its"
+        share = share_of_baseline(change, _direction_of(shifts, machine))
+        direction = "worse" if change < 0 else "better"
+        note = f"the whole run{place} got {percent(abs(share))} {direction}, by the middle one of its"
         note += f" {operations[machine]} operations"
         limit = build.whole_limit
         if abs(change) > limit:
@@ -185,8 +188,9 @@ def _run_notes(shifts: RunShifts, changes: Changes, tables: ComparisonTables) ->
     )
 
 
-def _change_text(shift: float) -> str:
-    return f"{percent(abs(share_of_baseline(shift)))} {'worse' if shift < 0 else 'better'}"
+def _direction_of(shifts: RunShifts, machine: str) -> float:
+    """Return -1 if lower values are better for an operation of the machine, else 1."""
+    return float(shifts.sign[shifts.machine == machine].min())
 
 
 def _find_improvements(

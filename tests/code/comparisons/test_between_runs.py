@@ -11,7 +11,7 @@ from data.comparisons.pair import paired_runs
 from data.comparisons.tables import Builder, Series
 from data.comparisons.units import readable_unit
 from features.comparisons.between_run_variation import ASSUMED
-from serving.comparisons.between_runs import RunReason
+from serving.comparisons.between_runs import RunReason, share_of_baseline
 from serving.comparisons.compare.weighing import judge_runs
 from serving.comparisons.explain.sentences import describe_change, direction_words
 from serving.comparisons.judge import judge_tables
@@ -33,10 +33,17 @@ def test_a_reason_by_runs_has_at_most_fifteen_words(
     answer, change, spread, detectable, whole, whole_limit, unit
 ):
     words = direction_words(*unit)
-    reason = RunReason(answer, spread, detectable, whole, whole_limit)
+    reason = RunReason(answer, spread, detectable, whole, whole_limit, unit[1])
     sentence = reason.in_words(describe_change(change, words), words)
     assert sentence.startswith(describe_change(change, words))
     assert len(sentence.split()) <= 15
+
+
+@pytest.mark.parametrize(
+    ("ratio", "sign", "share"), [(2.0, -1.0, -1.0), (0.5, -1.0, 0.5), (0.5, 1.0, -0.5), (2.0, 1.0, 1.0)]
+)
+def test_a_shift_is_a_share_of_the_baseline_in_either_direction(ratio, sign, share):
+    assert share_of_baseline(sign * np.log(ratio), sign) == pytest.approx(share)
 
 
 def run(levels, seed, samples=6):

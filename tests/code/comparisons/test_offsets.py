@@ -38,7 +38,8 @@ def compared(circumstances, seed, slower=0.0):
     machine, assumed = np.full(n, "m"), np.zeros(n, bool)
     together = np.full(n, build.removed)
     by_machine = {"m": build}
-    return RunShifts(build.own, together, build.run_spread, assumed, machine, by_machine, np.arange(n), n)
+    sign, rows = np.full(n, -1.0), np.arange(n)
+    return RunShifts(build.own, together, build.run_spread, assumed, machine, by_machine, sign, rows, n)
 
 
 def single(history):
@@ -210,6 +211,7 @@ def test_a_shift_of_an_earlier_run_is_doubted_but_no_fail():
             np.zeros(n, bool),
             machine,
             {"m": build},
+            np.full(n, -1.0),
             np.arange(n),
             n,
         )
