@@ -15,7 +15,7 @@ from training.evaluation.thresholds import DecisionPolicy
 
 #: A server computes counterfactuals, which take most of the time, of at most so many comparisons.
 FLIPPED = 100
-UNFLIPPED = f"what would flip a verdict is told in answers of up to {FLIPPED} comparisons"
+UNFLIPPED = f"only answers of up to {FLIPPED} comparisons have counterfactuals"
 
 
 def as_json(

@@ -23,7 +23,7 @@ from zipfile import BadZipFile
 from data.errors import InputError
 from data.families import FAMILIES
 from data.params import FamilyType, Params, load, validate_params
-from data.stage import missing_package
+from data.stage import error_summary, missing_package
 from data.tables.files import PART, yaml_content
 
 
@@ -229,10 +229,15 @@ class Located:
 def download_files(uri: str) -> Iterator[Path]:
     """Yield a temporary directory with the files at `uri` in MLflow; it is deleted when the block ends.
 
-    MlflowException if the files do not exist or cannot be downloaded.
+    InputError if the files do not exist or cannot be downloaded.
     """
+    flow = import_mlflow()
     with tempfile.TemporaryDirectory() as copy:
-        yield Path(import_mlflow().artifacts.download_artifacts(artifact_uri=uri, dst_path=copy))
+        try:
+            path = Path(flow.artifacts.download_artifacts(artifact_uri=uri, dst_path=copy))
+        except (OSError, flow.exceptions.MlflowException) as exc:
+            raise InputError(f"its files cannot be downloaded ({error_summary(exc)})", file=uri) from exc
+        yield path
 
 
 def files_digest(directory: Path) -> str:
@@ -349,10 +354,10 @@ def _shipped_tags() -> dict[str, dict[str, str]]:
 def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
     """Yield an object with the ``directory`` of a model's files, and the ``address`` of this version.
 
-    Files on a server are copied, and deleted afterwards; MlflowException if they cannot be downloaded. `uri`
-    is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory (its files are not checked), None for the
-    champion of ``name()``, or a `Version`. Raises InputError if the model or its local files do not exist,
-    the files have changed since registration, or the registry does not answer.
+    Files on a server are copied, and deleted afterwards. `uri` is ``models:/NAME@ALIAS``,
+    ``models:/NAME/VERSION``, a directory (its files are not checked), None for the champion of ``name()``, or
+    a `Version`. Raises InputError if the model or its files do not exist or cannot be downloaded, the files
+    have changed since registration, or the registry does not answer.
     """
     address = resolve_address(name, uri)
     if isinstance(address, str):

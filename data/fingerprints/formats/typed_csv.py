@@ -56,8 +56,9 @@ def read_machines(path: Path) -> FingerprintTables:
     table = cell_table.iloc[1:].set_axis(header, axis="columns")
     if table.empty:
         raise InputError("holds no machine", file=path)
-    refuse_wrong_rows(table.iloc[:, 0].str.strip() == "", lambda _: "names no machine", path)
     machine, *columns = table.columns
+    table = table.assign(**{machine: table[machine].str.strip()})
+    refuse_wrong_rows(table[machine] == "", lambda _: "names no machine", path)
     for column in columns:
         _require_known(column, path)
     measured = {

@@ -244,6 +244,11 @@ def test_a_csv_table_holds_stressors_and_applications(typed_in):
     assert tables.hosts["cores"].tolist() == [4, pd.NA]
 
 
+def test_spaces_around_names_of_machines_are_ignored(typed_in):
+    tables = fingerprint_formats.read("tables", [typed_in("machine,cpu\n m1 ,5\n")]).tables
+    assert tables.machines["machine"].tolist() == tables.hosts["machine"].tolist() == ["m1"]
+
+
 def test_applications_with_a_unit_may_have_any_name(typed_in):
     path = typed_in('machine,cpu,"score (points, higher)","cahce@all (seconds, lower)"\nm1,5,7,8\n')
     tables = fingerprint_formats.read("tables", [path]).tables

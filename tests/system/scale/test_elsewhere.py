@@ -24,7 +24,7 @@ from training.comparisons.family import FeatureTable
 from training.comparisons.promote import promote
 from training.comparisons.train import train
 from training.comparisons.tune import run_search, tasks_of, tune
-from training.registry.champions import CHAMPION, version_of
+from training.registry.champions import CHAMPION, download_files, version_of
 
 #: What programs of Amazon's want to know, and moto doesn't.
 KEYS = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -108,6 +108,15 @@ def test_a_champion_keeps_judging_without_its_mlflow_server(tracking, bucket, tm
     served.check_alias()
     assert "MLflow at http://127.0.0.1:9 does not answer" in served.load_failure
     assert served.ensure_loaded().ref.version == "1"
+
+
+def test_files_that_cannot_be_downloaded_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with (
+        pytest.raises(InputError, match="models:/nobody/1: its files cannot be downloaded"),
+        download_files("models:/nobody/1"),
+    ):
+        pass
 
 
 def searches(directory, storage, monkeypatch):
