@@ -28,6 +28,10 @@ SHOWN, LETTERS = 8, 40
 _INDEX = "__index_level_"
 
 
+#: pandas' type with gaps of whole numbers.
+_INTEGERS = {pa.int64(): pd.Int64Dtype()}
+
+
 @dataclass(frozen=True)
 class Kind:
     """A type of columns: its name in messages, the conversion to it, and whether values may be missing."""
@@ -49,10 +53,10 @@ def read_columns(
     """Return columns of a Parquet file, in the order of the file, with values converted to the given types.
 
     `dtypes` has the type (a key of `KINDS`) of each needed column; those in `optional` may be absent, and are
-    then absent from the result. An Int64 column with gaps is returned as float64. `unwanted` columns are
-    ignored, and index columns that pandas writes unless they are in `dtypes`. `other_dtype` returns the type
-    of any other column by name; None: these are not converted, and lists, structs, maps and text that is not
-    UTF-8 are left out. `blank` are texts that count as missing. InputError if the file is missing or not
+    then absent from the result. `unwanted` columns are ignored, and index columns that pandas writes unless
+    they are in `dtypes`. `other_dtype` returns the type of any other column by name; None: these are not
+    converted, and lists, structs, maps and text that is not UTF-8 are left out. `blank` are texts that count
+    as missing. InputError if the file is missing or not
     Parquet, a column is missing or repeated, or a value cannot be converted to its type, or is missing in a
     column of the type int64 or bool.
     """
@@ -65,7 +69,12 @@ def read_columns(
     columns = {name: column for name, column in converted.items() if column is not None}
     if not columns:
         return pd.DataFrame(index=pd.RangeIndex(table.num_rows))
-    return pa.table(columns).to_pandas(ignore_metadata=True)
+    frame = pa.table(columns).to_pandas(ignore_metadata=True)
+    # whole numbers with gaps would become floats, which have 53 bits
+    for name, column in columns.items():
+        if dtypes.get(name) == "Int64":
+            frame[name] = column.to_pandas(types_mapper=_INTEGERS.get)
+    return frame
 
 
 @contextmanager

@@ -65,6 +65,7 @@ def read(path, optional=()):
         ("judged", pa.array([1.0, np.nan]), [True, None]),
         ("judged", pa.nulls(2), [None, None]),
         ("cores", pa.array([4.0, np.nan]), [4, None]),
+        ("cores", pa.array([2**63 - 1, None]), [2**63 - 1, None]),
         ("at", pa.array([NOON, NOON], pa.timestamp("ns", "Europe/Berlin")), [NOON, NOON]),
         ("at", pa.array([NOON, None], pa.timestamp("s", "UTC")), [NOON, None]),
         ("at", pa.nulls(2, pa.timestamp("ns")), [None, None]),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -180,8 +181,8 @@ def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Float
 def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
     """Return the out-of-fold probabilities of each (part, model) in `cells`, in their order.
 
-    Each has shape (n_training_rows,), unchecked. InputError if held.npz in `directory` cannot be opened or
-    has no such entry.
+    Each has shape (n_training_rows,), unchecked. InputError if held.npz in `directory` is missing or
+    damaged, or has no such entry.
     """
     path = directory / OUT_OF_FOLD_FILE
     try:
@@ -191,6 +192,8 @@ def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[
         raise InputError("no such file; run tune first", file=path) from exc
     except KeyError as exc:
         raise InputError(f"{exc}; run tune first", file=path) from exc
+    except (BadZipFile, EOFError, ValueError) as exc:
+        raise InputError("is damaged; run tune again", file=path) from exc
 
 
 #: Columns of counts; one row per fold, entry, kind and share.

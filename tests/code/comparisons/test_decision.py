@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
@@ -16,7 +18,12 @@ from serving.http.settings import ServerSettings
 from serving.models import Served
 from tests.code.comparisons.inputs import comparison_row, rows
 from tests.families import feature_table, small_family
-from training.comparisons.decision import read_changes, write_out_of_fold
+from training.comparisons.decision import (
+    OUT_OF_FOLD_FILE,
+    read_changes,
+    read_out_of_fold,
+    write_out_of_fold,
+)
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.family import FeatureTable, all_parts
 from training.comparisons.stored import TrainedModel
@@ -165,3 +172,11 @@ def _logistic():
     model = CATALOGUE["logistic"]
     x, y = np.random.default_rng(0).normal(size=(20, len(SEED_FEATURES))), np.arange(20) % 2
     return without_sampler(build_pipeline(model, model.start, y, 0).fit(x, y))
+
+
+@given(content=st.binary(max_size=200))
+def test_damaged_probabilities_are_refused_by_name(tmp_path_factory, content):
+    directory = tmp_path_factory.mktemp("tuned")
+    (directory / OUT_OF_FOLD_FILE).write_bytes(content)
+    with pytest.raises(InputError, match=r"run tune (again|first)"):
+        read_out_of_fold(directory, [("all", "logistic")])
