@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -200,25 +200,27 @@ def _run_single_threaded(
 def with_progress_bar(done: Iterable[Result], total: int, title: str, after: float = 0.0) -> Iterator[Result]:
     """Yield the items of `done`; show a progress bar if stderr is a terminal.
 
-    The bar appears with the first item that arrives after `after` seconds, and disappears at the end. `total`
-    is the number of items, `title` the label of the bar.
+    The bar appears after `after` seconds, also while the first item is awaited, and disappears at the end.
+    `total` is the number of items, `title` the label of the bar.
     """
     from rich.console import Console
     from rich.progress import Progress
 
-    console, begun = Console(stderr=True), time.monotonic()
-    progress = Progress(console=console, disable=not console.is_terminal, transient=True)
-    bar, shown = progress.add_task(title, total=total), False
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from done
+        return
+    progress = Progress(console=console, transient=True)
+    bar, start = progress.add_task(title, total=total), threading.Timer(after, progress.start)
+    start.start()
     try:
         for result in done:
-            if not shown and time.monotonic() - begun >= after:
-                shown = True
-                progress.start()
             progress.advance(bar)
             yield result
     finally:
-        if shown:
-            progress.stop()
+        start.cancel()
+        start.join()
+        progress.stop()
 
 
 @contextmanager

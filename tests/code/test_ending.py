@@ -1,17 +1,21 @@
 """The net below commands, stages and the server: what nobody foresaw ends in one line."""
 
+import io
 import re
 import sys
 import tempfile
+import time
 import tomllib
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from data.comparisons.labels.database import StoreAddress
 from data.errors import InputError
-from data.parallel import Compute, side_by_side
+from data.parallel import Compute, side_by_side, with_progress_bar
 from data.stage import EXTRAS, exit_on_error, run_stage
 from serving import report
 from serving.cli import run_command
@@ -184,3 +188,27 @@ def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys)
     command = f"pip install 'perfjudge[{EXTRAS[package]}]'"
     assert line.startswith(f"the package {package} is not installed; install it with: {command}")
     assert EXTRAS[package] in extras
+
+
+@pytest.mark.parametrize("after", [0.0, 0.2])
+def test_the_progress_bar_appears_while_the_first_item_is_awaited(after, monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr("rich.console.Console", partial(Console, file=screen, force_terminal=True, width=80))
+
+    def awaited():
+        deadline = time.monotonic() + 20
+        while "matrices" not in screen.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield 1
+
+    began = time.monotonic()
+    assert list(with_progress_bar(awaited(), 1, "matrices", after)) == [1]
+    assert time.monotonic() - began >= after
+
+
+def test_a_quick_job_shows_no_progress_bar(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr("rich.console.Console", partial(Console, file=screen, force_terminal=True, width=80))
+    assert list(with_progress_bar(range(3), 3, "matrices", 60.0)) == [0, 1, 2]
+    assert not screen.getvalue().strip()
