@@ -79,9 +79,9 @@ def rejudge_source(
 ) -> bytes:
     """Judge a source with the model at `uri`, and return the content of the output file in `form` as bytes.
 
-    `judging` is the part of the source's family, `form` is table, json, xml, markdown or junit, and `options`
-    are family-specific. With `keep_going`, invalid data is skipped and reported on stderr; else its first
-    error is raised. InputError if the source or the model cannot be read.
+    `judging` judges the sources of the source's family, `form` is table, json, xml, markdown or junit, and
+    `options` are family-specific. With `keep_going`, invalid data is skipped and reported on stderr; without
+    it, the first error in the data is raised. InputError if the source or the model cannot be read.
     """
     with TemporaryDirectory() as scratch:
         output = Path(scratch) / "answer"

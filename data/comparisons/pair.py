@@ -281,14 +281,14 @@ def paired_runs(
     earlier: Sequence[pd.DataFrame] = (),
     names: tuple[str, str] = SIDES,
 ) -> TwoRuns:
-    """Return comparisons of all baseline runs with all target runs, with earlier runs as the history.
+    """Return a comparison per operation of all baseline with all target runs; earlier runs are the history.
 
-    Each run is a table with the columns of ``RESULT_DTYPES``; its order becomes its index in earlier (oldest
-    first), baseline and target runs together. `names` are those of the sides, for messages. Values are in the
-    unit of the first baseline run that has one. Of `earlier`, only configurations of the baseline are used.
-    Operations and configurations that only one side has are in ``missing`` and in the notes. InputError if no
-    operation is common, or if runs of one operation have opposite directions or incompatible units;
-    ValueError if a side has no run.
+    Each run is a table with the columns of ``RESULT_DTYPES``. The order of its results is replaced by the
+    index of the run among all earlier (oldest first), baseline and target runs. `names` are those of the
+    sides, for messages. Values are converted to the unit of the first baseline run that has one. Of
+    `earlier`, only configurations of the baseline are used. Operations and configurations that only one side
+    has are in ``missing`` and in the notes. InputError if no operation is common, or if runs of one operation
+    have opposite directions or incompatible units; ValueError if a side has no run.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]

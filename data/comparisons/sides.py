@@ -33,7 +33,7 @@ def divide_by_powers(values: Floats, exponents: Ints) -> Floats:
 
 
 def exponents_of(values: Floats) -> Ints:
-    """Return the smallest ``e`` with 2**e above each number; 0 unless it is finite and positive."""
+    """Return the smallest ``e`` with 2**e above each number; 0 for one that is not finite and positive."""
     is_positive = np.isfinite(values) & (values > 0)
     return np.where(is_positive, np.frexp(np.where(is_positive, values, 1.0))[1], 0).astype(np.int64)
 

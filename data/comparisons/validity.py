@@ -80,9 +80,10 @@ def _are_positive(values: Floats) -> bool:
 def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
     """Return the reason why each comparison cannot be used, shape (n_comparisons,); "" where it can.
 
-    A comparison is unusable if an earlier one in the table has the same comparison_id, or equal benchmark,
-    operation, machine and orders (`REPEATED`, which precedes other reasons); or if `invalid_reasons` has a
-    reason, such as a side without measurements or a value that is not above 0.
+    A comparison is unusable if an earlier one in the table of comparisons has the same comparison_id, or
+    equal benchmark, operation, machine, and first and last orders of both sides (`REPEATED`, which precedes
+    other reasons); or if `invalid_reasons` has a reason, such as a side without measurements or a value that
+    is not above 0.
     """
     reasons_found, comparisons = invalid_reasons(Sides.from_tables(tables)), tables.comparisons
     repeated = comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)

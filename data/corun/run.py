@@ -124,7 +124,7 @@ def load_suite(path: Path) -> CorunSuite:
     """Return the parameters of a measurement in a YAML file; InputError with file, key and value if invalid.
 
     InputError, too, if the file cannot be read, a task or event occurs twice, a task has not exactly one of
-    stressor, workload and command, or its name contains ``+``.
+    stressor, workload and command, or the name of a task contains ``+``.
     """
     suite = read_suite(CorunSuite, path)
     for task in suite.tasks:

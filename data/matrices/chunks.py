@@ -230,11 +230,12 @@ def clean_chunk(
     `chunk` is a number and a file, `table` describes the metrics, `reasons` has by metric why it is dropped
     (empty: kept), and `missing` is the largest share of the kept raw metrics that may be without a value in a
     valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs: a pair
-    is scaled with statistics of the other folds.
+    is scaled later with statistics of the other folds.
 
-    The result has the numbers of runs and valid pairs, and in ``some`` all runs, also invalid ones, of pairs
-    (a baseline and its target) that are drawn with the probability `share`, by `seed` and the chunk's number.
-    InputError if a run's content is wrong.
+    The result has the written ``file``, the numbers of all ``runs``, of ``valid`` ones and of the ``pairs``
+    with a valid run, and whether an analyst flagged a run invalid (``by_analysts``). ``some`` has all runs,
+    also invalid ones, of pairs (a baseline and its target) that are drawn with the probability `share`, by
+    `seed` and the chunk's number. InputError if a run's content is wrong.
     """
     number, file = chunk
     tables = MatrixTables.from_frames(

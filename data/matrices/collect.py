@@ -258,12 +258,14 @@ def measure(
     run: Callable[[Order], Outcome],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> None:
-    """Calibrate and measure the runs that have no journal entry, and write each to the journal at once.
+    """Measure the runs that have no journal entry, and write each to the journal at once.
 
-    `run` runs a program once; `cost` returns the seconds per unit of a workload or defect, from its name and
-    the costs known so far. A run is repeated while others use more than the share ``session.foreign`` of the
-    processor, at most ``session.attempts`` times in all; the least disturbed one is written. A run that
-    exceeds its time limit is recorded as invalid.
+    Before, the workloads and defects of these runs are calibrated; their costs are written to the journal,
+    too. `run` runs a program once; `cost` returns the seconds per unit of a workload or defect, from its name
+    and the costs known so far. Each run is repeated while other processes use more than the share
+    ``session.foreign`` of the processor, up to ``session.attempts`` executions of it; the least disturbed one
+    is written. A run that exceeds its time limit (`run` raises TimedOutError) is recorded as invalid; other
+    errors are raised.
     """
     costs = calibrate_costs(session, suite, everything, cost)
 

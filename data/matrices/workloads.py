@@ -195,7 +195,10 @@ def thread_starts() -> Unit:
 
 
 def work_queue() -> Unit:
-    """Return a function that puts ten tasks on the queue of two threads and waits until they are done."""
+    """Return a function that puts ten tasks on one queue of two threads and waits until they are done.
+
+    The threads are started by this call, and end with the process.
+    """
     import queue
     import threading
 

@@ -224,7 +224,7 @@ def signal_processes(processes: Iterable[int], number: int) -> None:
 
 
 def kill_group(path: Path) -> None:
-    """Kill all processes in a control group of version 2 and its subgroups; errors are ignored."""
+    """Kill all processes in the control group (cgroup v2) `path` and in its subgroups; errors are ignored."""
     with suppress(OSError):
         (path / _KILL).write_text("1")
 

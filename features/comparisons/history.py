@@ -208,11 +208,12 @@ def siblings_worse(sides: Sides) -> Floats:
     """Return the share of sibling operations that became worse at the version where the target begins.
 
     A sibling is a configuration of another operation of the same benchmark on the same machine that was also
-    measured at that version. Its step is Welch's t between the five versions before and two to five versions
-    from it on, up to the target's last version: no later version is used. A sibling counts as worse from 0 to
-    1: the square of its t after scaling t to 0 at 2 and 1 at 6. The result is the mean over siblings, at most
-    256. A share that the source states is returned unchanged. Shape (n_comparisons,), between 0 and 1; NaN
-    with fewer than five siblings whose step is known, or fewer than two versions of the target.
+    measured at that version. Its step is Welch's t (positive: worse) between the five versions before and two
+    to five versions from it on, up to the target's last version: no later version is used. A sibling counts
+    as worse from 0 (t of 2 or less) to 1 (6 or more): between, by the square of (t - 2) / 4. The result is
+    the mean over up to 256 siblings. A share that the source states is returned unchanged. Shape
+    (n_comparisons,), between 0 and 1; NaN with fewer than five siblings whose step is known, or fewer than
+    two versions of the target.
     """
     siblings, stated = sides.siblings, sides.siblings_worse
     shares = np.full(sides.n_comparisons, np.nan)
@@ -346,9 +347,10 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
     """Return features of the step from baseline to target relative to the steps between earlier versions.
 
     rows: indices of the configurations to describe. Every version is represented by its median; the last 40
-    versions of the history and of the baseline are used, and the first 40 of the target. Smaller features are
-    worse, except for ``history_trend``. Shape (len(HISTORY), n_configurations), features in the order of
-    `HISTORY`; NaN where unknown, and for configurations that are not in `rows`.
+    versions of the history, the last 40 of the baseline and the first 40 of the target are used. Smaller
+    features are worse; only ``history_trend``, which does not depend on the target, is neither better nor
+    worse. Shape (len(HISTORY), n_configurations), features in the order of `HISTORY`; NaN where unknown, and
+    for configurations that are not in `rows`.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
     baseline, target, history = (

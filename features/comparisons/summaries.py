@@ -102,8 +102,8 @@ def welch_t(baseline: Moments, target: Moments, sign: Floats) -> Floats:
     """Return Welch's t of target against baseline, shape (n_configurations,); negative: target worse.
 
     `sign`, shape (n_configurations,): -1 where lower is better, else 1. NaN where a side has fewer than two
-    samples. Where all samples of each side are equal: 0 if the means are, too, else infinite, with the sign
-    of the difference.
+    samples. Where all samples of each side are equal: 0 if the means are, too, else infinite, negative where
+    the target is worse.
     """
     error = np.sqrt(baseline.variance / baseline.n.clip(1) + target.variance / target.n.clip(1))
     shift = sign * (target.mean - baseline.mean)

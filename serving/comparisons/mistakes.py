@@ -159,7 +159,10 @@ def _drawn_pair(sides: Sides, at: int) -> DrawnPair:
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
-    """Return box plots of each configuration, as changes from its baseline median; ValueError without any."""
+    """Return box plots of each configuration, as changes from its baseline median in percent.
+
+    ValueError without configurations.
+    """
     is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
     change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
     if abs(worst.shift) < _NO_CHANGE:

@@ -103,9 +103,11 @@ def plan_of(path: Path) -> PlaceAnswer:
 
 
 def read_measured(directory: Path) -> MeasuredPlacements:
-    """Return the plan and the run times by placement in the output directory of ``perfjudge corun measure``.
+    """Return the plan and the measured placements in the output directory of ``perfjudge corun measure``.
 
-    InputError if a file is missing or invalid.
+    ``totals`` has a row per measured placement, smallest prediction first. ``predicted`` (NaN if not in the
+    plan) and ``measured`` (the mean over repetitions) are the run times of all its tasks together, in
+    seconds. InputError if the file of the plan or of the placements is missing or invalid.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
@@ -143,9 +145,13 @@ def place_tasks(
 ) -> PlaceAnswer:
     """Return the best, then five random placements, then the worst placement of tasks on equal machines.
 
-    `tasks` may repeat (default: all known tasks of the machine). The best has the smallest sum of predicted
-    slow-downs (impact - 1), the worst the largest, approximately with more than two slots per machine. Run
-    times are None without solo times. InputError if a task or machine is unknown, or `room` is too small.
+    `tasks` may have a task several times; if it is empty, all known tasks of the machine are placed.
+    `machine` None is the only known machine. The best has the smallest sum of predicted slow-downs
+    (impact - 1), the worst the largest on the fewest machines that hold the tasks, both approximately with
+    more than two slots per machine. For an unknown machine, the runs of the tasks alone on a known one are
+    used, with a note. Run times, in seconds, are None unless all tasks have solo times on the machine.
+    InputError if a task is unknown, `machine` is None and not exactly one is known, no tasks are given for an
+    unknown machine, or `room` is too small.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))

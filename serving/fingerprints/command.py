@@ -96,10 +96,10 @@ def compare_profiles(
     """Write the difference of two profiles as text, json or html, and return the exit code.
 
     Without `machines`, `a` and `b` are files of ``irup profile --json``. With it, they are applications:
-    names in the fingerprints `machines`, or else CSV files of values. `output` None is standard output. The
-    exit code is 1 with `fail_on_regression` if a stressor changed significantly, in any direction, and the
-    test is reliable, else 0. InputError if an input cannot be used, or the profiles have no stressor in
-    common.
+    names in the fingerprints `machines`, or else CSV files of values; warnings about the data go to stderr.
+    `output` None is standard output. With `fail_on_regression`, the exit code is 1 if the test is reliable
+    and a stressor changed significantly, in any direction; otherwise it is 0.
+    InputError if an input cannot be used, or the profiles have no stressor in common.
     """
     if machines is None:
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]

@@ -115,9 +115,10 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 
 
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
-    """Return the only application of `tables` with the valid fingerprints of its machines.
+    """Return the application of `tables`, which must have one only, with valid fingerprints of its machines.
 
-    InputError if fewer than three machines, no stressor or no application remains valid.
+    `section` has the parameters. InputError if fewer than three machines, no stressor or no application
+    remains valid.
     """
     decisions = decide_validity(tables, section.checks.max_missing_fraction)
     table = fingerprint_matrix(decisions.select_kept(tables), section.featurize.threads)

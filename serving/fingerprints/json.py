@@ -189,7 +189,7 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
 def read_measurements(path: Path) -> Measured:
     """Return the measurements in a file of ``irup profile --json``: rates and values by machine.
 
-    InputError for other and missing files, or if numbers of rows or columns differ.
+    InputError for other and missing files, or if the rates or values do not fit the machines and columns.
     """
     try:
         profile = ProfileFile.model_validate(content_of(path))

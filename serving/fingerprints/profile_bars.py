@@ -208,7 +208,7 @@ class ProfileBars:
 
 
 def bars_from_shares(shares: pd.Series) -> list[Bar]:
-    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval."""
+    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval ends."""
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))

@@ -159,7 +159,7 @@ class RequestBatcher:
 
 
 def require_model(model: HotReloadingModel, *, champion_optional: bool = False) -> Any:
-    """Return the model, loaded if needed; RefusedError with 503 if that fails.
+    """Return the model, loaded if needed; RefusedError with 503 if loading fails.
 
     With `champion_optional`, the result is None if the registry has no champion.
     """

@@ -217,11 +217,11 @@ class Curve(NamedTuple):
 
 
 def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by cost of a miss / cost of a false alarm (engine paper, figure 4).
+    """Draw balanced accuracy by the cost of a false negative, in false positives (engine paper, figure 4).
 
-    `curves` has ``figure, model, grouping, x, balanced_accuracy, spread`` (one standard deviation over folds,
-    drawn as an error bar); None without rows of ``figure`` 4. `folds`, the number of folds, is only used to
-    test whether the gain in the title is significant.
+    `curves` has ``figure, model, grouping, x`` (that ratio), ``balanced_accuracy, spread`` (one standard
+    deviation over folds, drawn as an error bar); None without rows of ``figure`` 4. `folds`, the number of
+    folds, is only used to test whether the gain that the title names is significant.
     """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(
@@ -231,11 +231,11 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
 
 def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by undersampling (analysis engine paper, figure 5).
+    """Draw balanced accuracy by undersampling (engine paper, figure 5), with a line per model and grouping.
 
     `curves` has ``figure, model, grouping, x`` (normal vectors per abnormal one), ``balanced_accuracy,
     spread`` (one standard deviation over folds, drawn as an error bar); None without rows of ``figure`` 5.
-    `folds`, the number of folds, is only used to test whether the gain in the title is significant.
+    `folds`, the number of folds, is only used to test whether the gain that the title names is significant.
     """
     label = "normal training vectors per abnormal vector (log scale)"
     across = Axis(label, log=True, backwards=True)

@@ -316,7 +316,8 @@ def _note_causes(request: MatricesRequest, served: Engine) -> object:
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
     """Return pair id, workload, verdict and probability of each pair in a JSON answer, in its order.
 
-    The probability of ``invalid`` pairs is None. ValueError if `content` is no such answer.
+    The probability is that of ``fail``, None for ``invalid`` pairs. ValueError if `content` is no such
+    answer.
     """
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]

@@ -158,5 +158,8 @@ def code_spans(text: str) -> Markup:
 
 @cache
 def report_script() -> Markup:
-    """Return the JavaScript that all reports embed, as text that is not escaped (cached)."""
+    """Return the JavaScript that all reports embed, as text that templates do not escape (cached).
+
+    It is without a ``script`` tag.
+    """
     return Markup((files("serving.reports") / "templates/report.js").read_text(encoding="utf-8"))  # noqa: S704 - ours

@@ -76,11 +76,12 @@ def compare_entries(
 ) -> Difference:
     """Return the balanced accuracy of an entry minus that of another on the same cases, with a 95 % interval.
 
-    The result has ``observed, low, high``; above 0, the first entry is better.
+    The result has ``observed, low, high``, as shares; above 0, the first entry is better.
     `verdicts`, `other_verdicts`: ``verdict, status`` (the label) and the column `key` (ids of cases), each
-    case once; cases of only one entry are ignored.
-    `groups`: group of each case, indexed by its id (KeyError for a missing case); the bootstrap draws whole
-    groups, with the random `seed`.
+    case once; cases of only one entry are ignored. A verdict other than fail counts as pass. The common cases
+    must have both labels.
+    `groups`: group of each case, indexed by its id (KeyError for a missing one of the common cases); the
+    bootstrap draws whole groups, by `seed`.
     """
     paired = verdicts.merge(other_verdicts[[key, "verdict"]], on=key, suffixes=("", "_other"))
     failed, judged, others = (

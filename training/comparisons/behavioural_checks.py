@@ -85,10 +85,10 @@ def find_violations(
 ) -> Iterator[Violation]:
     """Yield a violation for each check that a model violates, in the order of `rules`.
 
-    A violation has the name of the check, and description and probability of its first wrong case. `judge`
-    takes the samples of the cases of all checks, and returns the model's probabilities of ``fail``, shape
-    (n_cases,); it is called once. `threshold` is the probability from which the verdict is ``fail``.
-    ValueError if `rules` is empty.
+    A violation has the name of the check, and the description and the probability of the check's first wrong
+    case. `judge` takes the samples of the cases of all checks, and returns the model's probabilities of
+    ``fail``, shape (n_cases,); it is called once. `threshold` is the probability from which the verdict is
+    ``fail``. ValueError if `rules` is empty.
     """
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])

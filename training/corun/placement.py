@@ -121,8 +121,8 @@ def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int)
     """Return `draws` random placements of `tasks` tasks on the machines of `room`, each with its total.
 
     Each puts the tasks into slots drawn without replacement; placements may repeat, and ``exact`` is False.
-    `cost` takes the groups of tasks that share a machine and returns slow-downs, shape (n_groups,). Raises
-    InputError if `tasks` do not fit in `room`.
+    `cost` takes the groups of several tasks that share a machine, and returns the slow-down of each, summed
+    over its tasks, shape (n_groups,). Raises InputError if `tasks` do not fit in `room`.
     """
     room.require_space(tasks)
     generator = np.random.default_rng(seed)

@@ -74,7 +74,7 @@ class RiskGuarantee:
 
 
 def needed_cases(share: float, confidence: float) -> int:
-    """Return the number of independent cases, none of them wrong, that guarantee a share of at most `share`.
+    """Return the least number of independent cases, none wrong, that guarantee at most a share of wrong ones.
 
     `share` and the `confidence` of the guarantee are above 0 and below 1; this is not checked.
     """
@@ -290,11 +290,12 @@ def thresholds_for(
     """Return the thresholds for `policy`: ``pass`` below ``low``, ``fail`` from ``high`` on, else ``unsure``.
 
     From the probability `threshold` on, ``fail`` is the better guess; without a limit, both are `threshold`.
-    Costs decide alone; a limit on reviews (`max_review_rate`) replaces the limit on missed regressions, and
-    needs `usual`. If a rate cannot be guaranteed, ``pass`` (``low`` is 0), or ``fail`` (``high`` is above 1),
-    is never given. Where both guarantees overlap, ``low`` equals ``high``, and nothing is ``unsure``. Where a
-    limit is set, InputError if the guarantee is None or does not have the requested rate, or `usual` is
-    missing.
+    Costs, if set, decide alone: limits are ignored. A limit on reviews (`max_review_rate`) replaces the limit
+    on false negatives, and needs `usual`. If a rate cannot be guaranteed, ``pass`` (``low`` is 0), or
+    ``fail`` (``high`` is above 1), is never given. Where the guarantees for ``pass`` and for ``fail``
+    overlap, ``low`` equals ``high``, and nothing is ``unsure``. Where a limit is used, InputError if the
+    guarantee is None or does not have the requested rate; for a limit on reviews, if the guarantee or `usual`
+    is None.
     """
     if policy.costs is not None:
         return policy.costs.cheapest_thresholds()
@@ -370,12 +371,12 @@ class Cut:
 def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
     """Return the threshold with the highest balanced accuracy, in the middle of its plateau.
 
-    The best threshold among few fails is often best by chance in a narrow range. So all neighbouring
+    If there are few fails, the best threshold is often best by chance, in a narrow range. So all neighbouring
     thresholds whose balanced accuracy is at most 0.005 lower form a plateau, and the result is the plateau's
-    middle on the scale of log-odds, which has a distance from both edges for confident and for unconfident
-    models alike. It has ``threshold``, and ``balanced_accuracy`` at the best one. `y` are labels, 1 is fail,
-    and both must occur; `probability` is out-of-fold; shape (n_rows,). If all probabilities are equal,
-    threshold and balanced accuracy are 0.5.
+    middle on the scale of log-odds: it stays away from both edges, for confident and for unconfident models.
+    The result has ``threshold``, from which the verdict is fail, and the ``balanced_accuracy`` at the best
+    threshold. `y` are labels, 1 is fail, and both must occur; `probability` is out-of-fold; shape
+    (n_rows,). If all probabilities are equal, threshold and balanced accuracy are 0.5.
     """
     values, place = np.unique(probability, return_inverse=True)
     fails = np.bincount(place, weights=y)

@@ -154,7 +154,7 @@ def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
     """Return the first stressor, most important in `a` first, whose importances differ; None if none does.
 
     They differ by more than `tolerance`, in points of 100 (section 5.3 of the fingerprint paper). KeyError if
-    `b` misses a stressor.
+    `b` misses a stressor that is compared.
     """
     other = b.features.set_index("stressor")["importance"]
     for stressor, importance in zip(a.features["stressor"], a.features["importance"], strict=True):

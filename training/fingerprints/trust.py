@@ -109,13 +109,15 @@ class Lead:
 
 
 def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
-    """Return the stressors ahead of all others (column indices), by importance or by correlation.
+    """Return the leaders of a ranking of stressors (column indices), by importance or by correlation.
 
-    Importance is divided among correlated stressors, which hides a cause among many similar ones, although
-    its correlation with the performance is still the closest. So correlation is used if its leaders are also
-    the first by importance, and are ahead in more resamples. `shares` and `related` are importances and
-    correlations, shape (1 + n_resamples, n_columns), as measured in the first row; a group must be ahead in
-    the share `limit` of the resamples. The result is that of `find_leaders`.
+    Importance is divided among correlated stressors. This hides a cause among many similar ones, although the
+    cause still has the closest correlation with the performance. So correlation is used if its leaders are
+    also the first by importance as measured, and are ahead in more resamples. `shares` and `related` are
+    importances and absolute correlations, shape (1 + n_resamples, n_columns); the first row has those as
+    measured. The result is that of `find_leaders`, and has ``by``, the measure used: a group is ahead in at
+    least the share `limit` of the resamples (``settled``); if none is, the first stressor alone, not
+    ``settled``.
     """
     by_importance = find_leaders("importance", shares, limit)
     by_correlation = find_leaders("correlation", related, limit)

@@ -250,11 +250,13 @@ class FoldPart:
 
 
 def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
-    """Return training runs, test runs and truth (by ``run_id``, True is abnormal) of each fold, ascending.
+    """Return the training runs, the test runs and the truth of each fold, in ascending order of the folds.
 
     `fold_of` is the fold by ``workload`` or ``pair_id``; the name of its index is the column that is
-    compared. Training runs are all runs that are not of the fold, with flags. Test runs are those of the
-    fold, valid and without flags. Runs of pairs that cannot be scored are never tested.
+    compared. Training runs are all runs outside the fold, also invalid ones; their columns ``valid`` and
+    ``abnormal`` are kept. Test runs are the valid runs of the fold whose pairs can be scored; in these
+    columns, all their values are missing. The truth has, by ``run_id``, whether each test run is abnormal;
+    one without a label is normal.
     """
     truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):

@@ -103,8 +103,8 @@ _DID = {
 def champion_reason(champion: Version) -> str:
     """Return why a version is champion, in one line; empty if that is not recorded.
 
-    After a promotion or rollback by a person, it is like "promoted by ann on 2026-11-22: REASON", else the
-    test's reason.
+    After a promotion or rollback by a person, it is like "promoted by ann on 2026-11-22: REASON" (after a
+    rollback "restored by ..."), else the reason of the version's champion/challenger test.
     """
     record = ChampionRecord.from_version(champion)
     if record is not None and record.way in {"promote", "rollback"}:

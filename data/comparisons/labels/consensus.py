@@ -65,8 +65,9 @@ class Votes:
 def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
     """Return the labels pass and fail, without those that their author later replaced by `CANNOT_TELL`.
 
-    The author is the ``annotator``, else ``labelled_by``; later is by ``labelled_at`` (missing: first), then
-    by row. `labels` has the columns ``LABEL_DTYPES``.
+    The latest label of an author for the same comparison counts. The author is the ``annotator``, else
+    ``labelled_by``; later is by ``labelled_at`` (missing: first), then by row. `labels` has the columns
+    ``LABEL_DTYPES``; the result has some of its rows, in their order.
     """
     undecided = labels["status"] == CANNOT_TELL
     if not undecided.any():

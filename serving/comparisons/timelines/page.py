@@ -295,7 +295,10 @@ def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> 
 
 
 def describe_state(report: TimelineReport) -> str:
-    """Return in words how many operations are worse or unsure now, or that no version is newer."""
+    """Return in words how many operations are worse and how many unsure, or that the baseline is the newest.
+
+    Worse means with the newest version than at the baseline; unsure ones are only mentioned if there are any.
+    """
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")
     count = f"{worse:,} of {with_noun(len(statuses), 'operation')}" if worse else "No operation"

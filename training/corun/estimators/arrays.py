@@ -150,7 +150,10 @@ class QuickContention(ContentionRegressor):
 
 
 def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) -> None:
-    """Write a fitted model's arrays to `path` (NumPy archive), with the SHA-256 of its file `stored`."""
+    """Write a fitted model's arrays to `path`, a NumPy archive, with the SHA-256 of the model's file.
+
+    `stored` is that file.
+    """
     content = by_name(ImpactArrays.from_model(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
     # a part without a share was not fitted
     if model.is_blended:

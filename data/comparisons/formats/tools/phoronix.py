@@ -48,12 +48,13 @@ class _PhoronixFile(msgspec.Struct):
 
 
 def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per test and system; the systems of a result are its versions.
+    """Yield a measurement per test and system; the systems of a file are its versions.
 
-    The operation is ``title[description]``, the unit the test's scale; values are the raw values, else the
-    single result. Better values are those of the file (LIB: lower, HIB: higher), else the user's choice, else
-    higher is assumed, with a note. Results without values are skipped, with a note; so is a text in JSON, but
-    in XML it is an InputError. InputError also if a file is invalid or cannot be read.
+    The operation is ``title[description]`` (the title alone without a description), the unit the test's
+    scale; values are the raw values, else the single value. Better values are those of the file (LIB: lower,
+    HIB: higher), else the user's choice, else higher is assumed, with a note. Systems of a test without
+    values are skipped, with a note; so is a single value that is text in JSON, while text among the values in
+    XML is an InputError. InputError also if a file is invalid or cannot be read.
     """
     for path in source.files:
         with naming_unreadable(path), path.open("rb") as file:
