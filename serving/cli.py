@@ -167,7 +167,10 @@ def token(
     ],
     scopes: Scopes = "read",
 ) -> int:
-    """Create and print a token for clients of a server. The file stores only the token's digest."""
+    """Create and print a token for clients of a server.
+
+    The file stores only the token's digest. It is created if it is missing; a name that it has is refused.
+    """
     from serving.http.authentication import add_token
 
     typer.echo(add_token(tokens, name, scopes))
