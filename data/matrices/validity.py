@@ -91,7 +91,8 @@ LARGEST = 1e100
 def may_be_negative(tables: MatrixTables) -> pd.Series:
     """Return by row of ``tables.metrics`` whether the metric may be negative: its flag ``signed``.
 
-    Without the flag, it may be if it is negative in more than 5 % (`SIGNED_SHARE`) of all runs.
+    Where the flag is missing, the metric may be negative if it is so in more than 5 % (`SIGNED_SHARE`) of all
+    runs; a flag that is True or False is never changed. The result has the index of ``tables.metrics``.
     """
     flags = tables.metrics["signed"]
     if flags.notna().all():
@@ -249,8 +250,8 @@ unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measur
 def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
     """Return the names in `raw`, in that order, whose reason in `metrics` is empty.
 
-    `metrics` has the reason why each metric cannot be used, by its name. InputError if no name is left;
-    `raw` must have at least one (IndexError otherwise).
+    `metrics` has by name the reason why each metric cannot be used, "" if it can. InputError if no name is
+    left; KeyError if a name is not in `metrics`; `raw` must have at least one name (IndexError otherwise).
     """
     left = [name for name in raw if metrics[name] == ""]
     if not left:

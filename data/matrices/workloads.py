@@ -28,8 +28,8 @@ def repeat_unit(count: int, call: Callable[..., object], *arguments: Any) -> Non
 def shared_program(module: str, program: str, /, **options: object) -> Callable[[], Unit]:
     """Return a function that sets up the function `program` of ``data/suites/programs/<module>.py``.
 
-    When called, it imports the module and calls ``program(**options)``, which returns a function that does
-    the work once. Errors are raised then, not here.
+    When called, the returned function imports the module, calls ``program(**options)`` and returns its
+    result: a function that does the work once. Errors are raised then, not here.
     """
 
     def set_up() -> Unit:

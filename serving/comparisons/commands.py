@@ -484,7 +484,11 @@ def labels_export(
         ),
     ] = None,
 ) -> int:
-    """Write the last label of each person for each comparison. Withdrawn labels are not written."""
+    """Write the last label of each person for each comparison, unless it was withdrawn.
+
+    A file is replaced, but not a CSV file with labels that are not in the store: it must be imported first.
+    xml and tables also have the labels that only the comparisons' source has.
+    """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
 

@@ -93,9 +93,10 @@ def decision_summary(card: Card) -> str:
     """Return one line on the basis of the verdicts of `card`: costs, or guarantees and the limit on reviews.
 
     With costs, it has nothing else. Otherwise it has a part for each limit on regressions that pass, false
-    alarms and reviews; rates are left out if the model has no risk guarantee. If a rate cannot be guaranteed,
-    its part states how many labelled operations that takes. Without parts it is "nothing is promised".
-    StopIteration if the guarantee does not contain a requested rate.
+    alarms and reviews; the first two are left out if the model has no risk guarantee. If a rate cannot be
+    guaranteed, its part states how many labelled operations a guarantee takes. Parts are joined by "; ".
+    Without parts it is "nothing is promised". StopIteration if the guarantee does not contain a requested
+    rate.
     """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:

@@ -27,7 +27,8 @@ def as_json(
     medians. Unknown numbers, such as the probability of ``invalid``, are null.
     `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals;
     ModelError if a contribution is not finite.
-    `flipped`: whether `explain` computes counterfactuals; if not, they are null or empty, and a note says so.
+    `flipped`: whether `explain` computes counterfactuals; if not, their changes are null and their texts
+    empty, and ``notes`` says so.
     `model`: the result of `model_json`, if it is already computed.
     """
     lines = (_verdict_json(verdict, explain, flipped) for verdict in judgement.iterate_verdicts())
@@ -83,8 +84,8 @@ def judgement_summary(judgement: Judgement) -> str:
     """Return the number of comparisons by verdict, the model and its thresholds in one line.
 
     Example: ``2 comparisons: 1 fail, 0 unsure, 1 pass, 0 invalid (model NAME 4, fail from a probability of
-    0.600, unsure from 0.400; POLICY)``; without ``unsure`` if it is never given, and without the policy if
-    there is none or between-run variation decided verdicts.
+    0.600, unsure from 0.400; POLICY)``; without the number and threshold of ``unsure`` if it is never given,
+    and without the policy if there is none or between-run variation decided at least one verdict.
     """
     cuts, model = judgement.card.decision_thresholds, judgement.model
     kinds: list[Answer] = ["fail", "unsure", "pass", "invalid"]

@@ -39,7 +39,11 @@ def static_text(answer: StaticAnswer) -> str:
 
 
 def shares_text(prediction: StaticPrediction) -> str:
-    """Return the contributions in a prediction as a table, after a line per explained co-run."""
+    """Return a line per explained co-run of a prediction, then one table of all contributions.
+
+    A line has the impact as a sum: of the usual co-run, plus by the task, plus by the co-runners. The table
+    has the value of each feature here, its usual value, and what it adds to the impact. No line end follows.
+    """
     several = len(prediction.drivers_explain) > 1
     sums = []
     for part in prediction.drivers_explain:
@@ -143,7 +147,10 @@ def _saving_text(saving: SavingAnswer) -> str:
 
 
 def impact_text(impact: float | None) -> str:
-    """Return an impact as text: ``12.0% slower (impact 1.120)``, ``... faster ...``, or ``no prediction``."""
+    """Return an impact as text: ``12.0% slower (impact 1.120)``, or ``no prediction`` for None.
+
+    An impact of 1 is ``0.0% slower``, one below 1 is faster by 1 - impact: ``10.0% faster (impact 0.900)``.
+    """
     if impact is None:
         return "no prediction"
     change = f"{impact - 1:.1%} slower" if impact >= 1 else f"{1 - impact:.1%} faster"

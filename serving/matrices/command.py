@@ -176,8 +176,8 @@ def imported(
     """Write the matrices in `sources` to tables in `directory`; return the skipped errors and counts.
 
     The counts are of groups, workloads, pairs, runs and metrics. `include` and `exclude` are shell patterns
-    of workloads; both sides of a pair must be chosen. InputError if a source cannot be read, a pattern
-    matches no workload, no pair is left, and without `keep_going` at the first wrong run.
+    of workloads; a pair is written if both of its sides are chosen. InputError if a source cannot be read, a
+    pattern matches no workload or no pair is left; without `keep_going`, also at the first wrong run.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

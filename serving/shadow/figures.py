@@ -203,11 +203,11 @@ def record_lost(path: Path, reason: str, count: int) -> None:
 
 
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
-    """Return all results of shadow mode in the SQLite file `path`; without the file they are empty.
+    """Return all results of shadow mode in the SQLite file `path`; if it does not exist, they are empty.
 
     The result has `running` (whether this server runs challengers), the numbers of lost requests by reason,
-    the agreement by versions and source, latest first, and the 50 latest disagreements, newest first.
-    InputError if the file cannot be read.
+    the agreement by versions and source, the latest judged first, and the 50 latest disagreements, newest
+    first. InputError if the file cannot be read.
     """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])

@@ -84,7 +84,7 @@ class Examples:
 
 
 def concat_examples(first: Examples, second: Examples) -> Examples:
-    """Return the rows of `first`, then those of `second`, without `below` and `bare`."""
+    """Return the rows of `first`, then those of `second`; `below` and `bare` of the result are None."""
     return Examples(
         np.concatenate([first.x, second.x]),
         np.concatenate([first.y, second.y]),

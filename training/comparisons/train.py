@@ -37,12 +37,13 @@ def write_examples(
 ) -> None:
     """Write examples.npz: up to 2,000 (`MOST`) labelled comparisons of `table` as nearest examples.
 
-    Comparisons with equal features are written once. Each label gets up to 1,000, or more if the other label
-    has fewer; where it has more comparisons, half of those chosen are nearest to the threshold, and the
-    others are drawn with the model's seed. They come with annotators and times from the Parquet file `labels`
-    (FileNotFoundError if missing), and with the distribution of the training rows `seen`, for the
-    out-of-distribution score. The SHA-256 of the file ``model.skops`` of `model` is stored, too; InputError
-    if it is not in `directory` yet.
+    The file is written to `directory`; of comparisons with equal features, it has only the first.
+    Each label ("pass", "fail") gets up to 1,000, or more if the other label has fewer; where it has more
+    comparisons, half of those chosen are nearest to the threshold, and the others are drawn with the model's
+    seed. They come with annotators and times from the Parquet file `labels` (FileNotFoundError if missing),
+    and with the importance of the features and the distribution of the training rows `seen`, for the
+    out-of-distribution score. The SHA-256 of ``model.skops`` in `directory` is stored, too; InputError if
+    that file does not exist yet.
     """
     ready, examples = ReadyModel.from_trained(model), table.examples
     chosen = _choose_examples(ready, examples.x, examples.y)

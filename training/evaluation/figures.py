@@ -154,7 +154,11 @@ def dvc_prediction_figures(
 def leading_entries(
     metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str, Any]], float]
 ) -> list[str]:
-    """Return the champion of metrics.json, then up to 2 others of its kind by ascending `rank`, then name."""
+    """Return the champion of metrics.json, then up to 2 other entries of the champion's kind.
+
+    They are those with the smallest `rank`, in ascending order, then by name. `rank` gets an entry of
+    `metrics`: ``metrics["splits"][split]["entries"][name]``. KeyError if the split lacks the champion.
+    """
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
     alike = {name for name, entry in entries.items() if entry["kind"] == entries[champion]["kind"]}
     others = sorted(alike - {champion}, key=lambda name: (rank(entries[name]), name))

@@ -84,7 +84,10 @@ def _finished_trials(study: Study) -> list[FrozenTrial]:
 
 
 def prepare_storage(storage: str | None) -> None:
-    """Create the tables of the database `storage`, if any; InputError if it is invalid or does not answer."""
+    """Create the tables of the database `storage` that it lacks; do nothing if `storage` is None.
+
+    InputError if the address is invalid or the database does not answer.
+    """
     if storage is not None:
         with _connect_storage(storage):
             pass

@@ -289,13 +289,15 @@ def thresholds_for(
 ) -> DecisionThresholds:
     """Return the thresholds for `policy`: ``pass`` below ``low``, ``fail`` from ``high`` on, else ``unsure``.
 
-    From the probability `threshold` on, ``fail`` is the better guess; without a limit, both are `threshold`.
-    Costs, if set, decide alone: limits are ignored. A limit on reviews (`max_review_rate`) replaces the limit
-    on false negatives, and needs `usual`. If a rate cannot be guaranteed, ``pass`` (``low`` is 0), or
-    ``fail`` (``high`` is above 1), is never given. Where the guarantees for ``pass`` and for ``fail``
-    overlap, ``low`` equals ``high``, and nothing is ``unsure``. Where a limit is used, InputError if the
-    guarantee is None or does not have the requested rate; for a limit on reviews, if the guarantee or `usual`
-    is None.
+    From the probability `threshold` on, ``fail`` is the better guess. A limit on false negatives determines
+    ``low``, one on false positives ``high``; without its limit, each is `threshold`. Costs, if set, decide
+    alone: limits are ignored. A limit on reviews (`max_review_rate`) replaces the limit on false negatives,
+    needs `usual`, and determines ``low`` and, without a limit on false positives, ``high``. If a rate of
+    false negatives cannot be guaranteed, ``pass`` is never given (``low`` is 0); if one of false positives
+    cannot, ``fail`` is never given (``high`` is above 1). Where the guarantees for ``pass`` and for ``fail``
+    overlap, ``low`` and ``high`` are the probability in the overlap that is nearest to `threshold`, and
+    nothing is ``unsure``. InputError if the guarantee is None or does not have the rate of a limit that is
+    used; for a limit on reviews, if the guarantee or `usual` is None.
     """
     if policy.costs is not None:
         return policy.costs.cheapest_thresholds()

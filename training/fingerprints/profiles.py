@@ -173,7 +173,8 @@ def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
 
     `columns` is the number of columns; each group has the indices of its columns, where a repeated index
     counts once. The result, shape (columns, n_groups), has in row c the share of column c in each group: 1 /
-    k if it is in k groups, which adds up to 1; NaN if it is in no group.
+    k in each of its k groups, 0 in the others. The row of a column in no group is NaN, so that all sums would
+    be NaN.
     """
     sums = np.zeros((columns, len(groups)))
     for number, members in enumerate(groups):

@@ -189,9 +189,10 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 
 
 def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
-    """Return the numbers of ``given`` and ``automatic`` groups, and their ``adjusted_rand`` index.
+    """Return how many groups are ``given`` and ``automatic``, and the ``adjusted_rand`` index of the two.
 
-    `table` is that of `grouping_table`; the index is 1 for equal groups, about 0 for groups at random.
+    `table` is that of `grouping_table`; the index is 1 for equal groups, about 0 for groups at random, and
+    may be negative.
     """
     from sklearn.metrics import adjusted_rand_score
 

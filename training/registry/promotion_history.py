@@ -53,7 +53,7 @@ class MovedError(InputError):
 
 
 def current_user() -> str:
-    """Return the name of the current user; the number of one without a name, as in many containers."""
+    """Return the current user's name, or the user's number if there is no name, as in many containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

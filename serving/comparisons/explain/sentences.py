@@ -230,9 +230,10 @@ _HIGH = Direction("higher", "lower", "higher", "lower")
 
 @cache
 def direction_words(unit: str, sign: float) -> Direction:
-    """Return the words for worse and better in a unit, where `sign` is -1 if lower values are better.
+    """Return the words for worse and better in a unit; `sign` is -1 if lower values are better, else 1.
 
-    An unknown unit gives "worse" and "better".
+    There are words for times, throughput and memory in their usual direction. Other known units, and other
+    directions, give "higher" and "lower", whichever is worse; an unknown unit gives "worse" and "better".
 
     Examples
     --------
