@@ -116,7 +116,7 @@ def refuse_other_options(option_names: Collection[str], chosen: Judging | Import
 
 
 def print_skipped(skipped: Sequence[InputError]) -> None:
-    """Print each error and the number of errors on stderr; print nothing if `skipped` is empty."""
+    """Print each error, then the number of errors, on stderr; print nothing if `skipped` is empty."""
     for error in skipped:
         sys.stderr.write(f"skipped: {error}\n")
     if skipped:

@@ -126,8 +126,9 @@ def by_entry(
 ) -> list[OutOfFoldPredictions]:
     """Return the rows of each entry (`column`); the champion comes first, then the others by name.
 
-    Without rows of the champion, only the others are returned; the list may be empty. `what` names the
-    subject in messages; `tolerance` is the largest relative error of a correct number, None for verdicts.
+    Without rows of the champion, only the others are returned; the list may be empty. `what` says in a word
+    or two what is predicted, for later messages. `tolerance` is the largest relative error of a correct
+    number, None for verdicts.
     """
     names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
     return [OutOfFoldPredictions(what, str(name), rows[rows[column] == name], tolerance) for name in names]
