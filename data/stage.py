@@ -269,10 +269,10 @@ def pin_arithmetic() -> None:
     """Restrict NumPy, SciPy and Arrow to the instructions of x86-64-v3 in this process and its children.
 
     These libraries choose their loops by the processor's instructions when they are loaded; sums, the last
-    bit of logarithms and the order of equal keys in an unstable sort depend on them. OpenBLAS and OpenMP get
-    one thread: on few rows, several wait for each other longer than they compute. If an instruction is
-    missing, or on another architecture, the libraries choose as usual. Environment variables that are set
-    already are replaced. RuntimeError if NumPy was imported before.
+    bit of logarithms and the order of equal keys in an unstable sort depend on them. If an instruction is
+    missing, or on another architecture, the libraries choose as usual. OpenBLAS and OpenMP get one thread on
+    any processor: on few rows, several threads wait for each other longer than they compute. Environment
+    variables that are set already are replaced. RuntimeError if NumPy was imported before.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")

@@ -160,10 +160,12 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
 def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
     """Do the runs that have no journal entry, and add them to the journal of `session`.
 
-    Each run is written when it ends; with constraints, all runs of a repetition under a constraint are
-    written together at their end. A stressor or program that fails or exceeds its time limit has an entry
-    without a value. Disturbed runs are repeated as in `Session.measure_missing`. `stressors` are those of the
-    installed stress-ng; InputError if there is nothing to run, or a constraint cannot be applied here.
+    Each run is written when it ends; with constraints, all runs of a repetition under the same constraint are
+    written together when the last one ends. A stressor or program that fails or exceeds its time limit has an
+    entry without a value. Disturbed runs are repeated as in `Session.measure_missing`. `stressors` are those
+    of the installed stress-ng; others of the suite are left out. If all runs have an entry, nothing is done.
+    InputError if `suite` has no program and none of its stressors is installed, or if a constraint cannot be
+    applied here.
     """
     planned = plan_runs(suite, stressors)
     if not planned:

@@ -123,7 +123,7 @@ def _growth_per_second(before: Numbers, after: Numbers, seconds: float) -> Numbe
 def metric_unit(name: str) -> str:
     """Return the unit of a raw metric by its name, such as "ms/s", "KiB/txn" (per transaction) or "1".
 
-    An unknown name is a count: per transaction with ``process.`` or ``perf.``, else per second.
+    An unknown name is a count: "1/txn" if it begins with ``process.`` or ``perf.``, else "1/s".
     """
     if name == BUSY:
         return "ms/s"

@@ -67,7 +67,7 @@ def running_seconds(pid: int) -> float:
 
 
 def thread_folders(pid: int) -> Iterator[Path]:
-    """Yield the directory in ``/proc`` of each thread of a process; nothing if the process is gone."""
+    """Yield ``/proc/PID/task/TID`` of each thread of the process `pid`; nothing if the process is gone."""
     with suppress(OSError):
         yield from (PROC / str(pid) / "task").iterdir()
 

@@ -207,9 +207,9 @@ EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return a time written like `EXAMPLE_MOMENT` in UTC; None for any other text.
+    """Return the time that `text` states, converted to UTC; None unless it is written like `EXAMPLE_MOMENT`.
 
-    Valid are the years 2000 to 2099, with seconds, up to six decimals, and ``Z`` or an offset such as
+    Valid are the years 2000 to 2099, with "T", seconds, up to six decimals, and ``Z`` or an offset such as
     ``+01:00``.
     """
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

@@ -484,7 +484,7 @@ def labels_export(
         ),
     ] = None,
 ) -> int:
-    """Write the last label of each person for each comparison, unless it was withdrawn.
+    """Write the last label of each person for each comparison. Withdrawn labels are not written.
 
     A file is replaced, but not a CSV file with labels that are not in the store: it must be imported first.
     xml and tables also have the labels that only the comparisons' source has.

@@ -244,10 +244,10 @@ def judge_tables(
 
     Comparisons that cannot be judged are ``invalid``. `served`: the model. `reasons`: number of strongest
     features explained per verdict. `notes`: assumptions about the input, to be part of the answer. `assumed`:
-    standard deviation between runs, as a share, where too few runs show it; a fail within that variation is
-    ``unsure``. 0: the model decides.
-    Raises ModelError if the model computes a number that is not finite; for explanations, when they are
-    accessed.
+    the least standard deviation between runs, as a share, where too few runs show it; there, a fail within
+    that variation becomes ``unsure``. Where enough runs show it, or with 0, the model alone decides.
+    Raises ModelError if the model computes a number that is not finite; numbers of explanations are computed
+    when they are accessed.
     """
     return judge_sides(NamedSides.from_tables(tables), served, reasons, notes, assumed)
 

@@ -196,7 +196,8 @@ def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart
 
     `name` is the chart's id, `model_name` the model's name in the title, `residuals` has ``task, corunners,
     fitted, residual, standardised, theoretical, scale, leverage``. At most 600 rows, evenly spaced, are
-    drawn, and the three largest residuals marked. None without residuals.
+    drawn; the three residuals with the largest absolute values are always drawn, and marked. None if there
+    are no rows.
     """
     if residuals.empty:
         return None

@@ -55,7 +55,11 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a task from solo runs. No co-run is needed."""
+    """Predict the slow-down of a task from solo runs. No co-run is needed.
+
+    The answer is the run time with the co-runners, divided by that alone, and an interval. Tasks that the
+    model does not know need --tasks.
+    """
     from serving.corun.model import load_static
     from serving.corun.schemas import CorunQuestion
     from serving.corun.static import predict_corun
@@ -171,7 +175,7 @@ def corun_measure(
     output: Directory,
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Runs per placement.")] = 1,
 ) -> int:
-    """Run the best, the worst and the random placements of a plan here, and compare their run times.
+    """Run placements of a plan here, and compare their run times. They are the best, the worst and random.
 
     After the last run, placements.parquet, settings.json and the plan are written, and the comparison is
     printed; without groups of tasks that exceeded their time limit. After Ctrl-C, nothing is written (exit

@@ -40,14 +40,21 @@ def promote(
     by: By = None,
     as_json: AsJson = False,
 ) -> int:
-    """Promote a version of a model to champion."""
+    """Promote a version of a model to champion.
+
+    The former champion becomes challenger. A version that is missing, is champion already or fails its trial
+    request is refused.
+    """
     from serving.promotion import decisions
 
     return _print_decision(decisions.promote(name, version, reason, by), as_json)
 
 
 def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False) -> int:
-    """Restore the previous champion of a registered model."""
+    """Restore the previous champion of a registered model.
+
+    It is refused if there was no other champion before, or that version fails its trial request.
+    """
     from serving.promotion import decisions
 
     return _print_decision(decisions.rollback(name, reason, by), as_json)

@@ -181,8 +181,9 @@ def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Float
 def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
     """Return the out-of-fold probabilities of each (part, model) in `cells`, in their order.
 
-    Each has shape (n_training_rows,), unchecked. InputError if held.npz in `directory` is missing or
-    damaged, or has no such entry.
+    They are those that `write_out_of_fold` wrote to held.npz in `directory`; each has shape
+    (n_training_rows,), which is not checked. InputError if the file is missing or damaged, or has no such
+    entry.
     """
     path = directory / OUT_OF_FOLD_FILE
     try:

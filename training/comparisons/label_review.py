@@ -94,7 +94,7 @@ def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
 
 
 def fit_model(data: Learnable, seed: int) -> Any:
-    """Return an extra-trees pipeline fitted to the user's and any extra labels; None while all are equal."""
+    """Return an extra-trees pipeline fitted to the user's and any extra labels; None if all are equal."""
     whole = data.all_rows
     return _fit_extra_trees(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
@@ -160,9 +160,10 @@ def read_training_data(
 ) -> Learnable:
     """Return `labelled` with the extra training data and, if `unlabelled`, the unlabelled rows.
 
-    These are start.parquet and unlabelled.parquet next to the file `features`; the field is None if the file
-    does not exist (or start.parquet is empty). InputError if a file is not readable or a column of `table` is
-    missing.
+    The extra training data are in start.parquet (field ``start``), the unlabelled rows in unlabelled.parquet
+    (field ``rest``), both next to the file `features`, which is not read. A field is None if its file does
+    not exist; ``start`` also if the file has no rows. InputError if a file is not readable or a column of
+    `table` is missing.
     """
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None

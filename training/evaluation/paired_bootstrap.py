@@ -127,8 +127,8 @@ def by_entry(
     """Return the rows of each entry (`column`); the champion comes first, then the others by name.
 
     Without rows of the champion, only the others are returned; the list may be empty. `what` names the
-    subject in messages; `tolerance` is the largest relative error (a share) at which a predicted number is
-    correct, None for verdicts.
+    predicted quantity in messages. `tolerance` is the largest relative error of a correct number, None for
+    verdicts.
     """
     names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
     return [OutOfFoldPredictions(what, str(name), rows[rows[column] == name], tolerance) for name in names]

@@ -216,7 +216,7 @@ def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
 
 
 def require_known(models: Iterable[str], known_models: Iterable[str], place: str) -> None:
-    """Raise InputError for the first of `models`, which params.yaml names at `place`, that is unknown."""
+    """Raise InputError for the first unknown name of `models`, those that params.yaml has at `place`."""
     unknown = [name for name in models if name not in known_models]
     if unknown:
         problem = f"models={unknown[0]!r} is not one of {', '.join(known_models)}"

@@ -435,9 +435,10 @@ def verdicts_with_minimum(
 ) -> NDArray[np.str_]:
     """Return the verdict for each calibrated probability, shape (n_comparisons,); NaN gives ``invalid``.
 
-    It is ``pass`` below ``thresholds.low``, ``fail`` from ``thresholds.high`` on, else ``unsure``. In rows
-    `below` the minimum effect size, ``unsure`` and ``fail`` become ``unsure`` if `unsure_below`, else
-    ``pass``. `below` must be False where the probability is NaN.
+    It is ``pass`` below ``thresholds.low``, ``fail`` from ``thresholds.high`` on, else ``unsure``. Where
+    `below` is True, the change is below the minimum effect size: a verdict other than ``pass`` is then
+    ``unsure`` if `unsure_below`, else ``pass``. `below` must be False where the probability is NaN; this is
+    not checked.
     """
     by_threshold = thresholds.decide_verdicts(probability)
     doubted = (by_threshold != "pass") & unsure_below

@@ -91,7 +91,10 @@ def import_mlflow() -> Any:
 
 
 def client() -> Any:
-    """Return an MLflow client for the store of this project; a missing SQLite file is created."""
+    """Return a new MLflow client for the store of this project; a missing SQLite file is created.
+
+    ImportError if MLflow is not installed.
+    """
     flow, store = import_mlflow(), local_store()
     if store is not None and not store.exists():
         from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
@@ -293,8 +296,8 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
     ``name()``, or a `Version`, which is returned. Versions are looked up in the registry, then in the
-    installed wheel. Raises InputError if it is no such address, the model does not exist, or the registry
-    does not answer.
+    installed wheel. Raises InputError if `uri` is none of these (such as a missing directory), if the model
+    does not exist, or if the registry does not answer, even if the wheel has the model.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri

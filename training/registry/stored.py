@@ -156,7 +156,10 @@ class StoredModel(Generic[CardType]):
 
 
 def store_model(directory: Path, model: Any, card: StoredCard) -> Path:
-    """Write ``model.skops`` (return its path) and ``card.json`` to `directory`; equal models, equal bytes."""
+    """Write ``model.skops`` and ``card.json`` to `directory`; return the path of ``model.skops``.
+
+    The directory is created if it is missing, existing files are replaced. Equal models give equal bytes.
+    """
     import skops.io
 
     with replacing(directory / MODEL) as path:

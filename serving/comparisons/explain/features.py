@@ -95,8 +95,8 @@ def feature_meaning(feature: str) -> Meaning | None:
 def describe_feature(feature: str, configurations: int = 1) -> str:
     """Return a feature's phrase, with its reduction in brackets if there are several `configurations`.
 
-    Such as ``the change of the median (at its least over the configurations)``, which is the reduction of
-    features without a suffix; without a phrase, the name.
+    An example is ``the change of the median (at its least over the configurations)``; features without a
+    suffix have this reduction. Features without a phrase give their name unchanged.
     """
     entry = feature_meaning(feature)
     if entry is None:

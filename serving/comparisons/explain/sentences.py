@@ -391,9 +391,12 @@ def write_sentences(
 
     At most two facts are for it, and one against it. Facts with at most 5 % of the first contribution are
     left out.
-    `answer`: the verdict "pass", "unsure" or "fail"; None: list facts without taking sides.
-    `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. Whether a
-    fact supports the verdict is measured, as a model may weigh it against a typical regression.
+    `answer`: the verdict "pass", "unsure" or "fail"; facts for ``unsure`` are those for a regression. None:
+    list at most two facts without taking sides.
+    `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. A fact is
+    for or against the verdict by what was measured, whatever the sign of its contribution, as the model may
+    compare it with a typical regression. Only where the measured value speaks for neither side does the sign
+    count: such a fact is for the verdict, or is left out.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
     change = f"median {describe_change(facts.change, direction)}"

@@ -95,9 +95,10 @@ def ingested_directory() -> str | None:
 
 
 def count_new_labels(app: FastAPI) -> int | None:
-    """Return the number of current pass and fail labels whose id, annotator and status are not ingested.
+    """Return how many current pass and fail labels no ingested label equals in id, annotator and status.
 
-    None without a store or if it does not answer; all count if the table of ingested labels cannot be read.
+    None if there is no store, or the store does not answer. All count if the table of ingested labels cannot
+    be read.
     """
     store: LabelStore | None = app.state.labels
     if store is None:

@@ -306,7 +306,8 @@ def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> 
 def describe_state(report: TimelineReport) -> str:
     """Return in words how many operations are worse and how many unsure, or that the baseline is the newest.
 
-    Worse means with the newest version than at the baseline; unsure ones are only mentioned if there are any.
+    An operation is worse if it is so with the newest version, compared with the baseline. Unsure ones are
+    only mentioned if there are any.
     """
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")

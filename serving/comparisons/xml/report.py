@@ -65,7 +65,10 @@ def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]
 
 
 def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str, bytes]:
-    """Return XML elements ``verdict``, ASCII bytes, by comparison_id; with counterfactuals if `flipped`."""
+    """Return each verdict as an XML element ``verdict``, in ASCII without a declaration, by comparison_id.
+
+    With counterfactuals if `flipped`. Raises ModelError if a contribution is not finite.
+    """
     from lxml import etree
 
     elements = verdict_elements(judgement, flipped=flipped)

@@ -71,7 +71,8 @@ Read = Callable[[SourceFiles], Iterator[Measurement]]
 def name_with_parameters(operation: str, parameters: Mapping[str, object]) -> str:
     """Return an operation's name with its parameters, such as ``sort[size=10,kind=heap]``.
 
-    Without parameters, the name is returned unchanged.
+    They are in the order of `parameters`, with values as `str` writes them. Without parameters, the name is
+    returned unchanged.
     """
     texts = ",".join(f"{name}={value}" for name, value in parameters.items())
     return f"{operation}[{texts}]" if texts else operation
@@ -131,7 +132,7 @@ def parse_time(text: str | float | None) -> str:
 
 
 def parse_number(text: str, file: Path, line: int, name: str) -> float:
-    """Return the number in `text`, also nan or inf; else InputError with the line, `name` and `text`."""
+    """Return the number in `text`, nan or inf too; else InputError with `file`, `line`, `name` and `text`."""
     try:
         return float(text)
     except ValueError as exc:
