@@ -123,11 +123,12 @@ TablesType = TypeVar("TablesType", bound=Tables)
 
 
 def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[TablesType]]) -> None:
-    """Stage ingest: convert the source that params.yaml names into the tables of the family of `section`.
+    """Stage ingest: convert the source that params.yaml names into tables of one model family.
 
-    `read` takes the section and returns tables, errors of skipped parts and notes. The tables are written to
-    ``data/interim/<family>`` as Parquet; skipped parts and notes go to stderr, the numbers of rows to stdout.
-    InputError if params.yaml or the source is invalid.
+    `section` is the class of the family's section. `read` takes the section as read from params.yaml, and
+    returns tables, errors of skipped parts and notes. The tables are written to ``data/interim/<family>`` as
+    Parquet; skipped parts and notes go to stderr, the numbers of rows to stdout. InputError if params.yaml or
+    the source is invalid.
     """
     reading = read(load(section).section)
     reading.tables.write(FamilyPaths(section.family).interim)

@@ -62,7 +62,8 @@ Side = Annotated[
 def versions_of(side: list[float] | list[list[float]] | FiveNumbers) -> list[list[float] | FiveNumbers]:
     """Return the versions of one side, in the order of the request (oldest first).
 
-    A list of lists is returned as it is; samples (even an empty list) or five numbers are the only version.
+    A list of lists is returned as it is. Samples (even an empty list) or five numbers become the single
+    version of the result.
     """
     has_versions = isinstance(side, list) and side and isinstance(side[0], list)
     return cast(list[list[float] | FiveNumbers], side if has_versions else [side])

@@ -78,7 +78,10 @@ def discard_pages() -> Unit:
 
 
 def file_renames() -> Unit:
-    """Return a function that renames a file in TMPDIR 20 times and lists TMPDIR; KeyError if unset."""
+    """Return a function that renames a file in TMPDIR 20 times, there and back, and then lists TMPDIR once.
+
+    The file ``name`` is created at once and stays; KeyError at once if TMPDIR is not set.
+    """
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 

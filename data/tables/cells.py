@@ -122,8 +122,8 @@ def refuse_wrong_rows(
 ) -> None:
     """Raise an InputError at the line of the first row that is `wrong`, if any.
 
-    `wrong` is a mask, shape (n_rows,). `describe_row` takes the number of a row and returns the problem; row
-    0 is in line `first`.
+    `wrong` is a mask, shape (n_rows,). `describe_row` takes the position of a row in it and returns the
+    problem; position 0 is in line `first`.
     """
     rows = np.flatnonzero(wrong)
     if len(rows):

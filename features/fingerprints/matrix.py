@@ -190,10 +190,11 @@ def stressor_of(column: str) -> str:
 
 
 def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
-    """Return the indices of the columns in each category of stressors that has any, sorted by category name.
+    """Return the indices of the columns of each category of stressors, ascending, sorted by category name.
 
-    Categories are those of table 1 of the fingerprint paper. A stressor may belong to several; the category
-    "other" has stressors beyond the table.
+    Categories without columns are left out; the suffix ``@all`` of a column is ignored. Categories are those
+    of table 1 of the fingerprint paper. A stressor may belong to several; the category "other" has stressors
+    beyond the table.
     """
     by_category: dict[str, list[int]] = {}
     for number, column in enumerate(columns):

@@ -84,8 +84,9 @@ def judgement_summary(judgement: Judgement) -> str:
     """Return the number of comparisons by verdict, the model and its thresholds in one line.
 
     Example: ``2 comparisons: 1 fail, 0 unsure, 1 pass, 0 invalid (model NAME 4, fail from a probability of
-    0.600, unsure from 0.400; POLICY)``; without the number and threshold of ``unsure`` if it is never given,
-    and without the policy if there is none or between-run variation decided at least one verdict.
+    0.600, unsure from 0.400; POLICY)``; without the number and threshold of ``unsure`` if the model's
+    thresholds exclude it, and without the policy if there is none or between-run variation decided at least
+    one verdict.
     """
     cuts, model = judgement.card.decision_thresholds, judgement.model
     kinds: list[Answer] = ["fail", "unsure", "pass", "invalid"]

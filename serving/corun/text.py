@@ -149,7 +149,8 @@ def _saving_text(saving: SavingAnswer) -> str:
 def impact_text(impact: float | None) -> str:
     """Return an impact as text: ``12.0% slower (impact 1.120)``, or ``no prediction`` for None.
 
-    An impact of 1 is ``0.0% slower``, one below 1 is faster by 1 - impact: ``10.0% faster (impact 0.900)``.
+    An impact of 1 is ``0.0% slower (impact 1.000)``; one below 1 is faster by 1 - impact, for example
+    ``10.0% faster (impact 0.900)``.
     """
     if impact is None:
         return "no prediction"

@@ -215,10 +215,13 @@ def read_measurements(path: Path) -> Measured:
 
 
 def difference_text(difference: ProfileDifference) -> str:
-    """Return the JSON of ``irup diff --json``, with null for NaN.
+    """Return the JSON of ``irup diff --json``, with null for NaN and a line break at the end.
 
-    The keys are ``a, b, paired, significant, moved`` (the changed stressors), ``reasons`` (why the test is
-    unreliable), ``seed_algorithm``, and the tables ``features`` and ``categories`` as lists of objects.
+    The keys are ``a, b`` (applications), ``paired`` (whether both ran on the same machines), ``significant``
+    (whether any stressor changed), ``moved`` (the changed stressors), ``reasons`` (why the test is
+    unreliable, empty if reliable), ``seed_algorithm`` (the quiho paper's: ``equivalent``, ``stops_at``,
+    ``tolerance``), and the tables ``features`` and ``categories`` as lists of objects with the columns of
+    `ProfileDifference`.
     """
     content = {
         "a": difference.a,

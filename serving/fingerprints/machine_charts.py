@@ -32,8 +32,8 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """Draw the z-scores over the machines, a box per column of `scores` (quiho paper, figures 6 and 9).
 
     `name` is the chart's id, `column_kind` the noun for a column. The 45 columns with the largest absolute
-    values are drawn, in alphabetical order, without NaN. IndexError without columns, ValueError if a drawn
-    one has only NaN.
+    values (all, if there are fewer) are drawn, in alphabetical order; NaN is ignored. IndexError without
+    columns, ValueError if a drawn one has only NaN.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])

@@ -81,7 +81,11 @@ class Contradiction:
 
 
 def page(root: Path) -> str:
-    """Return the page for the project `root` as self-contained HTML; InputError if a file is missing."""
+    """Return the report on the fingerprints of the project in the directory `root`, as self-contained HTML.
+
+    It has the figures of the quiho paper for the present data. InputError if params.yaml or a file of the
+    stages is missing or invalid.
+    """
     page_data = ProfiledPage.read(root)
     params = load(Fingerprints, root / "params.yaml").section.profile
     profiles = drawn_profiles(page_data)

@@ -45,9 +45,9 @@ Engine = Served[TrainedEngine]
 
 
 def registered_name() -> str:
-    """Return the name under which models of matrices are registered, from params.yaml or the default.
+    """Return the name under which models of matrices are registered, from the project's params.yaml.
 
-    InputError if params.yaml is invalid.
+    It is the default if that file or its entry is missing. InputError if params.yaml is invalid.
     """
     return project_params(Matrices).section.promote.name
 

@@ -172,7 +172,10 @@ PATHS = FamilyPaths("corun")
 def promotion_candidates(
     params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths = PATHS
 ) -> list[Candidate]:
-    """Return the best static model, and the best online one if ``metrics["online"]`` is not None."""
+    """Return the best static model, then the best online one if ``metrics["online"]`` is not None.
+
+    The best are those that the stage evaluate has named in `metrics`, the content of metrics.json.
+    """
     section, online, best = params.section, metrics["online"], metrics["champion"]
     models = [(section.promote.name, best, best, static_means)]
     if online is not None:

@@ -139,10 +139,10 @@ def _unfitted_members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any
 
 
 def held_out_errors(measured: Measured, seed: int) -> Floats:
-    """Return predicted - true natural log of speed of each row, its CPU model held out, shape (n_rows,).
+    """Return the predicted minus the true natural logarithm of the speed of each row, shape (n_rows,).
 
-    The folds are those of `cpu_model_folds`. Speed is the performance, inverted where lower is better.
-    InputError for a single CPU model.
+    Each row is predicted from rows of other CPU models, in the folds of `cpu_model_folds`. Speed is the
+    performance, inverted where lower is better. InputError for a single CPU model.
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
@@ -278,11 +278,12 @@ ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
 def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
     """Return the scores of predictions of `forecast_application` by entry, sorted by name.
 
-    An entry has ``kind`` ("model", or "rule" for the median) and ``within_tolerance`` (share of relative
-    errors up to `tolerance`), ``mape, median_error`` (relative), ``r2`` (of logarithms) and ``coverage``
-    (share of values inside the interval). Every score is computed per application and averaged over
-    applications: ``mean`` and ``std`` (by n) over the folds and ``pooled`` over all machines, None where it
-    cannot be computed.
+    An entry is a dict of ``kind`` ("model", or "rule" for the median) and of scores: ``within_tolerance``
+    (share of relative errors up to `tolerance`), ``mape, median_error`` (relative errors, as shares), ``r2``
+    (of logarithms) and ``coverage`` (share of values inside the interval). A score is a dict of ``mean`` and
+    ``std`` (by n) over the folds, and ``pooled`` over all machines. In a fold, as over all machines, the
+    score is computed per application and averaged over applications, without those where it cannot be
+    computed; None if there is none left.
     """
     summaries = {}
     for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):

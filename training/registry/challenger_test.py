@@ -309,9 +309,9 @@ def compare_by_errors(keys: Sequence[str], how: BootstrapSettings, cases: str) -
 
     On the rows that both have, by the columns `keys`, it returns the champion's mean error minus the
     candidate's (negative: the candidate is worse) with a bootstrap interval; it returns None if there are no
-    common rows. An error is the size of predicted / measured - 1. Both tables have ``predicted``; the
-    candidate's also has ``measured`` and ``group``, whose rows are drawn together. `how` has the number and
-    seed of the draws and the confidence; `cases` are the rows in words, for the reason.
+    common rows. An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``;
+    the candidate's also has ``measured`` and ``group``; rows of one group are drawn together. `how` has the
+    number and seed of the draws and the confidence; `cases` are the rows in words, for the result's reason.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:

@@ -260,7 +260,9 @@ def project_params(section: type[FamilyType]) -> Params[FamilyType]:
     """Return the shared parameters and one family's section (a class) of the project's params.yaml.
 
     They are cached until the process ends. Without that file, or if it has no section of any family, the
-    parameters are those of new projects. InputError if it is invalid.
+    parameters are those of new projects. If it has sections of other families only, this family's has the
+    defaults of `section`. InputError if the shared parameters or this family's section are invalid, or a key
+    is unknown.
     """
     params: Params[FamilyType] = _cached_params(section)
     return params

@@ -48,9 +48,10 @@ def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
 def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     """Return the versions of one machine, the oldest first, and the sorting criterion in words.
 
-    The criterion is the first of these that all versions have: times of measurement (a version's earliest),
-    numbers in the source (``orders`` of a run), names. One that contradicts the source's numbers of any
-    series is passed over, unless all do. Ties are sorted by name, naturally (4.9 before 4.10).
+    The criterion is the first of these: times of measurement (a version's earliest) if all runs have one;
+    numbers in the source (``orders`` of a run) if each version has exactly one number in all its series;
+    names. A criterion whose order contradicts the source's numbers within any series is passed over; if this
+    is true of all, the first is taken. Ties, and names, are sorted naturally (4.9 before 4.10).
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:

@@ -377,8 +377,8 @@ def github_annotations(compared: ComparedSides) -> Iterator[str]:
     """Yield GitHub annotations of rows and of vanished parts, each with its line break.
 
     First errors (regressions), then warnings (unsure rows, and parts that only the baseline has), then
-    notices (improvements and acknowledged regressions); other rows have none. Of more than 10 of one kind, 9
-    are followed by the number of the others.
+    notices (improvements and acknowledged regressions); other rows have none. If a kind has more than 10, its
+    first 9 are yielded, then one annotation with the number of the others.
     """
     annotations: list[tuple[_Kind, str, str]] = []
     for row in compared.ordered_rows:

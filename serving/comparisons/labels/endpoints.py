@@ -257,8 +257,10 @@ class LabelWriter:
 def install_endpoints(app: FastAPI) -> None:
     """Add PUT and GET ``/v1/labels/COMPARISON_ID`` and GET ``/v1/labels`` to `app`.
 
-    Before the first request, its ``state`` must have a ``pool``. Sets ``state.labels``, None without a label
-    store. InputError if the store's address is invalid.
+    ``app.state`` must have ``settings`` (with the option ``labels``, the store's address, and tokens) and
+    ``failure_checks``; before the first request, also a ``pool``. Sets ``app.state.labels``, None without
+    that option, and adds a failure check for an unreachable store, which is not contacted here. InputError if
+    the address is invalid.
     """
     options = app.state.settings.options
     address = options.get("labels")

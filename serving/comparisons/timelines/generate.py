@@ -157,9 +157,10 @@ def _write_page(
 def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
     """Return the judge: the server if given, else the model, else the champion; the last judge is cached.
 
-    The last arguments give the last judge, even if the champion has changed. Without a champion, the judge
-    has a note and no function. Raises InputError if the named model does not exist, or `server` is not an
-    address (it is not contacted) or its client not installed.
+    A call with the arguments of the last one returns its judge, even if the champion has changed. Without a
+    champion that can be read, the judge has a note and no function. Raises InputError if the named model is
+    missing or unreadable, if `server` is not an address (it is not contacted), or if the package
+    perfjudge-client, which `server` needs, is not installed.
     """
     if server is not None:
         return TimelineJudge(server_judge(server), f"the server {server}")

@@ -189,8 +189,8 @@ def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tabl
 def with_both_sides(tables: MatrixTables) -> MatrixTables:
     """Return the tables with only those pairs that have runs of both sides; their order is kept.
 
-    The causes are those of the remaining runs, the metrics stay. `tables` itself is returned if all pairs
-    have runs of both sides.
+    Runs of other pairs, and their causes, are removed; the metrics stay. `tables` itself is returned if all
+    pairs have runs of both sides.
     """
     run_places = tables.pair_sides
     pair, pairs = run_places.pair, len(run_places.names)

@@ -204,8 +204,8 @@ def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: 
 
     `place` is the part's position in the document, for messages. Errors name the file `path`: MalformedError
     (an InputError) if `content` is not JSON; InputError if a value does not have the type that `kind` expects
-    (with its position), or if an object in a whole document has a key twice. In a raw part, this is not
-    detected.
+    or a required key is missing (with its position), or if an object in a whole document has a key twice. In
+    a raw part, repeated keys are not detected.
     """
     try:
         decoded = msgspec.json.decode(content, type=kind, strict=True)
