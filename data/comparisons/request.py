@@ -183,6 +183,11 @@ class JudgeRequest(RequestPart):
         default=None, description="Maximum share of the other comparisons that fail."
     )
     costs: RequestCosts | None = Field(default=None, description="Costs of errors, instead of both limits.")
+    base_rate: ErrorLimit | Literal["estimate"] | None = Field(
+        default=None,
+        description="Share of regressions that probabilities and thresholds are corrected for, or `estimate`"
+        " from the comparisons of this request. Default: that of the training data.",
+    )
     explain: bool = Field(
         default=False,
         description="Also return the contributions of features, the evidence, nearest labelled comparisons"

@@ -17,7 +17,7 @@ from data.tables.files import naming_unreadable
 from data.tables.problems import Problems
 from serving.answering import OutputOptions, PrintableJudgement, print_notes, print_skipped, write_judgement
 from serving.comparisons import render
-from serving.comparisons.judge import judge_sides
+from serving.comparisons.judge import BaseRateOption, judge_sides
 from serving.comparisons.model import load_judge
 from serving.plugins import Counts, import_attribute
 
@@ -33,6 +33,7 @@ def judge_source(
     fail_on_unsure: bool | None = None,
     retrospective: bool = False,
     explain: bool | None = None,
+    base_rate: BaseRateOption = None,
     **deciding: Any,
 ) -> int:
     """Judge all comparisons of `source`, write the verdicts as `wanted` describes, and return the exit code.
@@ -45,6 +46,7 @@ def judge_source(
     `from_`: the format; None: detected from the content.
     `retrospective`: without `uri`, use the champion that also uses versions after the target.
     `explain`: add evidence, nearest examples and counterfactuals; Markdown (folded) and XML always have them.
+    `base_rate`: as for `judge_sides`; 0: that of the training data.
     `deciding`: further options of `load_judge`, such as `min_effect_size` as a share.
     Raises InputError if the source cannot be read or has no comparison, the model does not exist, or an
     option does not suit it.
@@ -60,7 +62,7 @@ def judge_source(
         named, versions = NamedSides.from_tables(read_tables()), partial(version_ranges, read_tables())
     else:
         named, versions = posted.named_sides(comparisons), partial(posted.version_ranges, comparisons)
-    judgement = judge_sides(named, served, notes=problems.notes)
+    judgement = judge_sides(named, served, notes=problems.notes, base_rate=base_rate or None)
     printable = PrintableJudgement(
         judgement.count_verdicts("fail"),
         lambda: render.table_lines(

@@ -24,7 +24,8 @@ def as_json(
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
     A verdict has the comparison's id and names, verdict, probability, thresholds, reason and changes of
-    medians. Unknown numbers, such as the probability of ``invalid``, are null.
+    medians. Unknown numbers, such as the probability of ``invalid``, are null. ``base_rate`` follows if it
+    was given or estimated.
     `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals;
     ModelError if a contribution is not finite.
     `flipped`: whether `explain` computes counterfactuals; if not, their changes are null and their texts
@@ -35,7 +36,9 @@ def as_json(
     verdicts = ",\n  ".join(lines)
     rows = f"[\n  {verdicts}\n]" if verdicts else "[]"
     notes = json.dumps((*judgement.notes, *((UNFLIPPED,) if explain and not flipped else ())))
-    return f'{{"model": {model or model_json(judgement)},\n"verdicts": {rows},\n"notes": {notes}}}\n'
+    rate = judgement.base_rate
+    last = "" if rate is None else f',\n"base_rate": {json.dumps(asdict(rate), allow_nan=False)}'
+    return f'{{"model": {model or model_json(judgement)},\n"verdicts": {rows},\n"notes": {notes}{last}}}\n'
 
 
 def model_json(judgement: Judgement) -> str:

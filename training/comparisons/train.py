@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from data.parallel import side_by_side
 from data.tables.specs import read_table
+from training.comparisons.base_rate import TrainingScores
 from training.comparisons.decision import InnerPredictions, examples_of, learn_decision, read_out_of_fold
 from training.comparisons.family import Examples, Family, FeatureTable
 from training.comparisons.label_review import read_training_data
@@ -174,6 +175,12 @@ def train(family: Family) -> None:
             run_spread=run_spread,
             out_of_distribution=score,
         )
-        model, directory = TrainedModel(without_sampler(whole), card), family.paths.models / fit.model
+        model = TrainedModel(without_sampler(whole), card)
+        calibrated = ReadyModel.from_trained(model).calibrate_and_raise(probability, examples.x)
+        scores = TrainingScores.from_rows(
+            np.where(inner.below, 0.0, calibrated), examples.y, examples.groups, card.min_effect_size
+        )
+        model = replace(model, card=replace(card, training_scores=scores))
+        directory = family.paths.models / fit.model
         model.write(directory)
         write_examples(model, table, seen, family.paths.interim / "labels.parquet", directory)
