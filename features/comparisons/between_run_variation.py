@@ -205,9 +205,9 @@ def _iterate_scale(values: Floats, scale: float) -> float | None:
 def robust_scale(values: Floats, start: float | None = None) -> float:
     """Return the standard deviation around 0 of the finite `values` (at least one), robust to outliers.
 
-    Values beyond three standard deviations do not count; the others should be normally distributed. `start`:
-    the expected scale, from which to iterate; it is ignored if fewer than 70 % of the values are within three
-    times this scale.
+    The result is 0 if more than half of the values are 0 (without `start`). Values beyond three standard
+    deviations do not count; the others should be normally distributed. `start`: the expected scale, from
+    which to iterate; it is ignored if fewer than 70 % of the values are within three times this scale.
     """
     values = values[np.isfinite(values)]
     if start is not None and (scale := _iterate_scale(values, start)) is not None:

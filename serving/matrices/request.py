@@ -199,8 +199,8 @@ def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
 def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
     """Return the matrices of a source, without analysts' flags, with the errors of skipped runs.
 
-    A source of no known format is read as a JSON request. InputError that names the file if it cannot be
-    read, and without `keep_going` at the first wrong run.
+    A source of no known format is read as a JSON request. InputError that names the file if it cannot be read
+    or has no valid run or no metric, and without `keep_going` at the first wrong run.
     """
     try:
         if kind := matrix_formats.sniff_format(source):

@@ -120,6 +120,6 @@ def needed_sources(features: Iterable[str]) -> str:
 
 
 def format_value(feature: str, value: float) -> str:
-    """Return a feature's value in readable units, without logarithm or root; an unknown one's in 3 digits."""
+    """Return a feature's value in readable units, not as logarithm or root; 3 digits for unknown features."""
     entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)
