@@ -253,9 +253,9 @@ def prepare_process() -> None:
 def keep_bytecode() -> None:
     """Store compiled modules in ``.bytecode`` in the working directory if Python is set to store none.
 
-    That is so with the option ``-B`` or PYTHONDONTWRITEBYTECODE, which PYTHONPYCACHEPREFIX replaces for
-    worker processes; otherwise nothing is changed. Without compiled modules, every process would compile
-    pandas and scikit-learn again, which takes longer than most stages.
+    Python stores none with the option ``-B`` or PYTHONDONTWRITEBYTECODE; for worker processes, this variable
+    is replaced by PYTHONPYCACHEPREFIX. Otherwise nothing is changed. Without compiled modules, every process
+    would compile pandas and scikit-learn again, which takes longer than most stages.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())

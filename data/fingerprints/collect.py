@@ -141,8 +141,9 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
     """Return all runs in their order: one repetition after the other, constraints and their runs shuffled.
 
     Each constraint has every program and, for each number of threads, every stressor of the suite; all runs
-    of a constraint follow each other. Stressors that are not in `stressors`, those of the installed
-    stress-ng, are left out. Equal suites and `stressors` give equal orders.
+    of a constraint follow each other. Without constraints, that of all runs is the empty text. Stressors that
+    are not in `stressors`, those of the installed stress-ng, are left out. Equal suites and `stressors` give
+    equal orders.
     """
     shuffle = random.Random(suite.seed)
     available = [name for name in suite.stressors if name in stressors]
@@ -242,7 +243,7 @@ def available() -> frozenset[str]:
 def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
     """Return the command, a list of words, that runs a stressor for `seconds`; the command is not run.
 
-    It writes the rate to the YAML file `report`, and temporary files to the directory of this file. It uses
+    It writes the rate to the YAML file `report`, and temporary files to the folder of `report`. It uses
     ``run.threads`` threads; 0 means all processors.
     """
     return [
@@ -325,9 +326,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
     False after Ctrl-C; the tables then have the runs so far. Further settings are in ``settings.json``.
-    InputError if the suite is invalid, `directory` holds another measurement, stress-ng is missing, or a
-    constraint cannot be applied; stressors that this stress-ng does not have are left out with a note on
-    `screen`, and failed runs have no value.
+    InputError if the suite is invalid or has nothing to run here, `directory` holds a measurement of another
+    suite or version of stress-ng, stress-ng or a program is missing, or a constraint cannot be applied;
+    stressors that this stress-ng does not have are left out with a note on `screen`, and failed runs have no
+    value.
     """
     suite, stressors = load_suite(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]

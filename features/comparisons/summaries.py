@@ -422,7 +422,8 @@ def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats
 
     `before` and `after` have n_rows rows and at least one column each, NaN where unknown. Three arrays of
     shape (n_rows,): the explained variance as a share of the whole one, and as a share of that which the best
-    step explains (both NaN without variance); the sum of the deviations from the row's mean in `before`.
+    step explains (both NaN without variance); the sum over `before` of the deviations from the mean of the
+    whole row.
     """
     values = np.hstack([before, after])
     finite = np.isfinite(values)

@@ -167,7 +167,8 @@ def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> 
 
     `threads` selects rates on one thread, on all threads (columns with the suffix ``@all``), or both. Runs
     are sorted by machine and repetition, columns of rates by name. Rates that are not above 0 become NaN;
-    values of performance that are not above 0 are left out. InputError if `threads` leaves no rates.
+    values of performance that are not above 0 are left out. InputError if `threads` leaves no rates,
+    ValueError if a run has a stressor twice.
     """
     wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
     rates = tables.machines[tables.machines["threads"].isin(wanted)]

@@ -163,9 +163,8 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     The layout is that of the scheduler thesis, figure 6.1; notes are in a header. Answers of more than 100
     comparisons have no counterfactuals. If an id occurs several times, the first comparison is judged, and
     the later ones get the status ``invalid`` without ``verdict``, as does a comparison in which two baselines
-    or two targets have the same number of threads. RefusedError
-    with status 400 if the body is not XML; InputError if it is not a valid request; ModelError if the model
-    computes a number that is not finite.
+    or two targets have the same number of threads. RefusedError with status 400 if the body is not XML;
+    InputError if it is not a valid request; ModelError if the model computes a number that is not finite.
     """
     from data.comparisons.formats.comparison_xml import tables_of, with_status
 

@@ -57,11 +57,12 @@ def model_json(judgement: Judgement) -> str:
 
 
 def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
-    """Return the verdicts as lines of a table, in the order of the comparisons; ``suite`` is the benchmark.
+    """Return the verdicts as lines of a table, in the order of the comparisons.
 
-    `versions`: the versions of each comparison, such as ``v1 -> v2``; unless all are equal, they are added to
-    the comparison's id, which is shown if comparisons share benchmark and operation.
-    `explain`: add details to the verdicts ``fail`` and ``unsure``.
+    A line has the benchmark as ``suite``, the operation as ``name``. `versions`: the versions of each
+    comparison, such as ``v1 -> v2``; unless all are equal, they are added to the comparison's id, which is
+    shown if comparisons share benchmark and operation. `explain`: add details to the verdicts ``fail`` and
+    ``unsure``.
     """
     names = [verdict.comparison_id for verdict in judgement.verdicts]
     if len(set(versions)) != 1:

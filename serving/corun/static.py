@@ -57,7 +57,8 @@ def shorten_names(names: Sequence[str], max_names: int = LISTED) -> str:
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
     """Return the prediction for one co-run; for an unknown machine, the lower median over the known ones.
 
-    InputError as by `resolve_machine` and `source_machines`, for example for an unknown task.
+    InputError as by `resolve_machine` and `source_machines`, for example for an unknown task. ModelError if
+    the prediction is not finite.
     """
     resolved = _ResolvedCorun.from_question(question, static)
     return StaticAnswer(model=static.ref.model_answer, predictions=_predict_resolved([resolved], static))

@@ -189,10 +189,11 @@ def promotion_candidates(
 def promote_stage() -> None:
     """Register the best static and the best online model, and make each the champion if it is better.
 
-    There may be no online model. Each is compared with the current champion by `promote_candidate`: it
-    becomes challenger if it is not better or is refused, and champion also if there is none to compare it
-    with; nothing changes if the same evidence was judged before. The results are printed. InputError if
-    params.yaml, metrics.json or a model is missing or invalid, or the registry does not answer.
+    There may be no online model. Each is compared with the current champion by `promote_candidate`: if it is
+    not better or is refused, it becomes challenger. Without a champion to compare it with, it becomes
+    champion unless it is refused. Nothing changes if the same evidence was judged before. The results are
+    printed. InputError if params.yaml, metrics.json or a model is missing or invalid, or the registry does
+    not answer.
     """
     for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

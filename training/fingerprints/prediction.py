@@ -84,8 +84,9 @@ def fit_predictor(measured: Measured, seed: int) -> Predictor:
     """Return a predictor of the speed of machines for one application, fitted to `measured`.
 
     `measured` is the application's performance and the stress-ng rates of the machines, one row per machine.
-    The predictor's ``predict`` takes rates, shape (n_rows, n_columns), and returns the natural logarithm of
-    the speed: the performance, inverted where lower is better. `seed` is for the boosted trees.
+    The predictor's ``predict`` takes rates above 0 (NaN: unknown), shape (n_rows, n_columns), and returns the
+    natural logarithm of the speed: the performance, inverted where lower is better. `seed` is for the boosted
+    trees.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     columns = measured.columns
@@ -159,11 +160,11 @@ def predict_performance(
 ) -> tuple[Prediction, ...]:
     """Return an application's predicted performance on machines that were only fingerprinted, in order.
 
-    `measured` is the application on other machines, averaged by machine first; `machines` are names, shape
-    (n,), and `x` their rates, shape (n, n_columns), in the order of ``measured.columns``, NaN where a
-    stressor did not run. A prediction has the value and its interval in the application's unit; `confidence`
-    is the interval's nominal coverage, for example 0.9. It also has reasons not to rely on it: fewer than
-    five CPU models, or R2 on held-out CPU models not above 0. InputError for a single CPU model.
+    `measured` is the application on other machines, whose runs are averaged here; `machines` are names, shape
+    (n,), and `x` their rates, shape (n, n_columns), in the order of ``measured.columns``, above 0, or NaN
+    where a stressor did not run. A prediction has the value and its interval in the application's unit;
+    `confidence` is the interval's nominal coverage, for example 0.9. It also has reasons not to rely on it:
+    fewer than five CPU models, or R2 on held-out CPU models not above 0. InputError for a single CPU model.
     """
     training_data = measured.by_machine()
     misses = held_out_errors(training_data, seed)
@@ -302,8 +303,9 @@ def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, 
 def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     """Return the scores of `forecast_application`'s predictions, a row per ``application, entry``.
 
-    Further columns: ``within_tolerance`` (share of relative errors up to `tolerance`), ``mape, median_error,
-    r2`` (of logarithms; NaN without variance), ``coverage`` (share of values inside the interval).
+    Further columns: ``within_tolerance`` (share of relative errors up to `tolerance`), ``mape, median_error``
+    (relative errors, as shares), ``r2`` (of logarithms; NaN without variance), ``coverage`` (share of values
+    inside the interval).
     """
     return _mean_scores(_score_rows(predictions, tolerance), ["application", "entry"]).reset_index()
 
@@ -349,7 +351,7 @@ def _mean_scores(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def rank_models(summaries: dict[str, Any]) -> list[str]:
     """Return the names of the entries of kind "model" by pooled median error, smallest first, ties by name.
 
-    `summaries` has ``kind`` and ``median_error`` by entry; reference methods are left out.
+    `summaries` is the result of `summarise_entries`; reference methods are left out.
     """
     models = [name for name, content in summaries.items() if content["kind"] == "model"]
     return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

@@ -107,7 +107,7 @@ def describe_feature(feature: str, configurations: int = 1) -> str:
 
 
 def needed_sources(features: Iterable[str]) -> str:
-    """Return the distinct data sources of these features, joined by " and "; "" without features."""
+    """Return the distinct data sources of `features`, in order, joined by " and "; "" without features."""
 
     def feature_source(feature: str) -> str:
         entry = feature_meaning(feature)
@@ -120,6 +120,6 @@ def needed_sources(features: Iterable[str]) -> str:
 
 
 def format_value(feature: str, value: float) -> str:
-    """Return a feature's value in readable units, without logarithm or root; 3 digits if it is unknown."""
+    """Return a feature's value in readable units, not as logarithm or root; 3 digits for unknown features."""
     entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)
