@@ -67,9 +67,9 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
 
     Results that were recorded without ``--record-samples`` are summaries (median, q1, q3; with a note), or
     the median as the only value if quartiles are missing. Failed and skipped results are dropped. The
-    benchmark is the environment's name. Without ``benchmarks.json``, the unit follows from the prefix of a
-    name, such as ``time_``, and parameters are named by position, from 1. InputError if a file cannot be
-    read, its JSON is invalid, or no file holds results.
+    benchmark is the environment's name. If ``benchmarks.json``, one directory above, does not have a name,
+    its prefix, such as ``time_``, gives the unit, and parameters are named by position, from 1. InputError if
+    a file cannot be read, its JSON is invalid, or there is no file besides it and ``machine.json``.
     """
     results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
     if not results:
