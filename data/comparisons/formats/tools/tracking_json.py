@@ -322,7 +322,8 @@ def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     The benchmark is the suite with its extra options. Lower is better unless the file says otherwise. A suite
     without values is skipped, but a subtest without values is yielded, and then the tables refuse the source.
     Files are JSON, or logs with JSON after ``PERFHERDER_DATA:``. JSON may also be a list of series: then one
-    value per point, by revision (12 digits). InputError if a file cannot be read, or its JSON is invalid.
+    value per point, by revision (12 digits), else by push. InputError if a file cannot be read, or its JSON
+    is invalid.
     """
     for path in source.files:
         content = standard_json(read_content(path))
