@@ -194,7 +194,10 @@ def collect(
     ],
     output: Directory,
 ) -> int:
-    """Measure on this machine. The suite's kind is comparisons, matrix, corun or fingerprint."""
+    """Measure on this machine. The suite's kind is comparisons, matrix, corun or fingerprint.
+
+    After Ctrl-C, the results so far are written, and the same command resumes the measurement.
+    """
     from data.collect import main as measure
 
     return measure(suite, output)

@@ -44,7 +44,7 @@ def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
 
 
 def version_ranges(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return the text of `data.comparisons.tables.version_ranges` for decoded requests: ``0..2 -> 3``."""
+    """Return per comparison the orders of baseline and target: ``2..4 -> 5``; 0 is the oldest version."""
 
     def range_of(first: int, stop: int) -> str:
         return f"{first}" if stop == first + 1 else f"{first}..{stop - 1}"

@@ -289,7 +289,8 @@ def first_broken(
     """Return two texts per run: the first broken rule's short name, and the reason; empty if all hold.
 
     Rules are in this order: no impossible number, enough of the remaining metrics `raw` (at most the share
-    `missing` without a value), all of the remaining metrics `summary`, the usual transaction count.
+    `missing` without a value), all of the remaining metrics `summary`, the usual transaction count (that of
+    more than half of the runs of the workload, if there is one).
     """
     rules, reasons = [""] * len(tables.runs), [""] * len(tables.runs)
     for rule, row, reason in chain(_impossible_runs(tables), _incomplete_runs(tables, raw, summary, missing)):

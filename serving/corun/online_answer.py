@@ -430,7 +430,8 @@ def predict_online(
     names : sequence of str
         Names of the two runs in notes and errors.
     whole : bool, optional
-        Whether `solo` is a complete run, not only its beginning (default: whether it is longer than `corun`).
+        Whether `solo` is a complete run, not only its beginning (default: whether it is over 10 % longer than
+        `corun`, or both did equal work in different times).
     ended : float, optional
         Seconds after which the co-run ended, if it did and `solo` is a complete run.
 

@@ -22,7 +22,7 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return an answer with one prediction as text: impact, interval, seconds if known, notes and drivers."""
+    """Return an answer as text, with interval, notes and drivers; ValueError unless it has one prediction."""
     (prediction,) = answer.predictions
     others = ", ".join(prediction.corunners)
     lines = [
@@ -100,7 +100,7 @@ def settling_text(answer: OnlineAnswer) -> str:
 
 
 def place_text(plan: PlaceAnswer) -> str:
-    """Return the best placement as text: a table of tasks by machine, its predicted total, and the saving."""
+    """Return the best placement as text: predicted total, saving, notes, tasks by machine, and the model."""
     best = plan.placements[0]
     search = "no other has less" if plan.exact else "found by exchanging tasks"
     first = (
@@ -169,7 +169,8 @@ def interval_text(estimate: Estimate) -> str:
 def driver_name(feature: str) -> str:
     """Return a feature's name as text: ``own_cycles`` becomes "cycles of the task (1/s)".
 
-    A name without ``own_`` or ``others_`` is returned as it is.
+    ``others_`` becomes "of the others"; solo times and sums over other features have texts of their own. A
+    name without ``own_`` or ``others_`` is returned as it is.
     """
     side, _, quantity = feature.partition("_")
     if f"{side}_" not in (OWN, OTHERS):

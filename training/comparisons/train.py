@@ -136,7 +136,7 @@ def fit_and_predict(fit: Fit) -> NDArray[np.float64]:
 
 
 def train(family: Family) -> None:
-    """Run stage train: fit every tuned model to all labelled comparisons, and write it to its directory."""
+    """Run stage train: fit all tuned models to all labels; write model, card and nearest examples of each."""
     table = family.read_features()
     examples, seed = examples_of(family, table), family.params.seed
     tuned = read_tuned(family.paths.tuned, Classified)["all"]

@@ -274,8 +274,9 @@ class DecisiveFacts(NamedTuple):
 def decisive_facts(prepared: PreparedComparisons, rows: Ints) -> list[DecisiveFacts]:
     """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid.
 
-    They are the worst configuration's change, scatter (shares), threads and usual variation between builds,
-    and the numbers of configurations and of those that got worse.
+    They are the worst configuration's change (negative is worse), scatter (of the side with more), threads
+    and usual variation between builds, and the numbers of configurations and of those that got worse. Change,
+    scatter and variation are shares.
     """
     sides, at = prepared.sides, prepared.worst[rows]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
