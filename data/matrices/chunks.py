@@ -178,8 +178,8 @@ def clean_chunks(
     to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
     same folder; `part` has by test case its fold, which is written as the column `PART`. `missing` is the
     largest share of runs without a value for a valid metric, and of raw metrics without a value for a valid
-    run. `some` is the approximate number of runs to return in ``some``: whole pairs, drawn with `seed`. InputError if no raw metric carries
-    information, or a run breaks a rule of `MatrixTables`.
+    run. `some` is the approximate number of runs to return in ``some``: whole pairs, drawn with `seed`.
+    InputError if no raw metric carries information, or a run breaks a rule of `MatrixTables`.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}

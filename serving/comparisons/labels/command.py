@@ -252,7 +252,8 @@ def give_next(
     `uri`: the model's address; None: the champion, or a rank statistic if it cannot be loaded.
     `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
     `output`: the CSV file to fill in (``status`` and ``annotator`` are empty), which replaces an existing
-    one; None: print a table, or with `as_json` a list of objects.
+    one; None: print a table, or with `as_json` a list of objects, with the columns of
+    `LabelCandidates.first_candidates`.
     Raises InputError if the source cannot be read, or the named model does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
