@@ -34,8 +34,9 @@ def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
 def collect_suite(path: Path, directory: Path) -> bool:
     """Measure or resume the suite in the YAML file `path`, and write its tables to `directory`.
 
-    Returns True if complete, False after Ctrl-C; then the tables have the runs measured so far. InputError if
-    the suite is invalid, cannot be measured here, or `directory` has another measurement.
+    Notes and a progress bar appear on stderr. Returns True if complete, False after Ctrl-C; then the tables
+    have the runs measured so far. InputError if the suite is invalid, cannot be measured here, or `directory`
+    has another measurement.
     """
     measure = find_collector(path)
     with Screen() as screen:

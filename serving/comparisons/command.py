@@ -39,7 +39,7 @@ def judge_source(
     """Judge all comparisons of `source`, write the verdicts as `wanted` describes, and return the exit code.
 
     1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with `fail_on_unsure`; else
-    0.
+    0, also with skipped parts and invalid comparisons.
     `uri`: a directory with a model, or its address in the registry; None: the champion.
     `keep_going`: skip parts that cannot be read, and report them on stderr.
     `better`: the direction of comparisons without one; None: "higher", with a note.
@@ -123,7 +123,8 @@ def imported(
     replaced, or none. With `keep_going`, parts that cannot be read are skipped; invalid comparisons are
     written and also reported as skipped.
     `better`: the direction of results without one, "lower" or "higher"; None: "higher".
-    Raises InputError at the first of these unless `keep_going`; without a comparison if nothing was skipped.
+    Raises InputError at the first such part or comparison, unless `keep_going`; and if there is no
+    comparison, unless something was skipped (then empty tables are written).
     """
     from data.comparisons.stages import import_tables
 

@@ -144,7 +144,7 @@ def top_columns(shares: Floats) -> frozenset[int]:
 
 
 def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
-    """Return the mean Jaccard index of all pairs of non-empty sets; NaN with fewer than two sets."""
+    """Return the mean Jaccard index of all pairs of sets (none is empty); NaN with fewer than two sets."""
     if len(tops) < 2:  # noqa: PLR2004 - a pair
         return float("nan")
     members = np.zeros((len(tops), 1 + max(map(max, tops))), np.int64)

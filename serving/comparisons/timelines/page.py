@@ -242,10 +242,11 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
-    """Return the rank of each finding, from 0, in the given order: operations worse or unsure now come first.
+    """Return the rank of each finding, in the order of `all_findings`; 0 is the most urgent.
 
-    Among these, and among the others, operations with a version unsure or fail or with a lasting change come
-    first; then the order is worse, unsure, not compared, better, unchanged, and the largest loss first.
+    Operations that are worse or unsure now come before the others. In each of both groups, those with a
+    version unsure or fail or with a lasting change come first; then the order is worse, unsure, not compared,
+    better, unchanged, and the largest loss first.
     """
     order = sorted(
         range(len(all_findings)),
