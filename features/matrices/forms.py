@@ -346,7 +346,7 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
 
 
 def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place: Whole) -> Floats:
-    """Return the standard deviation by chance of the difference of medians, shape (n_pairs, n_metrics).
+    """Return the standard deviation that the difference of medians has by chance, (n_pairs, n_metrics).
 
     It is above 0 and finite, in scaled values (``arcsinh(value / unit)``). place: shape (n_pairs,), the row
     of the pair's group in `statistics`, as `MetricStatistics.rows_of_groups` returns it.
