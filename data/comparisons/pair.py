@@ -50,7 +50,8 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
     """Return the machines, then operations, then configurations that only one run has.
 
     `results` are the rows of both runs, with columns `CONFIGURATION` (benchmark, operation, machine, threads)
-    and ``order``: 0 for the baseline, 1 for the target. Of each kind, the baseline's parts come first.
+    and ``order``: 0 for the baseline, 1 for the target. Of each kind, the baseline's parts come first, in the
+    order of their rows.
     ``only_in`` of a part is "baseline" or "target"; its fields that are narrower than the part are None.
     Parts of a missing machine or operation are not listed again.
     """

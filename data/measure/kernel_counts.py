@@ -282,8 +282,8 @@ def processor_counts(cpu: int) -> Numbers:
     """Return times in ms of all processors and of `cpu`, and counts and levels of processes, by name.
 
     Times are ``stat.<kind>`` and, of `cpu`, ``cpu.<kind>``; counts and levels are ``stat.ctxt``,
-    ``stat.intr`` and others. Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no
-    such processor.
+    ``stat.intr``, ``stat.softirq`` and others. Empty if ``/proc/stat`` cannot be read; without times of `cpu`
+    if there is no such processor.
     """
     numbers: Numbers = {}
     for name, values in read_rows(PROC / "stat"):

@@ -50,11 +50,10 @@ def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> lis
 def tables_of_blocks(
     tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
 ) -> list[ComparisonTables]:
-    """Return the tables of each block of rows of `comparisons`, without labels if there are several blocks.
+    """Return the tables of each block of `comparisons`; `parts` has the row numbers of each block.
 
-    One of several blocks has the comparisons at its row numbers in `parts`, and the results of their
-    benchmarks on their machines. A single block has all results, comparisons and labels; its row numbers are
-    not used.
+    Several blocks have their comparisons, the results of these benchmarks on these machines, and no labels. A
+    single block has all results, comparisons and labels; its row numbers are not used.
     """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]

@@ -346,10 +346,10 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
 
 
 def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place: Whole) -> Floats:
-    """Return the standard deviation by chance of the difference of medians, shape (n_pairs, n_metrics).
+    """Return the standard deviation that the difference of medians of a pair has by chance.
 
-    It is above 0 and finite, in scaled values (``arcsinh(value / unit)``). place: shape (n_pairs,), the row
-    of the pair's group in `statistics`, as `MetricStatistics.rows_of_groups` returns it.
+    Shape (n_pairs, n_metrics), above 0 and finite, in scaled values (``arcsinh(value / unit)``). place: shape
+    (n_pairs,), the row of the pair's group in `statistics`, from `MetricStatistics.rows_of_groups`.
     """
     degrees = np.maximum(matrices.counts[0] - 1, 0)
     usual = statistics.spread[place]

@@ -60,7 +60,7 @@ def decided_answer(card: Card) -> dict[str, Any]:
 
     The keys are ``max_false_negative_rate``, ``max_false_positive_rate`` and ``max_review_rate`` (requested
     shares), ``costs`` (a dict of ``false_negative, false_positive, review``), ``confidence`` and ``summary``
-    (one line). None: not requested; as confidence: the model has no risk guarantee.
+    (one line). Rates and costs are None if not requested, ``confidence`` if the model has no risk guarantee.
     """
     confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}

@@ -126,7 +126,10 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Sample a running task, and update its predicted slow-down. Counters are read with perf."""
+    """Sample a running task, and update its predicted slow-down. Counters are read with perf.
+
+    It ends with the task or Ctrl-C, and prints the last answer; with --json, one line per update instead.
+    """
     from serving.answering import write_output
     from serving.corun.model import known_online
     from serving.corun.online_watch import WatchedTask, watch_to_end

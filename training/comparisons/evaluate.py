@@ -146,7 +146,10 @@ def _tree_votes(classifier: Any, x: Floats) -> Iterator[Floats]:
 
 
 def evaluate(family: Family) -> None:
-    """Run stage evaluate: write metrics.json, oof, risk_guarantees and curves (Parquet), and DVC's plots."""
+    """Run stage evaluate: write metrics.json; oof, risk_guarantees and curves (Parquet); DVC's figures.
+
+    Those are summary.json and plots (CSV). InputError if a file of an earlier stage is missing or invalid.
+    """
     table, seed = family.read_features(), family.params.seed
     verdicts, counted = out_of_fold(family, table, read_tuned(family.paths.tuned, Classified))
     folds = stratified_parts(table.examples, family.section.evaluate, seed)

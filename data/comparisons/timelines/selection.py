@@ -112,9 +112,9 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
 
     The baseline is the newest version that matches its rules. Targets are all versions that match theirs,
     older ones, too; if there are rules of the start, targets older than the first target that matches these
-    are left out. Rules on the property ``Operation``, of any role, select operations; runs without a selected
-    operation are dropped. InputError if no operation matches, or no machine has a baseline and targets; if
-    possible, it names a rule without a match.
+    are left out, or the machine if none does. Rules on the property ``Operation``, of any role, select
+    operations; runs without a selected operation are dropped. InputError if no operation matches, or no
+    machine is left; if possible, it names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))

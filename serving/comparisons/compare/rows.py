@@ -230,7 +230,7 @@ def as_comment(compared: ComparedSides, name: str) -> str:
 
     Both are sorted by urgency, then by size of the change. Parts that only one side has, notes, details and a
     summary are added. The first line is a marker by which the next comment of this `name` finds and replaces
-    this one. Rows beyond about 60,000 characters are only counted, details beyond them omitted.
+    this one. Beyond about 60,000 characters (first table: 30,000), rows are only counted, details omitted.
     """
     urgent = [row for row in compared.ordered_rows if row.outcome not in QUIET]
     quiet = compared.ordered_rows[len(urgent) :]

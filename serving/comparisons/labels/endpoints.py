@@ -61,7 +61,7 @@ def begun(options: Options) -> Options:
 
     Raises InputError if the address is invalid, the database was written by a newer perfjudge, the file is
     not an SQLite database, its directory is missing, or the comparisons do not exist. A PostgreSQL server may
-    be unavailable, which is logged.
+    be unavailable, which is logged. An existing database gets its tables; a missing file is not created.
     """
     options = {
         "labels": default_address(),

@@ -445,13 +445,13 @@ def judged_versions(
 
     A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
     baseline and with the versions just before; where versions have few samples, windows of versions are
-    compared. Against the versions before, a step keeps its clearest `fail`, and neighbouring ones become
-    `pass`. At most 1,500 marks in all have reasons.
+    compared. Against the versions before, a step keeps one `fail`, the first, or with windows the clearest;
+    its other fails, and with windows `unsure` near it, become `pass`. At most 1,500 versions have reasons.
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
     `hidden`: the smallest change detectable in the noise between versions, as a share, shape
-    (n_configurations,) of all operations together: `unsure` becomes `pass` where two single versions differ
-    by less.
+    (n_configurations,) of all operations together: `unsure` becomes `pass` if no configuration lost more
+    (with windows: lost at all); against the baseline, that with most threads must not have lost at all.
     `answering`: the result of `model_judge` or `server_judge`. `advance`: called after each batch with the
     numbers of judged operations and of all.
     """

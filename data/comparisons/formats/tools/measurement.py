@@ -158,7 +158,8 @@ def read_content(path: Path) -> bytes:
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the text of each line that is not blank; only the line break is removed.
 
-    InputError, before any line, if the file cannot be read, is blank, larger than 1 GiB or not UTF-8.
+    A form feed breaks lines, too (`str.splitlines`). InputError, before any line, if the file cannot be read,
+    is blank, larger than 1 GiB or not UTF-8.
     """
     try:
         text = read_content(path).decode()
