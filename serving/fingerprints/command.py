@@ -64,8 +64,9 @@ def profile_machines(
     """Write the profile of an application as text, json or html, and return the exit code 0.
 
     `application` is a name in `machines`, or else a CSV file; `predicting` adds the machines without a value.
-    `output` None is standard output. InputError if data is invalid or missing, fewer machines remain than a
-    profile needs, or `predicting` and all measured machines have one CPU model.
+    `output` None is standard output. Warnings are in json and html, and for text and html on stderr.
+    InputError if data is invalid or missing, fewer machines remain than a profile needs, or `predicting` and
+    all measured machines have one CPU model.
     """
     tables = _read_tables(machines, learning)
     data = requested_application(with_application(tables, application, learning.measure), learning.section)

@@ -146,7 +146,8 @@ def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep
     """Judge all pairs of matrices of `source`, write the verdicts, and return the exit code.
 
     It is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if the source
-    or the model at `uri` (None: the champion) cannot be read; with `keep_going`, wrong runs are skipped.
+    or the model at `uri` (None: the champion) cannot be read; with `keep_going`, wrong runs are skipped, and
+    reported on stderr. ModelError if the model fails.
     """
     reading = read_source(source, keep_going=keep_going)
     print_skipped(reading.skipped)

@@ -100,7 +100,7 @@ def shadow(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Judge the input with champion and challenger. The verdicts that differ are listed."""
+    """Judge the input with champion and challenger. List differing verdicts, and record the agreement."""
     from serving.shadow.source import judge_by_both as judge_both
 
     typer.echo(escape_invisible(judge_both(source, options, keep_going=keep_going, as_json=as_json)))

@@ -153,7 +153,10 @@ def recipe_of(
 
 
 def tune_stage() -> None:
-    """Write tuned.json, the best parameters of every model in every part, and all trials (trials.parquet)."""
+    """Write tuned.json, the best parameters of every model in every part, and all trials (trials.parquet).
+
+    InputError if featurize has not run, or for the reasons of `list_searches`.
+    """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = list_searches(table, params.section, params.seed)
     outcomes = side_by_side(run_search, tasks, params.compute, "tune corun")

@@ -97,11 +97,11 @@ def guarantee_rates(
 ) -> list[GuaranteedRate]:
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
-    Each result has ``share``, the threshold ``cut`` (None if there are too few cases, or none passes),
-    ``measured``, the mean rate in random splits, and ``empirical_coverage``, the part of these splits with a
-    rate of at most ``share``. The threshold is the highest candidate such that it and all lower ones pass all
-    tests; `confidence` is the level of each guarantee, `seed` that of the random splits. At least one case is
-    needed.
+    Each result has ``share``, the threshold ``cut``, ``measured``, the mean rate in random splits, and
+    ``empirical_coverage``, the part of these splits with a rate of at most ``share``; the last three are None
+    if there are too few cases, or no candidate passes. The threshold is the highest candidate such that it
+    and all lower ones pass all tests; `confidence` is the level of each guarantee, `seed` the seed of the
+    random splits. At least one case is needed.
     """
     order = np.argsort(scored.probability, kind="stable")
     cases = ScoredCases(scored.probability[order], scored.is_protected[order], scored.groups[order])
@@ -333,7 +333,8 @@ def limit_reviews(threshold: float, usual: OrdinaryCases, share: float, limits: 
     case would get without it. The price of a review, at least ``limits.cheapest`` false alarms, is as high as
     it must be for at most `share` of the cases `usual` to save as much (Chow 1970); the result has ``unsure``
     for cases that save the price. ``limits.high``, unless None, is the threshold of ``fail``; cases from it
-    on are not reviewed.
+    on are not reviewed. If it is above 1, all cases from `threshold` on are ``unsure``, even if these are
+    more than `share`.
     """
     odds, fixed = threshold / (1 - threshold), limits.high is not None
     high = threshold if limits.high is None else limits.high

@@ -59,10 +59,10 @@ def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the name of the file with out-of-fold predictions, and functions that read it.
+    """Return the path of oof.parquet in a project (``files``), and functions that read predictions.
 
-    The function that reads the predictions of a registered version always raises InputError, because forecast
-    models are not registered.
+    ``read(project, metrics)`` returns those of each model, the champion first; ``read_stored`` always raises
+    InputError, because forecast models are not registered.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_unseen, _no_registered)
 

@@ -387,7 +387,8 @@ def find_version(uri: str) -> Version | None:
 
     ``NAME@latest`` is the newest version. Raises InputError if `uri` is another kind of address, such as
     ``models:/NAME/latest`` or a directory, or if the registry cannot be read. If the SQLite file is missing,
-    the result is None, and the file is not created.
+    the result is None, and the file is not created. ``latest`` and a store that is not such a file need the
+    package MLflow, else ImportError.
     """
     match = _MODEL_URI.fullmatch(uri)
     if match is None:
