@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from math import inf, nan
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -228,9 +229,12 @@ def _measure_seconds(
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
     try:
-        return float(done.last_line.split()[0]), ""
+        seconds = float(done.last_line.split()[0])
     except ValueError:
+        seconds = nan
+    if not 0 < seconds < inf:
         return None, f"printed no seconds ({done.last_line})"
+    return seconds, ""
 
 
 def available() -> frozenset[str]:
@@ -260,7 +264,7 @@ def reported(report: Path) -> float | None:
     """
     try:
         content = yaml.safe_load(report.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return None
     try:
         rate = content["metrics"][0][RATE]

@@ -39,6 +39,9 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
         raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
     if options.get("header", 0) is not None:
         table = table.rename(columns=str.strip)
+        if not table.columns.is_unique:
+            name = table.columns[table.columns.duplicated()][0]
+            raise InputError(f'has the column "{name}" twice', file=path, line=1)
     for column in columns:
         if column not in table:
             present = ", ".join(table.columns)

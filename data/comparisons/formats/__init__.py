@@ -188,6 +188,8 @@ def results_of_run(
     results = ComparisonTables.join_tables(
         list(stream_tables(kind, [path], problems or Problems(), measure=measure, chunk_rows=None))
     ).results
+    if results.empty:
+        raise InputError("holds no results", file=path)
     if results["order"].min() != results["order"].max():
         raise InputError("holds the results of several versions; expected those of one run", file=path)
     return results
