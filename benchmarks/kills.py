@@ -149,15 +149,26 @@ def run_undisturbed(root: Path, stages: Sequence[str]) -> tuple[float, dict[str,
 
 
 def kill_and_rerun(
-    root: Path, stages: Sequence[str], kind: str, after: float, wanted: dict[str, bytes]
+    root: Path,
+    stages: Sequence[str],
+    kind: str,
+    after: float,
+    wanted: dict[str, bytes],
+    *,
+    during: str = "",
 ) -> KilledRun:
-    """Kill a run of the copy in `root` after `after` seconds, and run it again at once."""
+    """Kill a run of the copy in `root` `after` seconds after the stage `during` starts, and run it again.
+
+    Without `during`, the seconds count from the start of the run.
+    """
     command, environment = repro_in_copy(root, stages)
     log = root / "killed.log"
     with log.open("wb") as log_file:
         run = subprocess.Popen(
             command, cwd=root, env=environment, stdout=log_file, stderr=log_file, start_new_session=True
         )
+        while during and run.poll() is None and f"stage '{during}'" not in log.read_text(errors="replace"):
+            time.sleep(0.02)
         time.sleep(after)
         before = [*_descendants(run.pid)]
         _send_kill(run.pid, kind)

@@ -38,7 +38,7 @@ COLUMNS = {
 }
 
 
-def read_labelled(path: Path) -> tuple[Sides, NDArray[np.int64]]:
+def read_labelled(path: Path) -> tuple[ComparisonTables, NDArray[np.int64]]:
     """Return the valid labelled comparisons of SAP HANA's public series, and 1 for each fail, else 0."""
     rules = load(Comparisons).section.ingest.label_rules
     tables = formats.read_tables("sap-hana", [path], label_rules=rules, keep_going=True).tables
@@ -47,8 +47,8 @@ def read_labelled(path: Path) -> tuple[Sides, NDArray[np.int64]]:
     )
     usable = (judged["valid"].fillna(value=False) & judged["status"].notna()).to_numpy(bool)
     chosen = tables.comparisons[usable].reset_index(drop=True)
-    sides = Sides.from_tables(ComparisonTables(tables.results, chosen, tables.labels))
-    return sides, (judged.loc[usable, "status"] == "fail").to_numpy(np.int64)
+    labelled = ComparisonTables(tables.results, chosen, tables.labels)
+    return labelled, (judged.loc[usable, "status"] == "fail").to_numpy(np.int64)
 
 
 def score_row(name: str, model: ReadyModel, sides: Sides, y: NDArray[np.int64]) -> list[object]:
@@ -71,7 +71,8 @@ def main() -> None:
     parser = ArgumentParser()
     parser.add_argument("--path", type=Path, default=Path("../shared/data/sap-hana"))
     path, paths = parser.parse_args().path, FamilyPaths("comparisons")
-    sides, y = read_labelled(path)
+    tables, y = read_labelled(path)
+    sides = Sides.from_tables(tables)
     champion = written(paths.metrics, "evaluate")["champion"]
     models = {folder.name: ReadyModel.read(folder) for folder in sorted(paths.models.iterdir())}
     rows = [

@@ -34,8 +34,9 @@ def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
 def collect_suite(path: Path, directory: Path) -> bool:
     """Measure or resume the suite in the YAML file `path`, and write its tables to `directory`.
 
-    Returns True if complete, False after Ctrl-C; then the tables have the runs measured so far. InputError if
-    the suite is invalid, cannot be measured here, or `directory` has another measurement.
+    Notes and a progress bar appear on stderr. Returns True if complete, False after Ctrl-C; then the tables
+    have the runs measured so far. InputError if the suite is invalid, cannot be measured here, or `directory`
+    has another measurement.
     """
     measure = find_collector(path)
     with Screen() as screen:
@@ -45,8 +46,9 @@ def collect_suite(path: Path, directory: Path) -> bool:
 def main(suite: Path, directory: Path) -> int:
     """Measure the suite in the YAML file `suite` and write the results to `directory`; return the exit code.
 
-    It is 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP; a measurement in `directory` is resumed.
-    InputError if the suite is invalid, cannot be measured here, or `directory` has another measurement.
+    It is 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP; the results are then those measured so far. If
+    `directory` has an unfinished measurement of this suite, it is resumed. InputError if the suite is
+    invalid, cannot be measured here, or `directory` has another measurement.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

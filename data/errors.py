@@ -45,8 +45,8 @@ def one_line(text: str) -> str:
 def escape_invisible_xml(document: bytes) -> bytes:
     """Return a UTF-8 XML document with invisible characters as references such as ``&#8238;``.
 
-    Tabs, line feeds and carriage returns are not changed. The XML is not parsed; UnicodeDecodeError if
-    `document` is not UTF-8.
+    Invisible are the characters that `escape_invisible` escapes, except tabs and carriage returns. The XML is
+    not parsed; UnicodeDecodeError if `document` is not UTF-8.
     """
 
     def character_reference(match: re.Match[str]) -> str:

@@ -253,9 +253,9 @@ def prepare_process() -> None:
 def keep_bytecode() -> None:
     """Store compiled modules in ``.bytecode`` in the working directory if Python is set to store none.
 
-    That is so with the option ``-B`` or PYTHONDONTWRITEBYTECODE, which PYTHONPYCACHEPREFIX replaces for
-    worker processes; otherwise nothing is changed. Without compiled modules, every process would compile
-    pandas and scikit-learn again, which takes longer than most stages.
+    Python stores none with the option ``-B`` or PYTHONDONTWRITEBYTECODE; for worker processes, this variable
+    is replaced by PYTHONPYCACHEPREFIX. Otherwise nothing is changed. Without compiled modules, every process
+    would compile pandas and scikit-learn again, which takes longer than most stages.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())
@@ -269,10 +269,10 @@ def pin_arithmetic() -> None:
     """Restrict NumPy, SciPy and Arrow to the instructions of x86-64-v3 in this process and its children.
 
     These libraries choose their loops by the processor's instructions when they are loaded; sums, the last
-    bit of logarithms and the order of equal keys in an unstable sort depend on them. OpenBLAS and OpenMP get
-    one thread: on few rows, several wait for each other longer than they compute. If an instruction is
-    missing, or on another architecture, the libraries choose as usual. Environment variables that are set
-    already are replaced. RuntimeError if NumPy was imported before.
+    bit of logarithms and the order of equal keys in an unstable sort depend on them. If an instruction is
+    missing, or on another architecture, the libraries choose as usual. OpenBLAS and OpenMP get one thread on
+    any processor: on few rows, several threads wait for each other longer than they compute. Environment
+    variables that are set already are replaced. RuntimeError if NumPy was imported before.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")

@@ -102,8 +102,8 @@ def useless_column_reasons(
 def missing_value_reasons(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
     """Return a text per row: that more than the share `missing` of its values are missing; else empty text.
 
-    The result is a Series with the index of `values`. The text is the missing share, the words `of`, and the
-    first column without a value, such as ``lacks 40% of the events, such as "cycles"``.
+    The result is a Series with the index of `values`. If `of` is "the events, such as", a text is ``lacks 40%
+    of the events, such as "cycles"``, where "cycles" is the first column without a value.
     """
     lacks, names = values.isna().mean(axis="columns"), values.columns.get_level_values(0)
     messages = pd.Series("", values.index, dtype="str")
@@ -123,11 +123,12 @@ TablesType = TypeVar("TablesType", bound=Tables)
 
 
 def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[TablesType]]) -> None:
-    """Stage ingest: convert the source that params.yaml names into the tables of the family of `section`.
+    """Stage ingest: convert the source that params.yaml names into tables of one model family.
 
-    `read` takes the section and returns tables, errors of skipped parts and notes. The tables are written to
-    ``data/interim/<family>`` as Parquet; skipped parts and notes go to stderr, the numbers of rows to stdout.
-    InputError if params.yaml or the source is invalid.
+    `section` is the class of the family's section. `read` takes the section as read from params.yaml, and
+    returns tables, errors of skipped parts and notes. The tables are written to ``data/interim/<family>`` as
+    Parquet; skipped parts and notes go to stderr, the numbers of rows to stdout. InputError if params.yaml or
+    the source is invalid.
     """
     reading = read(load(section).section)
     reading.tables.write(FamilyPaths(section.family).interim)
@@ -143,10 +144,10 @@ def run_validate(
 ) -> None:
     """Stage validate: decide which rows of the family's tables are used for training.
 
-    `decide` gets the tables of ``data/interim/<family>`` and the section of params.yaml. Its result is
-    written to ``data/valid/<family>``, the reasons of rejected rows to stderr, the numbers of kept rows to
-    stdout. InputError if params.yaml or a table is missing or invalid, also at the first row that breaks a
-    rule of the tables.
+    `section` and `tables` are the family's classes. `decide` gets the tables of ``data/interim/<family>`` and
+    the section of params.yaml. Its result is written to ``data/valid/<family>``, warnings and the reasons of
+    the first rejected rows to stderr, the numbers of kept rows to stdout. InputError if params.yaml or a
+    table is missing or invalid, also at the first row that breaks a rule of the tables.
     """
     paths = FamilyPaths(section.family)
     decisions = decide(tables.read(paths.interim).without_flaws(Problems()), load(section).section)

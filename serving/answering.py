@@ -116,7 +116,7 @@ def refuse_other_options(option_names: Collection[str], chosen: Judging | Import
 
 
 def print_skipped(skipped: Sequence[InputError]) -> None:
-    """Print each error and the number of errors on stderr; print nothing if `skipped` is empty."""
+    """Print each error, then the number of errors, on stderr; print nothing if `skipped` is empty."""
     for error in skipped:
         sys.stderr.write(f"skipped: {error}\n")
     if skipped:
@@ -153,8 +153,8 @@ def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) 
     """Return the output form: `requested`, else the first of `forms` that has the suffix of the output file.
 
     `forms` are the forms of the command; the first is the default, without an output file or with a suffix
-    that is not in `FORMS_BY_SUFFIX`. InputError if the suffix belongs to other forms than `requested`
-    (without it, than all `forms`), or if the directory of `output` does not exist.
+    that is not in `FORMS_BY_SUFFIX`. InputError if the suffix is there without `requested` (if None: without
+    any of `forms`), as ``.yaml`` is, or if the directory of `output` does not exist.
     """
     if output is None:
         return requested or forms[0]

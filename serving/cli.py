@@ -95,7 +95,11 @@ def judge(  # noqa: PLR0917 - typer passes options by name
     output: Output = None,
     **options: Any,
 ) -> int:
-    """Judge the measurements in a file or directory."""
+    """Judge the measurements in a file or directory.
+
+    Comparisons and matrices get a verdict and its reason, in a table by default. The exit code is 1 if a
+    verdict is fail and --fail-on-regression is given.
+    """
     prepare_command()
     from serving.answering import OutputOptions, form_of, judge_source
 
@@ -116,7 +120,10 @@ def import_(
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of rows as JSON.")] = False,
     **options: Any,
 ) -> int:
-    """Convert measurements of a supported format to Parquet tables."""
+    """Convert measurements of a supported format to Parquet tables.
+
+    The tables are the input of `dvc repro`. Existing ones in the directory are replaced.
+    """
     from serving.answering import import_sources
 
     return import_sources(kind, sources, output, keep_going=keep_going, as_json=as_json, options=options)
@@ -187,7 +194,10 @@ def collect(
     ],
     output: Directory,
 ) -> int:
-    """Measure on this machine. The suite's kind is comparisons, matrix, corun or fingerprint."""
+    """Measure on this machine. The suite's kind is comparisons, matrix, corun or fingerprint.
+
+    After Ctrl-C, the results so far are written, and the same command resumes the measurement.
+    """
     from data.collect import main as measure
 
     return measure(suite, output)

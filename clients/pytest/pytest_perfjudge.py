@@ -52,7 +52,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 def pytest_configure(config: pytest.Config) -> None:
     """With ``--perfjudge``, judge when the session ends; a regression or an error fails the session.
 
-    A session without benchmarks fails, too. With --collect-only, and in workers of xdist, nothing is judged.
+    A session without benchmarks fails, too. Nothing is judged with --collect-only, in workers of xdist, or
+    if the session was interrupted or collected no test.
     """
     options = config.option
     if options.perfjudge is not None and not options.collectonly and not hasattr(config, "workerinput"):

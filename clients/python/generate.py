@@ -47,7 +47,7 @@ _LEFT_OUT = {
 
 
 def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """Return an OpenAPI document of the requests and answers of `endpoints`, without paths and limits."""
+    """Return an OpenAPI document with the schemas of all requests and answers; its ``paths`` are empty."""
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = []
     for endpoint in endpoints:
         models += [(endpoint.request, "validation"), (endpoint.answer, "serialization")]
@@ -63,9 +63,9 @@ def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 def without_limits(schema: Any) -> Any:
     """Return a copy of a JSON Schema without limits, in which keys with a default are also required.
 
-    Keywords that only restrict or describe values, such as ``maximum``, ``pattern`` and ``examples``, and
-    titles are removed. Required keys get their default in the generated types; other keys could be missing
-    there. A part that is neither a dict nor a list is returned unchanged.
+    Titles and keywords that only restrict or describe values, such as ``maximum``, ``pattern`` and
+    ``examples``, are removed; properties with such names stay. A field of a generated type has its default
+    only if the key is required. A part that is neither a dict nor a list is returned unchanged.
     """
     if isinstance(schema, list):
         return [without_limits(part) for part in schema]
@@ -105,7 +105,7 @@ def limits(endpoints: Sequence[Endpoint]) -> str:
 
 
 def generate(file: Path) -> None:
-    """Write types and limits of all endpoints to `file` as code; CalledProcessError if a generator fails."""
+    """Overwrite `file` with code: types and limits of all endpoints; CalledProcessError if a tool fails."""
     endpoints = list(all_endpoints())
     subprocess.run(
         [sys.executable, "-m", "datamodel_code_generator", *OPTIONS, f"--output={file}"],

@@ -74,10 +74,10 @@ def tables_of_journal(suite: Suite, journal: Journal[BuildRun]) -> tuple[Compari
     compared with one to five passes (drawn from `SPANS`) before it, the unchanged build up to ``suite.same``
     times with itself; the first ``suite.history`` passes are only history. Runs that do not cover all numbers
     of threads are dropped. A reference slowdown is a share of the unchanged value, positive is worse,
-    estimated from samples of both builds taken in turn, per number of threads. It gives the label: fail if
-    the interval of any begins at 3 % or more, pass if all end at 2 % or less, else none. The unchanged build
-    against itself is a pass. The columns ``truth_*`` of the comparisons hold the truth and must not be used
-    as features.
+    estimated from samples of both builds taken in turn, per number of threads. Its intervals give the label:
+    fail if any begins at 3 % or more, pass if all end at 2 % or less, else none. The unchanged build against
+    itself is a pass. Labels have the current time. The columns ``truth_*`` of the comparisons hold the truth
+    and must not be used as features.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):
@@ -278,7 +278,7 @@ class MeasurementSession:
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite, or resume it, and write its tables to `directory`; return False after an early Ctrl-C.
+    """Measure or resume a suite and write its tables to `directory`; return False if Ctrl-C ended it early.
 
     Writes ``results``, ``comparisons``, ``labels`` and ``reference.parquet`` (columns `REFERENCE`), also
     after Ctrl-C, without runs that do not have values for all numbers of threads. ``settings.json`` lists the

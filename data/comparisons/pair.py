@@ -50,7 +50,8 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
     """Return the machines, then operations, then configurations that only one run has.
 
     `results` are the rows of both runs, with columns `CONFIGURATION` (benchmark, operation, machine, threads)
-    and ``order``: 0 for the baseline, 1 for the target. Of each kind, the baseline's parts come first.
+    and ``order``: 0 for the baseline, 1 for the target. Of each kind, the baseline's parts come first, in the
+    order of their rows.
     ``only_in`` of a part is "baseline" or "target"; its fields that are narrower than the part are None.
     Parts of a missing machine or operation are not listed again.
     """
@@ -198,11 +199,12 @@ def matched_operations(
 ) -> dict[NamedOperation, NamedOperation]:
     """Return the operations that have another name in the target, for `MatchedOperations.renamed`.
 
-    The result maps (benchmark, operation) of the target to that of the baseline. `wanted` are texts
-    ``BASE=NEW``: an operation of each side, its name alone or ``benchmark/operation``; names may contain
-    ``=``, so every ``=`` is tried as the separator. `baseline` and `target` are results of one run each;
-    `names` are those of the sides in messages. InputError if a text has no ``=``, if a side has no operation
-    of this name or several of them, if more than one ``=`` fits, or if two texts name the same operation.
+    The result maps (benchmark, operation) of the target to that of the baseline, for every text in `wanted`.
+    A text is ``BASE=NEW``, where both are the name of an operation or ``benchmark/operation``; names may
+    contain ``=``, so every ``=`` is tried as the separator. `baseline` and `target` are the results of one
+    run each; `names` are the sides' names in messages. InputError if a text has no ``=``, if a side has no
+    operation of this name or several of them, if more than one ``=`` fits, or if two texts name the same
+    operation.
     """
     sides = [_distinct_operations(results) for results in (baseline, target)]
     renamed: dict[NamedOperation, NamedOperation] = {}
@@ -283,12 +285,13 @@ def paired_runs(
 ) -> TwoRuns:
     """Return a comparison per operation of all baseline with all target runs; earlier runs are the history.
 
-    Each run is a table with the columns of ``RESULT_DTYPES``. The order of its results is replaced by the
-    index of the run among all earlier (oldest first), baseline and target runs. `names` are those of the
-    sides, for messages. Values are converted to the unit of the first baseline run that has one. Of
-    `earlier`, only configurations of the baseline are used. Operations and configurations that only one side
-    has are in ``missing`` and in the notes. InputError if no operation is common, or if runs of one operation
-    have opposite directions or incompatible units; ValueError if a side has no run.
+    Each run is a table with the columns of ``RESULT_DTYPES``; `earlier` must be sorted, oldest first. The
+    column ``order`` is replaced by the index of the run, from 0, among the runs of `earlier`, then of
+    `baseline`, then of `target`. `names` are the sides' names in messages. Values of an operation are
+    converted to its unit in the first run of `baseline`, else of `earlier`, else of `target` that states one.
+    Of `earlier`, only configurations of the baseline are used. Operations and configurations that only one
+    side has are in ``missing`` and in the notes. InputError if no operation is common, or if runs of one
+    operation have opposite directions or incompatible units; ValueError if a side has no run.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]
@@ -327,8 +330,11 @@ def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None
 def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
     """Convert every operation to the first known unit in its rows; the baseline's rows should come first.
 
-    Returns the results with new ``value`` and ``unit``, and notes on conversions and on missing units, which
-    are taken to be the first unit. InputError if two units of an operation measure different quantities.
+    Known units are all but missing, blank and "unknown" ones. Returns a copy of the results with new
+    ``value`` and ``unit``, and notes on conversions and on unknown units. Values in an unknown unit are taken
+    to be in the first known one; without any, the unit becomes "unknown". `results` has the rows of both
+    sides, ``order`` 0 and 1; `names` are the sides' names in messages. InputError if two known units of an
+    operation cannot be converted to each other.
     """
     units = results["unit"].where(results["unit"].map(is_known_unit))
     first = _first_of_operation(results, units)

@@ -25,11 +25,12 @@ from data.comparisons.tables import FIVE_NUMBERS
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
     """Return the names of decoded comparisons, and their samples as arrays, in the order of `comparisons`.
 
-    ``sides`` has per comparison its configurations, ascending by threads: samples and five numbers of
-    baseline and target, and the samples of the newest 40 versions of history and the first 40 later ones
-    (versions without samples do not count). A configuration that neither side measured is dropped. ``units``
-    is a function that returns the units. The result equals `NamedSides.from_tables` of the comparisons'
-    tables, but the first version of the baseline has the order 0.
+    ``sides`` has per comparison its configurations, ascending by threads: samples and five numbers (minimum,
+    quartiles, maximum) of baseline and target, and the samples of the newest 40 versions of history and the
+    first 40 versions after the target (those without samples do not count). A configuration that neither side
+    measured is dropped. ``units`` is a function that returns the units. The result equals
+    `NamedSides.from_tables` of the comparisons' tables, but here the first version of the baseline always has
+    the order 0.
     """
     return NamedSides(
         [comparison.comparison_id for comparison in comparisons],
@@ -43,7 +44,7 @@ def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
 
 
 def version_ranges(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return the text of `data.comparisons.tables.version_ranges` for decoded requests: ``0..2 -> 3``."""
+    """Return per comparison the orders of baseline and target: ``2..4 -> 5``; 0 is the oldest version."""
 
     def range_of(first: int, stop: int) -> str:
         return f"{first}" if stop == first + 1 else f"{first}..{stop - 1}"

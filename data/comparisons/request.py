@@ -62,7 +62,8 @@ Side = Annotated[
 def versions_of(side: list[float] | list[list[float]] | FiveNumbers) -> list[list[float] | FiveNumbers]:
     """Return the versions of one side, in the order of the request (oldest first).
 
-    A list of lists is returned as it is; samples (even an empty list) or five numbers are the only version.
+    A list of lists is returned as it is. Samples (even an empty list) or five numbers become the single
+    version of the result.
     """
     has_versions = isinstance(side, list) and side and isinstance(side[0], list)
     return cast(list[list[float] | FiveNumbers], side if has_versions else [side])
@@ -182,6 +183,11 @@ class JudgeRequest(RequestPart):
         default=None, description="Maximum share of the other comparisons that fail."
     )
     costs: RequestCosts | None = Field(default=None, description="Costs of errors, instead of both limits.")
+    base_rate: ErrorLimit | Literal["estimate"] | None = Field(
+        default=None,
+        description="Share of regressions that probabilities and thresholds are corrected for, or `estimate`"
+        " from the comparisons of this request. Default: that of the training data.",
+    )
     explain: bool = Field(
         default=False,
         description="Also return the contributions of features, the evidence, nearest labelled comparisons"

@@ -59,7 +59,8 @@ def import_tables(
     `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not judged are
     imported, and also counted as skipped. The result also has the errors in ``skipped``, and ``notes``.
     InputError at the first error, unless `keep_going`; if nothing was skipped, but there are no results or no
-    two versions to compare; and if a later source has further columns. OSError if a table cannot be written.
+    two versions to compare; and if a later source has further columns, or columns of another type. OSError if
+    a table cannot be written.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
@@ -215,10 +216,10 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
     """Return a row per comparison, in order: whether its measurements are usable, and its training label.
 
-    The columns are ``comparison_id, valid, reason`` (empty if valid) and ``status``: "pass", "fail", or
-    missing without label or in a tie. ``valid`` does not depend on labels. `rule` ("majority" or
-    "dawid-skene") is how several annotators' labels are aggregated. Comparisons that cannot be judged, or
-    repeat an earlier one, are no error but get a ``reason``.
+    The result's table ``comparisons`` has ``comparison_id, valid, reason`` (empty if valid) and ``status``:
+    "pass", "fail", or missing without label or in a tie. ``valid`` does not depend on labels. `rule`
+    ("majority" or "dawid-skene") is how several annotators' labels are aggregated. Comparisons that cannot be
+    judged, or repeat an earlier one, are no error but get a ``reason``.
     """
     reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]

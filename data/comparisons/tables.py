@@ -303,9 +303,10 @@ class Builder:
 
 
 def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
-    """Return an array per field of `Series`, by name: the fields of ``series[code]`` for all `codes`.
+    """Return an array per field of `Series`, by name: for each of `codes`, the field of that series.
 
-    ``threads`` is an array of int64, the others (from ``series_id`` to ``better``) are pandas arrays of text.
+    Codes are positions in `series`, from 0. ``threads`` is an array of int64, the others are pandas arrays of
+    text.
     """
     fields = zip(*series, strict=True) if series else ((),) * len(Series._fields)
     return {

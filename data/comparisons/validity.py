@@ -92,7 +92,7 @@ def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
 
 
 def find_errors(tables: ComparisonTables) -> list[InputError]:
-    """Return an InputError (not raised), with its place, per comparison that cannot be used, in order."""
+    """Return an InputError (not raised), with its place, per comparison in `unusable_reasons`, in order."""
     reasons = unusable_reasons(tables)
     return list(
         map(

@@ -123,7 +123,8 @@ def measure_coruns(
     `run` returns the runs of one measurement, one per task, and the share of the machine that other programs
     used (0 to 1). While that share is above ``session.foreign``, the measurement is repeated, at most
     ``session.attempts`` times in all, and the one with the smallest share is written. After a TimedOutError
-    of `run`, the measurement is recorded as invalid, and the next one follows.
+    of `run`, the measurement is recorded as invalid, and the next one follows; it is done later only with a
+    higher time limit.
     """
 
     def measure_batch(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
@@ -138,9 +139,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
     False after Ctrl-C; the tables then have the runs so far. The result may be True without the runs that
-    exceeded their time limit. InputError if the suite is invalid, `directory` holds another measurement, a
-    program is missing or fails, perf is missing or counts none of the events, or there are too few
-    processors. Notes and progress appear on `screen`.
+    exceeded their time limit. InputError if the suite is invalid, `directory` holds a measurement of another
+    suite, machine or kernel, a program is missing or fails, perf is missing or counts none of the events, or
+    there are too few processors. Notes and progress appear on `screen`.
     """
     suite = corun_suite.load_suite(path)
     cpus = available_processors(suite.together, path)

@@ -48,8 +48,8 @@ def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dic
     """Return all counts so far, by event, of a program on processor `cpu` and of the machine.
 
     `tree` and `group` are the program's processes and its control group; without a group, its counts are left
-    out. Names begin with ``process-``, ``group-``, ``cpu-`` (of `cpu`) or ``system-``; processor times are in
-    ms, that of the user includes programs with a niceness.
+    out. Names begin with ``process-``, ``group-``, ``cpu-`` (of `cpu`) or ``system-``; those of times end
+    with the unit (``-ms``, ``-usec``, ``-ns``). The user time of `cpu` includes programs with a niceness.
     """
     counts = {"process": tree.counts(), "group": group.counts() if group is not None else {}}
     events = {
@@ -184,9 +184,10 @@ def run_together(
     """Run `tasks` at the same time, each on its processor, restarting them until each has ended once.
 
     Return the first run of each task, in their order, and the share of the machine that others used (0 to 1).
-    `cpus` has one processor per task, else ValueError. `limits` has the time limits by task's name (default:
-    300 s), and gets the durations. InputError if a program is missing or fails, TimedOutError if it exceeds
-    its limit.
+    `cpus` has one processor per task, else ValueError; `means` are the counters to use. `limits` has the time
+    limits of first runs by task's name (without `limits`: 300 s); the durations are added to it. Programs
+    that still run at the end are killed. InputError if a program is missing or fails, also when restarted;
+    TimedOutError if its first run exceeds the limit.
     """
     limits = limits or TimeLimits()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:

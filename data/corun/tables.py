@@ -156,7 +156,7 @@ class CorunTables(Tables):
 
 
 def corunner_columns(pairs: pd.DataFrame) -> list[str]:
-    """Return the columns ``corunner_1``, ``corunner_2`` and so on of `pairs`, ascending by number."""
+    """Return those columns of `pairs` that are ``corunner_`` and a number, ascending by number."""
     numbered = {column: column.removeprefix(CORUNNER) for column in pairs if column.startswith(CORUNNER)}
     return sorted(
         (name for name in numbered if numbered[name].isdecimal()), key=lambda name: int(numbered[name])

@@ -80,12 +80,12 @@ def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
     """Return which events, solo runs, co-runs and sampled runs can be learned from, and why others cannot.
 
     Each table has ``kept`` and ``reason`` (empty if kept). Rejected are, in this order: events without a
-    count in more than the share `missing` of the solo runs, or with one constant count; solo runs without a
-    count of more than `missing` of the remaining events; co-runs of a task or co-runner without a remaining
-    solo run on that machine; sampled runs with an interval above `GAP` (2.5) times the median, or of unknown
-    runs. A co-run has a ``flag``, and causes a warning, if it was faster than the median solo run by more
-    than 3 % and three standard deviations of repeated solo runs. InputError if no event, or fewer than
-    `ENOUGH` (5) co-runs, remain.
+    count in more than the share `missing` of the solo runs, or with the same count in all; solo runs without
+    a count of more than `missing` of the remaining events; co-runs of a task or co-runner without a remaining
+    solo run on that machine; sampled runs with an interval above `GAP` (2.5) times the median of all
+    intervals, or of runs in no other table. A co-run that was faster than the median solo run, both by more
+    than 3 % and by more than three standard deviations of repeated solo runs, has a ``flag``, which does not
+    reject it; kept ones cause a warning. InputError if no event, or fewer than `ENOUGH` (5) co-runs, remain.
     """
     counts = tables.tasks[tables.events]
     events = useless_column_reasons(column_counts(counts), missing, "solo runs", "counted", "count")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from math import inf, nan
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -141,8 +142,9 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
     """Return all runs in their order: one repetition after the other, constraints and their runs shuffled.
 
     Each constraint has every program and, for each number of threads, every stressor of the suite; all runs
-    of a constraint follow each other. Stressors that are not in `stressors`, those of the installed
-    stress-ng, are left out. Equal suites and `stressors` give equal orders.
+    of a constraint follow each other. Without constraints, that of all runs is the empty text. Stressors that
+    are not in `stressors`, those of the installed stress-ng, are left out. Equal suites and `stressors` give
+    equal orders.
     """
     shuffle = random.Random(suite.seed)
     available = [name for name in suite.stressors if name in stressors]
@@ -160,10 +162,12 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
 def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
     """Do the runs that have no journal entry, and add them to the journal of `session`.
 
-    Each run is written when it ends; with constraints, all runs of a repetition under a constraint are
-    written together at their end. A stressor or program that fails or exceeds its time limit has an entry
-    without a value. Disturbed runs are repeated as in `Session.measure_missing`. `stressors` are those of the
-    installed stress-ng; InputError if there is nothing to run, or a constraint cannot be applied here.
+    Each run is written when it ends; with constraints, all runs of a repetition under the same constraint are
+    written together when the last one ends. A stressor or program that fails or exceeds its time limit has an
+    entry without a value. Disturbed runs are repeated as in `Session.measure_missing`. `stressors` are those
+    of the installed stress-ng; others of the suite are left out. If all runs have an entry, nothing is done.
+    InputError if `suite` has no program and none of its stressors is installed, or if a constraint cannot be
+    applied here.
     """
     planned = plan_runs(suite, stressors)
     if not planned:
@@ -225,9 +229,12 @@ def _measure_seconds(
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
     try:
-        return float(done.last_line.split()[0]), ""
+        seconds = float(done.last_line.split()[0])
     except ValueError:
+        seconds = nan
+    if not 0 < seconds < inf:
         return None, f"printed no seconds ({done.last_line})"
+    return seconds, ""
 
 
 def available() -> frozenset[str]:
@@ -240,7 +247,7 @@ def available() -> frozenset[str]:
 def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
     """Return the command, a list of words, that runs a stressor for `seconds`; the command is not run.
 
-    It writes the rate to the YAML file `report`, and temporary files to the directory of this file. It uses
+    It writes the rate to the YAML file `report`, and temporary files to the folder of `report`. It uses
     ``run.threads`` threads; 0 means all processors.
     """
     return [
@@ -257,7 +264,7 @@ def reported(report: Path) -> float | None:
     """
     try:
         content = yaml.safe_load(report.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return None
     try:
         rate = content["metrics"][0][RATE]
@@ -323,9 +330,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
     False after Ctrl-C; the tables then have the runs so far. Further settings are in ``settings.json``.
-    InputError if the suite is invalid, `directory` holds another measurement, stress-ng is missing, or a
-    constraint cannot be applied; stressors that this stress-ng does not have are left out with a note on
-    `screen`, and failed runs have no value.
+    InputError if the suite is invalid or has nothing to run here, `directory` holds a measurement of another
+    suite or version of stress-ng, stress-ng or a program is missing, or a constraint cannot be applied;
+    stressors that this stress-ng does not have are left out with a note on `screen`, and failed runs have no
+    value.
     """
     suite, stressors = load_suite(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]

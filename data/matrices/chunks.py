@@ -51,8 +51,8 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
     files; subdirectories may name their group (``group=oltp``). A chunk has whole test cases of one group,
     and more rows if one test case has more; its rows keep the order of the source. One subdirectory of
     `directory` is written per chunk, and emptied before. At most about 256 MB of rows, and four columns of
-    all runs, are in memory. InputError if a column or file is missing, or a run does not have a pair, a side,
-    a workload or a group.
+    all runs, are in memory. InputError if a column or file is missing, there are no runs, or a run does not
+    have a pair, a side, a workload or a group.
     """
     opened = open_runs(source)
     pair, homes = _pair_homes(opened, source)
@@ -176,10 +176,10 @@ def clean_chunks(
 
     Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs are written next
     to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
-    same folder; `part`, indexed by test case, is the part that it belongs to. `missing` is the largest share
-    of runs without a value of a metric, and of raw metrics without a value in a run; `some` the approximate
-    number of runs to return in ``some``: whole pairs, drawn with `seed`. InputError if no raw metric carries
-    information, or a run breaks a rule of `MatrixTables`.
+    same folder; `part` has by test case its fold, which is written as the column `PART`. `missing` is the
+    largest share of runs without a value for a valid metric, and of raw metrics without a value for a valid
+    run. `some` is the approximate number of runs to return in ``some``: whole pairs, drawn with `seed`.
+    InputError if no raw metric carries information, or a run breaks a rule of `MatrixTables`.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}

@@ -295,7 +295,7 @@ def calibrate_costs(
 
     `cost` returns a new one, from a name and the costs known so far. It is called for each workload and
     defect of the runs in `everything`, the planned runs, that have no result yet, unless the journal has the
-    cost. Each new cost is noted in the journal at once.
+    cost; before the first defect, for `HOST`, too. Each new cost is noted in the journal at once.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)

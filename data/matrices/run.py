@@ -67,8 +67,8 @@ def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transa
     These are the growth per second of the machine's and the control group's counts (``group.``), of the
     machine's levels (suffix ``.change``), and, for `PEAKED`, the largest growth per second in one interval
     (suffix ``.peak``); the program's counts (``process.``) and those of `perf` (``perf.``) per transaction,
-    NaN without transactions; the program's mean levels (``process.``); and its processor time in ms per
-    second (`BUSY`). `snapshots` ascend in time, at least two.
+    NaN without transactions; the program's mean levels (``process.``); and the processor time of the control
+    group, else of the program, in ms per second (`BUSY`). `snapshots` ascend in time, at least two.
     """
     first, last = snapshots[0], snapshots[-1]
     seconds = last.at - first.at
@@ -123,7 +123,7 @@ def _growth_per_second(before: Numbers, after: Numbers, seconds: float) -> Numbe
 def metric_unit(name: str) -> str:
     """Return the unit of a raw metric by its name, such as "ms/s", "KiB/txn" (per transaction) or "1".
 
-    An unknown name is a count: per transaction with ``process.`` or ``perf.``, else per second.
+    An unknown name is a count: "1/txn" if it begins with ``process.`` or ``perf.``, else "1/s".
     """
     if name == BUSY:
         return "ms/s"
@@ -141,9 +141,9 @@ def metric_unit(name: str) -> str:
 
 
 def may_be_negative(name: str) -> bool:
-    """Return whether a raw metric may be negative: True for the change of a level, a name in ``.change``.
+    """Return whether a raw metric may be negative: True for a name that ends in ``.change``.
 
-    All others, such as counts and peaks of levels, are at least 0.
+    Such a metric is the change of a level. All others, such as counts and peaks of levels, are at least 0.
     """
     return name.endswith(CHANGE)
 

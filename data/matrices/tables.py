@@ -267,7 +267,7 @@ class StackedSides:
 def metrics_of(runs: pd.DataFrame) -> list[str]:
     """Return the columns of `runs` that are metrics, in their order: all that are not in `RUN_DTYPES`.
 
-    Those are ``run_id, workload, group, version, machine, side, pair_id, valid, abnormal``.
+    `RUN_DTYPES` has ``run_id, workload, group, version, machine, side, pair_id, valid, abnormal``.
     """
     return [column for column in runs.columns.tolist() if column not in RUN_DTYPES]
 

@@ -91,7 +91,8 @@ LARGEST = 1e100
 def may_be_negative(tables: MatrixTables) -> pd.Series:
     """Return by row of ``tables.metrics`` whether the metric may be negative: its flag ``signed``.
 
-    Without the flag, it may be if it is negative in more than 5 % (`SIGNED_SHARE`) of all runs.
+    Where the flag is missing, the metric may be negative if it is so in more than 5 % (`SIGNED_SHARE`) of all
+    runs; a flag that is True or False is never changed. The result has the index of ``tables.metrics``.
     """
     flags = tables.metrics["signed"]
     if flags.notna().all():
@@ -222,15 +223,16 @@ class MatrixDecisions(Decisions):
 
 
 def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
-    """Return whether each metric, run and pair can be used, and why not, as tables of decisions and warnings.
+    """Return whether each metric, run and pair can be used, and why not, as tables; and a table of warnings.
 
-    Each has ``kept`` and ``reason`` (empty if kept). A metric is dropped if more than the share `missing` of
-    the runs have no value, or all values are equal. A run is invalid if any metric, even a dropped one, is
-    impossible (infinite or beyond 1e100, negative where that is impossible, a share above 105 %, an elapsed
-    time of 0 or less), if more than `missing` of the remaining raw metrics or any remaining summary metric
-    have no value, or if more than half of the runs of its workload have another, equal transaction count
-    (matrix paper, table 3). A pair is dropped if fewer than `BASELINE_RUNS` (2) valid runs of the baseline
-    remain, or none of the target. InputError if no raw metric, or no pair, remains.
+    The three tables have ``kept`` and ``reason`` (empty if kept). A metric is dropped if more than the share
+    `missing` of the runs have no value, or all values are equal. A run is invalid if any metric, even a
+    dropped one, is impossible (infinite or beyond 1e100 in size, negative where that is impossible, a share
+    above 105 %, an elapsed time that is 0 or less, or missing where other runs of its side have it), if more
+    than `missing` of the remaining raw metrics, or any of the remaining summary metrics, have no value, or if
+    more than half of the runs of its workload have the same transaction count and it has another one (matrix
+    paper, table 3). A pair is dropped if fewer than `BASELINE_RUNS` (2) valid runs of the baseline remain, or
+    none of the target. InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)
@@ -249,8 +251,8 @@ unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measur
 def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
     """Return the names in `raw`, in that order, whose reason in `metrics` is empty.
 
-    `metrics` has the reason why each metric cannot be used, by its name. InputError if no name is left;
-    `raw` must have at least one (IndexError otherwise).
+    `metrics` has by name the reason why each metric cannot be used, "" if it can. InputError if no name is
+    left; KeyError if a name is not in `metrics`; `raw` must have at least one name (IndexError otherwise).
     """
     left = [name for name in raw if metrics[name] == ""]
     if not left:
@@ -287,7 +289,8 @@ def first_broken(
     """Return two texts per run: the first broken rule's short name, and the reason; empty if all hold.
 
     Rules are in this order: no impossible number, enough of the remaining metrics `raw` (at most the share
-    `missing` without a value), all of the remaining metrics `summary`, the usual transaction count.
+    `missing` without a value), all of the remaining metrics `summary`, the usual transaction count (that of
+    more than half of the runs of the workload, if there is one).
     """
     rules, reasons = [""] * len(tables.runs), [""] * len(tables.runs)
     for rule, row, reason in chain(_impossible_runs(tables), _incomplete_runs(tables, raw, summary, missing)):

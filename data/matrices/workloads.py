@@ -28,8 +28,8 @@ def repeat_unit(count: int, call: Callable[..., object], *arguments: Any) -> Non
 def shared_program(module: str, program: str, /, **options: object) -> Callable[[], Unit]:
     """Return a function that sets up the function `program` of ``data/suites/programs/<module>.py``.
 
-    When called, it imports the module and calls ``program(**options)``, which returns a function that does
-    the work once. Errors are raised then, not here.
+    When called, the returned function imports the module, calls ``program(**options)`` and returns its
+    result: a function that does the work once. Errors are raised then, not here.
     """
 
     def set_up() -> Unit:
@@ -78,7 +78,10 @@ def discard_pages() -> Unit:
 
 
 def file_renames() -> Unit:
-    """Return a function that renames a file in TMPDIR 20 times and lists TMPDIR; KeyError if unset."""
+    """Return a function that renames a file in TMPDIR 20 times, there and back, and then lists TMPDIR once.
+
+    The file ``name`` is created at once and stays; KeyError at once if TMPDIR is not set.
+    """
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 

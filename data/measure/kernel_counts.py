@@ -67,7 +67,7 @@ def running_seconds(pid: int) -> float:
 
 
 def thread_folders(pid: int) -> Iterator[Path]:
-    """Yield the directory in ``/proc`` of each thread of a process; nothing if the process is gone."""
+    """Yield ``/proc/PID/task/TID`` of each thread of the process `pid`; nothing if the process is gone."""
     with suppress(OSError):
         yield from (PROC / str(pid) / "task").iterdir()
 
@@ -282,8 +282,8 @@ def processor_counts(cpu: int) -> Numbers:
     """Return times in ms of all processors and of `cpu`, and counts and levels of processes, by name.
 
     Times are ``stat.<kind>`` and, of `cpu`, ``cpu.<kind>``; counts and levels are ``stat.ctxt``,
-    ``stat.intr`` and others. Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no
-    such processor.
+    ``stat.intr``, ``stat.softirq`` and others. Empty if ``/proc/stat`` cannot be read; without times of `cpu`
+    if there is no such processor.
     """
     numbers: Numbers = {}
     for name, values in read_rows(PROC / "stat"):

@@ -162,6 +162,7 @@ PLAIN = {"LC_ALL": "C"}
 def uncountable_events(events: Sequence[str]) -> dict[str, str]:
     """Return the events that perf cannot count here, each with the reason; empty if it counts all.
 
+    The reason is "not supported", or "is unknown to perf" for every other failure, also without permission.
     perf runs once per event. InputError if perf is not installed.
     """
     reasons = {}

@@ -39,6 +39,9 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
         raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
     if options.get("header", 0) is not None:
         table = table.rename(columns=str.strip)
+        if not table.columns.is_unique:
+            name = table.columns[table.columns.duplicated()][0]
+            raise InputError(f'has the column "{name}" twice', file=path, line=1)
     for column in columns:
         if column not in table:
             present = ", ".join(table.columns)
@@ -122,8 +125,8 @@ def refuse_wrong_rows(
 ) -> None:
     """Raise an InputError at the line of the first row that is `wrong`, if any.
 
-    `wrong` is a mask, shape (n_rows,). `describe_row` takes the number of a row and returns the problem; row
-    0 is in line `first`.
+    `wrong` is a mask, shape (n_rows,). `describe_row` takes the position of a row in it and returns the
+    problem; position 0 is in line `first`.
     """
     rows = np.flatnonzero(wrong)
     if len(rows):

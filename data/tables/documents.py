@@ -36,7 +36,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 def require_unique_keys(document: bytes) -> None:
     """Raise an InputError if an object in valid JSON (UTF-8) has a key twice, even if escaped differently.
 
-    The error names the key, the place of the object and the line.
+    The error names the key, the place of the object, and the line of the second occurrence of the key.
     """
     # decoding drops repeated keys, so that fewer colons are left
     try:
@@ -207,9 +207,9 @@ EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return a time written like `EXAMPLE_MOMENT` in UTC; None for any other text.
+    """Return the time that `text` states, converted to UTC; None unless it is written like `EXAMPLE_MOMENT`.
 
-    Valid are the years 2000 to 2099, with seconds, up to six decimals, and ``Z`` or an offset such as
+    Valid are the years 2000 to 2099, with "T", seconds, up to six decimals, and ``Z`` or an offset such as
     ``+01:00``.
     """
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

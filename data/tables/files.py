@@ -188,7 +188,7 @@ def json_content(text: str) -> Any:
 
 
 def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
-    """Return the content of a YAML file of at most `MAX_YAML` (1) MiB; None if it has no content.
+    """Return the content of a YAML file of at most 1 MiB (`MAX_YAML`); None if it has none or is ``null``.
 
     `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`. InputError if the file
     cannot be read, is too large, is not YAML, or a mapping has a key twice.

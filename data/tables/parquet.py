@@ -53,12 +53,12 @@ def read_columns(
     """Return columns of a Parquet file, in the order of the file, with values converted to the given types.
 
     `dtypes` has the type (a key of `KINDS`) of each needed column; those in `optional` may be absent, and are
-    then absent from the result. `unwanted` columns are ignored, and index columns that pandas writes unless
-    they are in `dtypes`. `other_dtype` returns the type of any other column by name; None: these are not
-    converted, and lists, structs, maps and text that is not UTF-8 are left out. `blank` are texts that count
-    as missing. InputError if the file is missing or not
-    Parquet, a column is missing or repeated, or a value cannot be converted to its type, or is missing in a
-    column of the type int64 or bool.
+    then absent from the result. All `unwanted` columns are ignored; so are index columns that pandas has
+    written, unless they are in `dtypes`. `other_dtype` is a function that returns the type of any other
+    column by name. If it is None, other columns are not converted (except times with a zone, to UTC), and
+    lists, structs, maps and text that is not UTF-8 are left out. `blank` are texts that count as missing in
+    any column. InputError if the file is missing or not Parquet, if a column is missing or repeated, if a
+    value cannot be converted to its type, and if one is missing in a column of the type int64 or bool.
     """
     with open_parquet(path) as file:
         kinds = _column_kinds(

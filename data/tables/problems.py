@@ -25,9 +25,9 @@ def nearest_name(name: str, known_names: Iterable[str], alike: float = ALIKE) ->
 
 
 def unknown_message(name: str, known_names: Iterable[str]) -> str:
-    """Return a message that `name` is not in `known_names`, with the most similar name or else all names.
+    """Return the message that a name is unknown, with the most similar known name or else all of them.
 
-    Whether `name` is in `known_names` is not checked.
+    The message does not repeat `name`. Whether `name` is in `known_names` is not checked.
 
     Examples
     --------

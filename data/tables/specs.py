@@ -33,12 +33,12 @@ class Rule:
 def first_broken_rules(
     table: pd.DataFrame, rules: Sequence[Rule], dtypes: Mapping[str, str], name: str
 ) -> dict[int, tuple[str, str]]:
-    """Return the first broken rule of each wrong row, by the number of the row from 0; empty without any.
+    """Return the first broken rule of each wrong row, by the row's number from 0; empty if none is wrong.
 
     The first is in the order of `rules`; the row numbers are not sorted. A broken rule is (problem, column):
-    the text of the problem, and the rule's column if the row has no value or empty text there, else "".
-    InputError, which calls the table `name`, if the column of a rule is missing, or has another type than
-    `dtypes` states; other columns are not checked.
+    `problem` is its text, and `column` the rule's column if the row has no value or empty text there, else
+    "". InputError, which calls the table `name`, if the column of a rule is missing, or has another type than
+    `dtypes` states (if it states one); other columns are not checked.
     """
     for column in dict.fromkeys(rule.column for rule in rules):
         if column not in table:
@@ -82,7 +82,7 @@ def name_rules(*columns: str) -> tuple[Rule, ...]:
 
 
 def one_of(column: str, *values: str, gaps: bool = False) -> Rule:
-    """Return the rule that a text in `column` is one of `values`; with `gaps`, it may be missing."""
+    """Return the rule that a text in `column` is one of `values`; with `gaps`, the text may be missing."""
     return Rule(column, " or ".join(f'"{value}"' for value in values), lambda texts: texts.isin(values), gaps)
 
 
@@ -287,7 +287,7 @@ def read_table(
 
     Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
     type of another column by name. Without it, other columns are not converted; lists, structs, maps and text
-    that is not UTF-8 are left out. InputError if the file or a column is missing, a column is repeated, a
-    value cannot be converted, or is missing in a column of the type int64 or bool.
+    that is not UTF-8 are left out. InputError if the file is missing or not Parquet, a column is missing or
+    repeated, a value cannot be converted, or is missing in a column of the type int64 or bool.
     """
     return Spec(dtypes, optional, other_dtype=other_dtype).read(path)

@@ -107,16 +107,17 @@ class BuildShifts:
 
 
 def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
-    """Return the shifts of `FEWEST` (5) or more operations, and their errors without a change.
+    """Return the shifts of all operations of one machine, and their errors without a change.
 
-    Shifts are logarithms of ratios (negative is worse), of each configuration and of the whole run. The shift
-    shared by all operations is removed as far as it exceeds chance. With earlier runs, or several runs of a
-    side, each operation's variance between runs is shrunk towards the others' (moderated t, Smyth 2004), and
-    scaled if the shifts of the operations show that builds differ by more than runs (empirical null, Efron
-    2004); else it is estimated from these shifts alone. Both assume that most operations are unchanged. The
-    level of a drifting history is that of its last runs or their trend; an outlying earlier run is left out.
-    Far runs or improvements, if heavier tails than normal ones fit them better, lower the degrees of freedom.
-    Where an earlier run had the shift, too, the error is raised, so that the shift is at most doubted.
+    Shifts are logarithms of ratios (negative is worse), of each configuration and of the whole run. `levels`
+    must have at least `FEWEST` (5) operations; this is not checked. The shift shared by all operations is
+    removed as far as it exceeds chance. With earlier runs, or several runs of a side, each operation's
+    variance between runs is shrunk towards the others' (moderated t, Smyth 2004), and scaled if the shifts of
+    the operations show that builds differ by more than runs (empirical null, Efron 2004); else it is
+    estimated from these shifts alone. Both assume that most operations are unchanged. The level of a drifting
+    history is that of its last runs or their trend; an outlying earlier run is left out. Far runs or
+    improvements, if heavier tails than normal ones fit them better, lower the degrees of freedom. Where an
+    earlier run had the shift, too, the error is raised, so that the shift is at most doubted.
 
     assumed: between-run standard deviation, as a share, of whole runs with few or no earlier runs; it also
     limits the estimate from few operations.
@@ -204,9 +205,9 @@ def _iterate_scale(values: Floats, scale: float) -> float | None:
 def robust_scale(values: Floats, start: float | None = None) -> float:
     """Return the standard deviation around 0 of the finite `values` (at least one), robust to outliers.
 
-    Values beyond three standard deviations do not count; the others should be normally distributed. `start`:
-    the expected scale, from which to iterate; it is ignored if fewer than 70 % of the values are within three
-    times this scale.
+    The result is 0 if more than half of the values are 0 (without `start`). Values beyond three standard
+    deviations do not count; the others should be normally distributed. `start`: the expected scale, from
+    which to iterate; it is ignored if fewer than 70 % of the values are within three times this scale.
     """
     values = values[np.isfinite(values)]
     if start is not None and (scale := _iterate_scale(values, start)) is not None:

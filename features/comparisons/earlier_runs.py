@@ -172,10 +172,11 @@ class _Trend(NamedTuple):
 
 
 def expected_levels(past: Floats, n_target: int) -> Floats:
-    """Return the levels of past and target runs without shifts of whole runs, which all operations share.
+    """Return the levels that past and target runs would have if no whole run had shifted all operations.
 
     They are each configuration's median of `past`, shape (n_runs, n_configurations), plus its linear trend if
-    the trends are clear (p <= 0.001). Shape of the result: (n_runs + n_target, n_configurations).
+    the trends of all configurations together are clear (p <= 0.001). Shape of the result: (n_runs + n_target,
+    n_configurations).
     """
     own = past - nan_median(past)
     own = own - nan_median(own.T)[:, None]

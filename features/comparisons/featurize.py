@@ -50,11 +50,10 @@ def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> lis
 def tables_of_blocks(
     tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
 ) -> list[ComparisonTables]:
-    """Return the tables of each block of rows of `comparisons`, without labels if there are several blocks.
+    """Return the tables of each block of `comparisons`; `parts` has the row numbers of each block.
 
-    One of several blocks has the comparisons at its row numbers in `parts`, and the results of their
-    benchmarks on their machines. A single block has all results, comparisons and labels; its row numbers are
-    not used.
+    Several blocks have their comparisons, the results of these benchmarks on these machines, and no labels. A
+    single block has all results, comparisons and labels; its row numbers are not used.
     """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]
@@ -79,9 +78,10 @@ def shipped_features(
 ) -> pd.DataFrame:
     """Return the labelled vectors that the shipped champion was trained on, from the tables of `directory`.
 
-    Shipped vectors of a ``fold_group`` (operation, on any machine) in `project_features`, the project's
-    features, are left out, so that no fold is tested on operations of its training data. `featurize` computes
-    the tables, as `training_tables` does. InputError if the tables are missing.
+    They are added to the training data of every fold. Shipped vectors of a ``fold_group`` (operation, on any
+    machine) in `project_features`, the project's features, are left out, so that no fold is tested on
+    operations of its training data. `featurize` computes the training tables, as `training_tables` does; the
+    result has the columns of its ``features``. InputError if the tables in `directory` are missing.
     """
     tables = ComparisonTables.read(directory)
     features = featurize(tables, validate_comparisons(tables).comparisons)["features"]
@@ -101,14 +101,15 @@ def training_tables(
     """Return the training tables, by name, of the comparisons that are valid and have a status.
 
     `valid` has ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes
-    it; `features` is the feature set, "extended" or "retrospective". `compute` computes blocks of about
-    `block_size` comparisons in parallel, if there are several (None: in this process).
+    it; `features` is the feature set, "extended" or "retrospective". If there are several blocks of about
+    `block_size` comparisons, `compute` computes them in parallel (None: in this process); ClusterError if its
+    Dask cluster cannot be used.
 
     The result has ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the
     features; ``changes``: ``comparison_id, worst_change`` (the smallest change of a median, a share of the
-    baseline's; negative is worse, but 0 within between-run variation); ``bare``: both in one table, computed
-    without earlier versions; all in the order of the comparisons table. ``runs`` has one row: ``spread``, the
-    usual between-run spread as a share of the level.
+    baseline's; negative is worse, but 0 within between-run variation); ``bare``: the columns of both tables,
+    computed without earlier versions; all in the order of the comparisons table. ``runs`` has one row:
+    ``spread``, the usual between-run spread as a share of the level.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     is_used = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()

@@ -334,7 +334,10 @@ HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HIS
 
 
 def with_versions(sides: Sides) -> Ints:
-    """Return indices of configurations sampled on both sides, with history or several versions of a side."""
+    """Return the ascending indices of configurations with samples on both sides and of several versions.
+
+    Several versions are samples in the history, or of more than one version of the baseline or the target.
+    """
     versions = (
         _has_several_versions(sides.baseline)
         | _has_several_versions(sides.target)

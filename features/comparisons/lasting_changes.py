@@ -276,8 +276,8 @@ def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shi
 
     The first search estimates the noise from neighbouring versions. In series where it found changes, these
     are removed, the noise is estimated again, and the search is repeated, until the changes that it finds
-    stay the same, at most 3 times. If there are many series and few of them change, a change has to be
-    clearer to be found.
+    stay the same, at most 3 times after the first search. If there are many series and few of them change,
+    these repeated searches only find clearer changes.
 
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below

@@ -50,7 +50,8 @@ def newest_change(
     they are a change of their own if they are after it and fewer than `SHORTEST` (3). The result has
     ``change``, a share of the baseline's level (negative is worse), its 95 % interval ``low`` to ``high`` and
     the two-sided ``p_value`` (NaN with too few versions), both fitted levels, ``since``, the index of the
-    first version of the change (None if there is none), and whether it is ``creeping`` or ``lasting``.
+    first version of the change (None if unclear, and with neither a lasting change nor `recent`), and whether
+    it is ``creeping`` or ``lasting``.
 
     medians: shape (n_versions,); NaN, 0 and negative ones count as not measured. shifts: the lasting changes
     of the series. sign: 1 where higher is better, -1 where lower is. baseline: index of the baseline's

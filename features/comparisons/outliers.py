@@ -49,11 +49,12 @@ def without_outliers(sides: Sides) -> tuple[Sides, Outliers]:
     """Return the sides without outliers (`sides` itself if nothing was removed), and the removed outliers.
 
     An outlier is a sample whose distance from the nearest other one exceeds 3 times the range of all others
-    (more for 5 to 7 samples), at most one per side and configuration, or a run of history or baseline that
-    `far_runs` marks. If two or more, and most, of the configurations of a comparison have an outlying sample
-    on one side, none is removed there, as they are then typical of it. Sides given as five numbers, and fewer
-    than `FEWEST` (5) samples, are not changed. If a run of a baseline of fewer than 5 runs is outlying, no
-    run of this configuration is removed: it may be a new level.
+    (more for 5 to 7 samples; the range counts as at least 1 % of the median), at most one per side and
+    configuration, or a run of history or baseline that `far_runs` marks. If two or more, and most, of the
+    configurations of a comparison have an outlying sample on one side, none is removed there, as they are
+    then typical of it. Sides given as five numbers, and fewer than `FEWEST` (5) samples, are not changed. If
+    a run of a baseline of fewer than 5 runs is outlying, no run of this configuration is removed: it may be a
+    new level.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)

@@ -95,7 +95,7 @@ def _run_levels(side: Samples, sign: Floats) -> Floats:
 
 
 def signed_logarithm(values: Floats, sign: Floats) -> Floats:
-    """Return the logarithms of `values`, times `sign`; NaN unless positive and finite. Shape of `values`."""
+    """Return the logarithms of `values`, times `sign`; NaN unless positive and finite. Shape of all: (n,)."""
     is_positive: NDArray[np.bool_] = np.isfinite(values) & (values > 0)
     return sign * np.log(values, out=np.full(len(values), np.nan), where=is_positive)
 

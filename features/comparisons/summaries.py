@@ -242,11 +242,11 @@ _IQR = 1.349
 
 
 def orient_upwards(five: Floats, sign: Floats) -> Floats:
-    """Return five numbers as if higher were better: where lower is, values are mirrored (v -> -v).
+    """Return five numbers as if higher were better: where lower is better, values are mirrored (v -> -v).
 
-    The result ascends, too: min and max, and the quartiles, change places where values are mirrored. five:
-    min, q1, median, q3, max, shape (..., n_configurations, 5); sign: shape (n_configurations,), -1 where
-    lower is better.
+    The result ascends as `five` does: min and max, and the quartiles, change places where values are
+    mirrored; if nothing is mirrored, it is `five` itself. five: min, q1, median, q3, max, shape (...,
+    n_configurations, 5); sign: shape (n_configurations,), -1 where lower is better, else 1.
     """
     lower = sign < 0
     if not lower.any():
@@ -257,10 +257,10 @@ def orient_upwards(five: Floats, sign: Floats) -> Floats:
 def relative_differences(baseline: Floats, target: Floats) -> Floats:
     """Return five differences per configuration, shape (5, n_configurations) (thesis, figure 6.5).
 
-    First the shift of the median by the size of the baseline's median, negative where the target is worse;
-    then the target's median minus its min, max, q1 and q3, each by the size of the target's median. NaN where
-    a divisor is zero or unknown. baseline, target: shape (n_configurations, 5), as `orient_upwards` returns
-    them.
+    First the target's median minus the baseline's, divided by the absolute value of the baseline's, negative
+    where the target is worse; then the target's median minus the target's min, max, q1 and q3, each divided
+    by the absolute value of the target's median. NaN where a divisor is zero or unknown. baseline, target:
+    shape (n_configurations, 5), as `orient_upwards` returns them.
     """
     middle = target[:, 2]
     baseline_size, size = (np.abs(median) for median in (baseline[:, 2], middle))
@@ -422,7 +422,8 @@ def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats
 
     `before` and `after` have n_rows rows and at least one column each, NaN where unknown. Three arrays of
     shape (n_rows,): the explained variance as a share of the whole one, and as a share of that which the best
-    step explains (both NaN without variance); the sum of the deviations from the row's mean in `before`.
+    step explains (both NaN without variance); the sum over `before` of the deviations from the mean of the
+    whole row.
     """
     values = np.hstack([before, after])
     finite = np.isfinite(values)

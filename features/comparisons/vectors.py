@@ -238,10 +238,11 @@ def smallest_set_with(features: Iterable[str]) -> FeatureSet:
 def seed_vectors(sides: Sides) -> Floats:
     """Return the 15 features of the thesis, figure 6.5, of each comparison: shape (n_comparisons, 15).
 
-    They are signed square roots of the lowest, median and highest value over the configurations: for
-    ``medians``, target - baseline as a share of the baseline; for ``mins, maxes, q1s, q3s``, the target's
-    median minus that number, as a share of that median. Where lower is better, all values are mirrored
-    (v -> -v) first: negative ``medians_*`` mean a worse target. NaN where medians are zero or unknown.
+    The columns are ``model_columns("seed")``, signed square roots of the lowest, median and highest value
+    over the configurations: for ``medians``, target - baseline as a share of the baseline; for ``mins, maxes,
+    q1s, q3s``, the target's median minus that number, as a share of that median. Where lower is better, all
+    values are mirrored (v -> -v) first: negative ``medians_*`` mean a worse target. NaN where medians are
+    zero or unknown.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))

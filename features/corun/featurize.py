@@ -19,8 +19,9 @@ def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     """Return the training rows: one per task, co-runners and machine, sorted by machine, task and co-runners.
 
     The columns are ``task, corunners, machine, device, families, solo_seconds, repetitions, impact``.
-    ``impact`` is the median over repetitions of co-run time / median solo time (NaN without a solo time);
-    ``families`` joins those of all tasks in alphabetical order, equal for both directions of a pair.
+    ``impact`` is the median over repetitions of co-run time / median solo time (NaN without a solo time).
+    ``families`` has the families of the row's tasks in alphabetical order, joined by "+", equal for both
+    directions of a pair.
     """
     placed = Placed.from_pairs(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
@@ -44,9 +45,10 @@ def placed_from_instances(table: pd.DataFrame) -> Placed:
 
 
 def featurize_stage() -> None:
-    """Run stage featurize: write the training rows with their vectors as features.parquet, print numbers.
+    """Run stage featurize: write the training rows with their vectors as features.parquet.
 
-    InputError without any solo time, or if a table of an earlier stage is missing or invalid.
+    Prints the numbers of rows and features. InputError without any solo time, or if a table of an earlier
+    stage is missing or invalid.
     """
     tables = CorunDecisions.read(PATHS.valid).select_kept(CorunTables.read(PATHS.interim))
     solo = Solo.from_tables(tables)

@@ -167,7 +167,8 @@ def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> 
 
     `threads` selects rates on one thread, on all threads (columns with the suffix ``@all``), or both. Runs
     are sorted by machine and repetition, columns of rates by name. Rates that are not above 0 become NaN;
-    values of performance that are not above 0 are left out. InputError if `threads` leaves no rates.
+    values of performance that are not above 0 are left out. InputError if `threads` leaves no rates,
+    ValueError if a run has a stressor twice.
     """
     wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
     rates = tables.machines[tables.machines["threads"].isin(wanted)]
@@ -190,10 +191,11 @@ def stressor_of(column: str) -> str:
 
 
 def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
-    """Return the indices of the columns in each category of stressors that has any, sorted by category name.
+    """Return the indices of the columns of each category of stressors, ascending, sorted by category name.
 
-    Categories are those of table 1 of the fingerprint paper. A stressor may belong to several; the category
-    "other" has stressors beyond the table.
+    Categories without columns are left out; the suffix ``@all`` of a column is ignored. Categories are those
+    of table 1 of the fingerprint paper. A stressor may belong to several; the category "other" has stressors
+    beyond the table.
     """
     by_category: dict[str, list[int]] = {}
     for number, column in enumerate(columns):

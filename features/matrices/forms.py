@@ -199,9 +199,11 @@ Form = Callable[[MatrixTables, MetricStatistics], Rows]
 def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricStatistics:
     """Return medians, units and noise of `metrics` in training tables, which the forms use.
 
-    The unit of a metric is its smallest usual size, see `middle_and_unit`. The noise of each group, shrunk
-    towards that of all groups, is estimated from the pairs labelled normal; from all pairs not labelled
-    abnormal if fewer than `FEW` (5) pairs in all are labelled normal.
+    The unit of a metric is a small absolute value of it, see `middle_and_unit`; the noise is that of
+    ``arcsinh(value / unit)``, per workload group, shrunk towards that of all groups. ``spread``, the variance
+    of runs, is estimated from the baselines of all pairs. ``drift``, the squared difference of two sides, is
+    estimated from the pairs labelled normal; from all pairs not labelled abnormal if fewer than `FEW` (5)
+    pairs, over all groups, are labelled normal.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2
@@ -211,7 +213,7 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
 
 
 def middle_and_unit(column: Floats) -> tuple[float, float]:
-    """Return the median of a metric's values, and its unit: the 5 % quantile of the sizes of nonzero values.
+    """Return the median of a metric's values, and the 5 % quantile of absolute nonzero values, its unit.
 
     NaN is ignored. The median is 0 without values, the unit is 1 without nonzero values.
     """
@@ -344,10 +346,10 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
 
 
 def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place: Whole) -> Floats:
-    """Return the standard deviation by chance of the difference of medians, shape (n_pairs, n_metrics).
+    """Return the standard deviation that the difference of medians of a pair has by chance.
 
-    It is above 0 and finite, in scaled values (``arcsinh(value / unit)``). place: shape (n_pairs,), the row
-    of the pair's group in `statistics`, as `MetricStatistics.rows_of_groups` returns it.
+    Shape (n_pairs, n_metrics), above 0 and finite, in scaled values (``arcsinh(value / unit)``). place: shape
+    (n_pairs,), the row of the pair's group in `statistics`, from `MetricStatistics.rows_of_groups`.
     """
     degrees = np.maximum(matrices.counts[0] - 1, 0)
     usual = statistics.spread[place]
@@ -411,10 +413,10 @@ def size_statistics(units: Floats) -> dict[str, Floats]:
     """Return statistics of the differences of all metrics together, by name, each of shape (n_pairs,).
 
     `units`: shape (n_pairs, n_metrics), at least one metric; differences in units of their noise, positive
-    where the target is larger. The statistics are arcsinh of the 1st, 2nd, 3rd, 5th and 10th largest size
-    (the smallest, if there are fewer metrics) and of the upper 10, 25, 50 and 75 % quantiles; the shares of
-    metrics beyond 2, 3, 5 and 10, in either direction, up, and down; log(1 + power mean) of the powers 2
-    and 4.
+    where the target is larger; without NaN. The statistics are arcsinh of the 1st, 2nd, 3rd, 5th and 10th
+    largest size (absolute value; the smallest, if there are fewer metrics) and of the sizes that 10, 25, 50
+    and 75 % of the metrics reach; the shares (0 to 1) of metrics beyond 2, 3, 5 and 10, in either direction,
+    up, and down; log(1 + power mean) of the powers 2 and 4.
     """
     sizes, metrics = np.abs(units), units.shape[1]
     ranks = {f"largest difference {rank}": min(rank, metrics) for rank in LEADING}

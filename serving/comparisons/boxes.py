@@ -59,7 +59,7 @@ class ChangeCell(NamedTuple):
 
 
 def change_cells(sides: Sides, rows: slice = ALL) -> Iterator[ChangeCell]:
-    """Yield the change of medians by configuration in `rows` (a share, negative is worse; None: unknown)."""
+    """Yield threads and change of the median (share, negative is worse) of each configuration in `rows`."""
     before, after = sides.baseline_five[rows, 2], sides.target_five[rows, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         shares = sides.sign[rows] * (after - before) / np.abs(before)

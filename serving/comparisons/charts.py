@@ -168,9 +168,10 @@ def undo_signed_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Chart | None:
     """Draw the three features that separate pass from fail best, pair by pair, without and with signed root.
 
-    `features`: one row per labelled comparison: ``comparison_id, status`` and the `columns`, as signed roots.
-    `columns`: features to choose from, by F of an analysis of variance (0 with NaN); the first wins ties.
-    Returns None with fewer than three columns or only one status. At most 400 dots per status are drawn.
+    `features`: one row per labelled comparison: ``comparison_id, status`` and the `columns`, as signed roots,
+    which are undone for the plots without. `columns`: features to choose from, by their F in an analysis of
+    variance, which counts as 0 for a column with NaN; of equal ones the first is taken. Returns None with
+    fewer than three columns or only one status. At most 400 dots per status, evenly spaced, are drawn.
     """
     if len(columns) < 3 or features["status"].nunique() < 2:  # noqa: PLR2004 - three dimensions, two classes
         return None

@@ -17,7 +17,7 @@ from data.tables.files import naming_unreadable
 from data.tables.problems import Problems
 from serving.answering import OutputOptions, PrintableJudgement, print_notes, print_skipped, write_judgement
 from serving.comparisons import render
-from serving.comparisons.judge import judge_sides
+from serving.comparisons.judge import BaseRateOption, judge_sides
 from serving.comparisons.model import load_judge
 from serving.plugins import Counts, import_attribute
 
@@ -33,18 +33,20 @@ def judge_source(
     fail_on_unsure: bool | None = None,
     retrospective: bool = False,
     explain: bool | None = None,
+    base_rate: BaseRateOption = None,
     **deciding: Any,
 ) -> int:
     """Judge all comparisons of `source`, write the verdicts as `wanted` describes, and return the exit code.
 
     1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with `fail_on_unsure`; else
-    0.
+    0, also with skipped parts and invalid comparisons.
     `uri`: a directory with a model, or its address in the registry; None: the champion.
     `keep_going`: skip parts that cannot be read, and report them on stderr.
     `better`: the direction of comparisons without one; None: "higher", with a note.
     `from_`: the format; None: detected from the content.
     `retrospective`: without `uri`, use the champion that also uses versions after the target.
     `explain`: add evidence, nearest examples and counterfactuals; Markdown (folded) and XML always have them.
+    `base_rate`: as for `judge_sides`; 0: that of the training data.
     `deciding`: further options of `load_judge`, such as `min_effect_size` as a share.
     Raises InputError if the source cannot be read or has no comparison, the model does not exist, or an
     option does not suit it.
@@ -60,7 +62,7 @@ def judge_source(
         named, versions = NamedSides.from_tables(read_tables()), partial(version_ranges, read_tables())
     else:
         named, versions = posted.named_sides(comparisons), partial(posted.version_ranges, comparisons)
-    judgement = judge_sides(named, served, notes=problems.notes)
+    judgement = judge_sides(named, served, notes=problems.notes, base_rate=base_rate or None)
     printable = PrintableJudgement(
         judgement.count_verdicts("fail"),
         lambda: render.table_lines(
@@ -121,7 +123,8 @@ def imported(
     replaced, or none. With `keep_going`, parts that cannot be read are skipped; invalid comparisons are
     written and also reported as skipped.
     `better`: the direction of results without one, "lower" or "higher"; None: "higher".
-    Raises InputError at the first of these unless `keep_going`; without a comparison if nothing was skipped.
+    Raises InputError at the first such part or comparison, unless `keep_going`; and if there is no
+    comparison, unless something was skipped (then empty tables are written).
     """
     from data.comparisons.stages import import_tables
 

@@ -42,6 +42,10 @@ def _parse_percentage(text: str, *, zero: bool) -> float:
 _share, _positive_share = partial(_parse_percentage, zero=True), partial(_parse_percentage, zero=False)
 
 
+def _parse_base_rate(text: str) -> float | str:
+    return text if text == "estimate" else _positive_share(text)
+
+
 def _check_costs(text: str) -> str:
     try:
         costs = [float(part) for part in text.split(":")]
@@ -111,6 +115,17 @@ Costs = Annotated[
         " Verdicts minimise the expected cost. Replaces the two rate options.",
     ),
 ]
+BaseRate = Annotated[
+    float | None,
+    typer.Option(
+        "--base-rate",
+        metavar="PERCENT|estimate",
+        parser=_parse_base_rate,
+        help="Share of regressions among the comparisons, which probabilities and thresholds are corrected"
+        " for. estimate: from the comparisons, without labels; not for a server."
+        " Default: that of the training data.",
+    ),
+]
 FailOnUnsure = Annotated[
     bool | None, typer.Option("--fail-on-unsure", help="Exit with 1 if any verdict is unsure.")
 ]
@@ -129,6 +144,7 @@ DECIDING = {
     "max_false_negative_rate": MaxFalseNegativeRate,
     "max_false_positive_rate": MaxFalsePositiveRate,
     "costs": Costs,
+    "base_rate": BaseRate,
 }
 #: Options of ``perfjudge judge``.
 JUDGING = {
@@ -484,7 +500,11 @@ def labels_export(
         ),
     ] = None,
 ) -> int:
-    """Write the last label of each person for each comparison. Withdrawn labels are not written."""
+    """Write the last label of each person for each comparison. Withdrawn labels are not written.
+
+    A file is replaced, but not a CSV file with labels that are not in the store: it must be imported first.
+    xml and tables also have the labels that only the comparisons' source has.
+    """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
 
@@ -507,6 +527,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
             "--server", metavar="URL", help="URL of a perfjudge server that judges instead of a model."
         ),
     ] = None,
+    base_rate: BaseRate = None,
     better: Annotated[
         Better | None,
         typer.Option(
@@ -533,6 +554,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
         output=output,
         model=model,
         server=server,
+        base_rate=base_rate or None,
         measure=Measure(metric=metric, better=better),
         keep_going=keep_going,
         jobs=jobs or len(os.sched_getaffinity(0)),

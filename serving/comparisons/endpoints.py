@@ -66,8 +66,8 @@ def judged_json(body: bytes, served: Judge) -> Judgement:
     """Return the verdicts on the comparisons of a JSON request; explanations are computed only when accessed.
 
     Raises RefusedError with status 400 if the body is not JSON, 413 if it is too complex, 409 if the model
-    cannot guarantee a requested rate; InputError if the request is invalid; ModelError if a number is not
-    finite.
+    cannot guarantee a requested rate or correct for a base rate; InputError if the request is invalid;
+    ModelError if a number is not finite.
     """
     return _judge_request(_read_body(body), served)
 
@@ -114,18 +114,23 @@ def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
 def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
     posted = request.costs
     costs = None if posted is None else {name: getattr(posted, name) for name in RequestCosts.model_fields}
+    named = named_sides(request.comparisons)
     try:
         served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
+        return judge_sides(named, served, base_rate=request.base_rate)
     except InputError as exc:
         raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
-    return judge_sides(named_sides(request.comparisons), served)
 
 
 def _has_policy(request: JudgeRequest) -> bool:
-    return (request.max_false_negative_rate, request.max_false_positive_rate, request.costs) != (
-        None,
-        None,
-        None,
+    return any(
+        value is not None
+        for value in (
+            request.max_false_negative_rate,
+            request.max_false_positive_rate,
+            request.costs,
+            request.base_rate,
+        )
     )
 
 
@@ -158,9 +163,8 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     The layout is that of the scheduler thesis, figure 6.1; notes are in a header. Answers of more than 100
     comparisons have no counterfactuals. If an id occurs several times, the first comparison is judged, and
     the later ones get the status ``invalid`` without ``verdict``, as does a comparison in which two baselines
-    or two targets have the same number of threads. RefusedError
-    with status 400 if the body is not XML; InputError if it is not a valid request; ModelError if the model
-    computes a number that is not finite.
+    or two targets have the same number of threads. RefusedError with status 400 if the body is not XML;
+    InputError if it is not a valid request; ModelError if the model computes a number that is not finite.
     """
     from data.comparisons.formats.comparison_xml import tables_of, with_status
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
+    from training.comparisons.base_rate import BaseRate
     from training.comparisons.stored import Card
     from training.evaluation.thresholds import GuaranteedRate, RiskGuarantee
 
@@ -59,10 +60,34 @@ def decided_answer(card: Card) -> dict[str, Any]:
 
     The keys are ``max_false_negative_rate``, ``max_false_positive_rate`` and ``max_review_rate`` (requested
     shares), ``costs`` (a dict of ``false_negative, false_positive, review``), ``confidence`` and ``summary``
-    (one line). None: not requested; as confidence: the model has no risk guarantee.
+    (one line). Rates and costs are None if not requested, ``confidence`` if the model has no risk guarantee.
     """
     confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
+
+
+def base_rate_notes(base_rate: BaseRate) -> Iterator[str]:
+    """Yield the base rate that the verdicts are corrected for, and whether its assumption fails, in words."""
+    share = _percentage(base_rate.rate)
+    if base_rate.low is None or base_rate.high is None or base_rate.black_box is None:
+        yield f"probabilities and thresholds are corrected for {share} % regressions"
+        return
+    ends = f"{_percentage(base_rate.low)} to {_percentage(base_rate.high)} %"
+    yield (
+        f"an estimated {share} % of these comparisons are regressions (95 % interval {ends}; by black-box "
+        f"shift estimation {_percentage(base_rate.black_box)} %): probabilities and thresholds are corrected "
+        "for it"
+    )
+    if not base_rate.explains_scores:
+        distances = f"distance {base_rate.distance:.3f}, by chance at most {base_rate.max_distance:.3f}"
+        yield (
+            "the estimate may be wrong: no mixture of regressions and others of the training data explains "
+            f"these probabilities ({distances})"
+        )
+
+
+def _percentage(share: float) -> str:
+    return f"{100 * share:.2g}"
 
 
 def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
@@ -93,9 +118,10 @@ def decision_summary(card: Card) -> str:
     """Return one line on the basis of the verdicts of `card`: costs, or guarantees and the limit on reviews.
 
     With costs, it has nothing else. Otherwise it has a part for each limit on regressions that pass, false
-    alarms and reviews; rates are left out if the model has no risk guarantee. If a rate cannot be guaranteed,
-    its part states how many labelled operations that takes. Without parts it is "nothing is promised".
-    StopIteration if the guarantee does not contain a requested rate.
+    alarms and reviews; the first two are left out if the model has no risk guarantee. If a rate cannot be
+    guaranteed, its part states how many labelled operations a guarantee takes. Parts are joined by "; ".
+    Without parts it is "nothing is promised". StopIteration if the guarantee does not contain a requested
+    rate.
     """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:
@@ -126,6 +152,8 @@ def decision_summary(card: Card) -> str:
         )
     if policy.max_review_rate is not None:
         parts.append(f"at most {100 * policy.max_review_rate:g} % of the comparisons are unsure")
+    if card.odds_factor != 1:
+        parts.append("corrected for the base rate")
     return "; ".join(parts) or "nothing is promised"
 
 

@@ -22,18 +22,22 @@ from features.comparisons.vectors import PreparedComparisons, feature_vectors
 from serving.comparisons.between_runs import AdjustedVerdicts, RunReason, adjust_to_runs
 from serving.comparisons.explain.explanations import DistributionWarning, Explanations, NearestExample, Reason
 from serving.comparisons.explain.sentences import describe_change
-from serving.comparisons.model import Judge
+from serving.comparisons.guarantees import base_rate_notes
+from serving.comparisons.model import Judge, with_card
 from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
+from training.comparisons.base_rate import FEWEST, BaseRate, estimate_base_rate
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
-from training.evaluation.thresholds import below_min_effect, discount_below, verdicts_with_minimum
+from training.evaluation.thresholds import below_min_effect, verdicts_with_minimum
 
 Ints = NDArray[np.int64]
 #: Smaller changes have one significant digit, others one decimal.
 _ONE_DECIMAL = 1e-3
 #: Number of reasons of a verdict.
 REASONS = 3
+#: A share of regressions, above 0 and below 1; "estimate": from the comparisons; None: that of the training.
+BaseRateOption = float | Literal["estimate"] | None
 #: The part that decided: the model, the minimum effect size, between-run variation, or the validity check.
 DecidedBy = Literal["model", "min_effect_size", "between_run_variation", "validity"]
 
@@ -183,6 +187,7 @@ class Judgement:
     out_of_distribution: Callable[[], NDArray[np.bool_]]  # returns which comparisons are out of distribution
     notes: tuple[str, ...] = ()  # assumptions about the input, one line each
     by_runs: int = 0  # number of comparisons that between-run variation decides; no guarantee covers them
+    base_rate: BaseRate | None = None  # the share of regressions, if it was given or estimated
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -244,10 +249,10 @@ def judge_tables(
 
     Comparisons that cannot be judged are ``invalid``. `served`: the model. `reasons`: number of strongest
     features explained per verdict. `notes`: assumptions about the input, to be part of the answer. `assumed`:
-    standard deviation between runs, as a share, where too few runs show it; a fail within that variation is
-    ``unsure``. 0: the model decides.
-    Raises ModelError if the model computes a number that is not finite; for explanations, when they are
-    accessed.
+    the least standard deviation between runs, as a share, where too few runs show it; there, a fail within
+    that variation becomes ``unsure``. Where enough runs show it, or with 0, the model alone decides.
+    Raises ModelError if the model computes a number that is not finite; numbers of explanations are computed
+    when they are accessed.
     """
     return judge_sides(NamedSides.from_tables(tables), served, reasons, notes, assumed)
 
@@ -258,6 +263,8 @@ def judge_sides(
     reasons: int = REASONS,
     notes: Sequence[str] = (),
     assumed: float = ASSUMED,
+    *,
+    base_rate: BaseRateOption = None,
 ) -> Judgement:
     """Return the verdicts on all comparisons, in their order; those that cannot be judged are ``invalid``.
 
@@ -265,10 +272,15 @@ def judge_sides(
     the same version name. `served`: the model. `reasons`: number of strongest features explained per verdict.
     `notes`: assumptions about the input, to be part of the answer. `assumed`: standard deviation between
     runs, as a share, where too few runs show it; a fail within that variation is ``unsure``. 0: the model
-    decides.
+    decides. `base_rate`: the share of regressions that probabilities and thresholds are corrected for, or
+    "estimate" from these comparisons together; None: that of the training data.
     Raises ModelError if the model computes a number that is not finite; for explanations, when they are
-    accessed.
+    accessed. InputError if the model has no scores for another base rate, or the comparisons are too few.
     """
+    if base_rate is not None:
+        served, rate = _at_base_rate(named, served, base_rate)
+        noted = (*notes, *base_rate_notes(rate))
+        return replace(judge_sides(named, served, reasons, noted, assumed), base_rate=rate)
     model, card, problems = served.model, served.model.card, problems_of(named.sides)
     prepared, judgeable = PreparedComparisons.from_sides(named.sides, card.run_spread), problems == ""
     below = judgeable & below_min_effect(prepared.worst_change, card.min_effect_size)
@@ -276,14 +288,13 @@ def judge_sides(
     decided = judgeable & ~below
     if card.policy.allows_unsure_below and below.any():
         # a guarantee on misses also covers comparisons below the minimum effect size
-        decided[below] = (
-            card.beneath * model.predict_probability(columns[below]) >= card.decision_thresholds.low
-        )
+        discounted = card.discount(model.predict_probability(columns[below]), np.ones(below.sum(), bool))
+        decided[below] = discounted >= card.decision_thresholds.low
     columns = columns[decided]
     probability = np.where(judgeable, 0.0, np.nan)
     if len(columns):
         probability[decided] = model.predict_probability(columns)
-        probability = discount_below(probability, below, card.beneath)
+        probability = card.discount(probability, below)
     answers = verdicts_with_minimum(
         card.decision_thresholds, probability, below, unsure_below=card.policy.allows_unsure_below
     )
@@ -322,6 +333,19 @@ def judge_sides(
         notes=tuple(notes),
         by_runs=len(adjusted.reasons),
     )
+
+
+def _at_base_rate(named: NamedSides, served: Judge, base_rate: float | str) -> tuple[Judge, BaseRate]:
+    card = served.model.card
+    training, plain = card.require_scores(), card.at_training_rate()
+    probability = judge_sides(named, with_card(served, plain), assumed=0).probability
+    valid = probability[~np.isnan(probability)]
+    if isinstance(base_rate, str):
+        rate = estimate_base_rate(training, valid, plain.threshold)
+    else:
+        rate = BaseRate(base_rate)
+    usual = valid if len(valid) >= FEWEST else None
+    return with_card(served, card.at_base_rate(rate.rate, usual)), rate
 
 
 def with_adjusted(verdicts: Iterable[Verdict], adjusted: AdjustedVerdicts) -> Iterator[Verdict]:

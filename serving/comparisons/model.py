@@ -40,6 +40,7 @@ def load_judge(
     max_false_positive_rate: float | None = None,
     costs: str | None = None,
     *,
+    base_rate: float | None = None,
     retrospective: bool = False,
 ) -> Judge:
     """Return the model that gives the verdicts, with its origin.
@@ -51,6 +52,7 @@ def load_judge(
     None while the other rate is given, has no guarantee.
     `costs`: of a missed regression, a false alarm and a review, such as "100:10:1", in place of the two
     rates. Without rates and costs, the model's own policy decides; else its limit on reviews is dropped.
+    `base_rate`: the share of regressions where the model is used; 0 or None: that of the training data.
     `retrospective`: load the champion of the models that also use versions after the target; ignored with
     `uri`.
     Raises InputError if the model is missing or unreadable, both rates and costs are given, a cost is not
@@ -60,16 +62,15 @@ def load_judge(
         uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"
     served = JUDGES.load(uri)
     if min_effect_size is not None:
-        served = _with_card(served, replace(served.model.card, min_effect_size=min_effect_size))
-    if costs is None:
-        return with_policy(served, max_false_negative_rate, max_false_positive_rate, None)
-    values = map(float, costs.split(":"))
-    return with_policy(
-        served,
-        max_false_negative_rate,
-        max_false_positive_rate,
-        dict(zip(("false_negative", "false_positive", "review"), values, strict=True)),
-    )
+        served = with_card(served, replace(served.model.card, min_effect_size=min_effect_size))
+    by_name = None
+    if costs is not None:
+        values = map(float, costs.split(":"))
+        by_name = dict(zip(("false_negative", "false_positive", "review"), values, strict=True))
+    served = with_policy(served, max_false_negative_rate, max_false_positive_rate, by_name)
+    if isinstance(base_rate, str):
+        raise InputError(f"base_rate={base_rate}: expected a number, for comparisons to come")
+    return with_card(served, served.model.card.at_base_rate(base_rate)) if base_rate else served
 
 
 def with_policy(
@@ -99,10 +100,11 @@ def with_policy(
         None,
         None if costs is None else VerdictCosts(**costs),
     )
-    return _with_card(served, served.model.card.with_policy(policy))
+    return with_card(served, served.model.card.with_policy(policy))
 
 
-def _with_card(served: Judge, card: Card) -> Judge:
+def with_card(served: Judge, card: Card) -> Judge:
+    """Return a copy of the model with another card."""
     return replace(served, model=replace(served.model, card=card))
 
 

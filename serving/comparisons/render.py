@@ -24,17 +24,21 @@ def as_json(
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
     A verdict has the comparison's id and names, verdict, probability, thresholds, reason and changes of
-    medians. Unknown numbers, such as the probability of ``invalid``, are null.
+    medians. Unknown numbers, such as the probability of ``invalid``, are null. ``base_rate`` follows if it
+    was given or estimated.
     `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals;
     ModelError if a contribution is not finite.
-    `flipped`: whether `explain` computes counterfactuals; if not, they are null or empty, and a note says so.
+    `flipped`: whether `explain` computes counterfactuals; if not, their changes are null and their texts
+    empty, and ``notes`` says so.
     `model`: the result of `model_json`, if it is already computed.
     """
     lines = (_verdict_json(verdict, explain, flipped) for verdict in judgement.iterate_verdicts())
     verdicts = ",\n  ".join(lines)
     rows = f"[\n  {verdicts}\n]" if verdicts else "[]"
     notes = json.dumps((*judgement.notes, *((UNFLIPPED,) if explain and not flipped else ())))
-    return f'{{"model": {model or model_json(judgement)},\n"verdicts": {rows},\n"notes": {notes}}}\n'
+    rate = judgement.base_rate
+    last = "" if rate is None else f',\n"base_rate": {json.dumps(asdict(rate), allow_nan=False)}'
+    return f'{{"model": {model or model_json(judgement)},\n"verdicts": {rows},\n"notes": {notes}{last}}}\n'
 
 
 def model_json(judgement: Judgement) -> str:
@@ -53,11 +57,12 @@ def model_json(judgement: Judgement) -> str:
 
 
 def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
-    """Return the verdicts as lines of a table, in the order of the comparisons; ``suite`` is the benchmark.
+    """Return the verdicts as lines of a table, in the order of the comparisons.
 
-    `versions`: the versions of each comparison, such as ``v1 -> v2``; unless all are equal, they are added to
-    the comparison's id, which is shown if comparisons share benchmark and operation.
-    `explain`: add details to the verdicts ``fail`` and ``unsure``.
+    A line has the benchmark as ``suite``, the operation as ``name``. `versions`: the versions of each
+    comparison, such as ``v1 -> v2``; unless all are equal, they are added to the comparison's id, which is
+    shown if comparisons share benchmark and operation. `explain`: add details to the verdicts ``fail`` and
+    ``unsure``.
     """
     names = [verdict.comparison_id for verdict in judgement.verdicts]
     if len(set(versions)) != 1:
@@ -83,8 +88,9 @@ def judgement_summary(judgement: Judgement) -> str:
     """Return the number of comparisons by verdict, the model and its thresholds in one line.
 
     Example: ``2 comparisons: 1 fail, 0 unsure, 1 pass, 0 invalid (model NAME 4, fail from a probability of
-    0.600, unsure from 0.400; POLICY)``; without ``unsure`` if it is never given, and without the policy if
-    there is none or between-run variation decided verdicts.
+    0.600, unsure from 0.400; POLICY)``; without the number and threshold of ``unsure`` if the model's
+    thresholds exclude it, and without the policy if there is none or between-run variation decided at least
+    one verdict.
     """
     cuts, model = judgement.card.decision_thresholds, judgement.model
     kinds: list[Answer] = ["fail", "unsure", "pass", "invalid"]

@@ -11,6 +11,7 @@ from pydantic.config import JsonDict
 
 from serving.comparisons.guarantees import DecidedAnswer, GuaranteeAnswer
 from serving.http.schemas import ModelAnswer, ServedModel
+from training.comparisons.base_rate import BaseRate
 
 
 class ReasonAnswer(BaseModel):
@@ -126,6 +127,9 @@ class JudgeAnswer(BaseModel):
     model: JudgeModel
     verdicts: list[VerdictAnswer]
     notes: list[str] = Field(description="Assumptions about the request.")
+    base_rate: BaseRate | None = Field(
+        default=None, description="With `base_rate` in the request: the share of regressions."
+    )
 
 
 class ExcuseAnswer(BaseModel):

@@ -122,10 +122,11 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the co-runs in `sources` to tables in `directory`; return numbers of rows and skipped errors.
+    """Write the co-runs in `sources` to tables in `directory`; return numbers of rows, and skipped errors.
 
     `kind` is the format of the sources. The numbers are those of ``machines, tasks, events, solo_runs, pairs,
-    samples``. InputError if a source cannot be read, and without `keep_going` at the first wrong row.
+    samples``. InputError, before anything is written, if the format is unknown, a source cannot be read, or
+    no pair or no solo run is left, and without `keep_going` at the first wrong row.
     """
     reading = read(kind, sources, keep_going=keep_going)
     tables = reading.tables
@@ -153,7 +154,8 @@ def answer_static(body: bytes, static: Static) -> Answered:
 def answer_static_batch(bodies: Sequence[bytes], static: Static) -> list[Answered | Exception]:
     """Answer several requests to predict co-runs before they run; return for each its answer or its error.
 
-    An error is a RefusedError for an invalid request, or a ModelError; one never affects other requests.
+    They are in the order of `bodies`. An error is a RefusedError for an invalid request, or a ModelError; it
+    is returned, not raised, and never affects other requests.
     """
     requests = [result_or_error(partial(request_of, body, StaticRequest)) for body in bodies]
     # requests with their own solo runs are answered separately

@@ -78,9 +78,10 @@ def _evenly_spaced(number: int, max_count: int) -> list[int]:
 
 
 def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw co-run time / solo time of each task (row) with each co-runner (column); None without pairs.
+    """Draw the measured co-run time / solo time of each task (row) with each co-runner (column).
 
-    Values are medians on ``shown_machine``. Rows and columns are in descending order of their means.
+    Values are medians on ``evaluation.shown_machine``; cells that were not measured are without colour. Rows
+    and columns are in descending order of their means. None if no pair was measured.
     """
     impacts = evaluation.impact_matrix
     if impacts.empty:
@@ -195,7 +196,8 @@ def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart
 
     `name` is the chart's id, `model_name` the model's name in the title, `residuals` has ``task, corunners,
     fitted, residual, standardised, theoretical, scale, leverage``. At most 600 rows, evenly spaced, are
-    drawn, and the three largest residuals marked. None without residuals.
+    drawn; the three residuals with the largest absolute values are always drawn, and marked. None if there
+    are no rows.
     """
     if residuals.empty:
         return None

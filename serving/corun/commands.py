@@ -55,7 +55,11 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a task from solo runs. No co-run is needed."""
+    """Predict the slow-down of a task from solo runs. No co-run is needed.
+
+    The answer is the run time with the co-runners, divided by that alone, and an interval. Tasks that the
+    model does not know need --tasks.
+    """
     from serving.corun.model import load_static
     from serving.corun.schemas import CorunQuestion
     from serving.corun.static import predict_corun
@@ -122,7 +126,10 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Sample a running task, and update its predicted slow-down. Counters are read with perf."""
+    """Sample a running task, and update its predicted slow-down. Counters are read with perf.
+
+    It ends with the task or Ctrl-C, and prints the last answer; with --json, one line per update instead.
+    """
     from serving.answering import write_output
     from serving.corun.model import known_online
     from serving.corun.online_watch import WatchedTask, watch_to_end
@@ -173,8 +180,9 @@ def corun_measure(
 ) -> int:
     """Run placements of a plan here, and compare their run times. They are the best, the worst and random.
 
-    After the last run, placements.parquet, settings.json and the plan are written. After Ctrl-C, nothing
-    is written (exit code 130).
+    After the last run, placements.parquet, settings.json and the plan are written, and the comparison is
+    printed; without groups of tasks that exceeded their time limit. After Ctrl-C, nothing is written (exit
+    code 130). Every task must be in the suite.
     """
     from data.corun.collect import main
     from data.tables.files import write_text

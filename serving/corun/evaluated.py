@@ -67,8 +67,8 @@ def check_placements(
     The chosen placement has the smallest sum of predicted impacts; the total, and those of the best, the
     worst and 1000 random placements, come from measured impacts. `predicted` and `measured` hold impacts on
     the tasks (rows) by their co-runners (columns), `solo` holds seconds by task; tasks that one of the last
-    two does not have are left out. None with fewer than four tasks, or if the impact of a pair of different
-    tasks is missing.
+    two does not have are left out. KeyError if `predicted` does not have one of the others. None with fewer
+    than four tasks, or if the impact of a pair of different tasks is missing.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:

@@ -318,10 +318,12 @@ class TrainedOpinion:
 def trained_opinion(
     pair: Sequence[UsableSamples], machine: str | None, online: Online
 ) -> TrainedOpinion | None:
-    """Predict by the trained model; None if the runs share none of its events.
+    """Predict the impact by the trained model; None if no event of the model is counted in both runs.
 
-    `pair`: solo run, co-run. On an unknown `machine` (None: known) the interval is twice as wide. The result
-    has the ``impact``, half the ``width`` of its interval (log scale), and the share of ``missing`` events.
+    `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine`; None
+    counts as trained on. The result has the ``impact``; ``width``, half the width of the interval on the log
+    scale; ``missing``, the share of the model's events that are not counted in both runs; whether the runs
+    seem to be ``swapped``; ``attributions``, and ``notes``.
     """
     card = online.model.card
     counted = [event for event in card.events if all(event in run.counted_events for run in pair)]
@@ -428,7 +430,8 @@ def predict_online(
     names : sequence of str
         Names of the two runs in notes and errors.
     whole : bool, optional
-        Whether `solo` is a complete run, not only its beginning (default: whether it is longer than `corun`).
+        Whether `solo` is a complete run, not only its beginning (default: whether it is over 10 % longer than
+        `corun`, or both did equal work in different times).
     ended : float, optional
         Seconds after which the co-run ended, if it did and `solo` is a complete run.
 

@@ -157,9 +157,10 @@ def _is_pid(target: Sequence[str]) -> bool:
 def watch_to_end(watching: WatchedTask, *, as_json: bool) -> OnlineAnswer:
     """Watch a task until it ends or Ctrl-C is pressed; return the last answer.
 
-    With `as_json`, each answer is a line on standard output; otherwise it replaces the status line, if
-    standard error is a terminal. Notes are always written to standard error. InputError if the task cannot be
-    watched, or its last samples are unusable.
+    A command that was started is ended on Ctrl-C; a process that was already running is not. With `as_json`,
+    each answer is a line on standard output; otherwise it replaces the status line, if standard error is a
+    terminal. Notes are always written to standard error. InputError if the task cannot be watched, or its
+    last samples are unusable.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None

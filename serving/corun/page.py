@@ -38,7 +38,12 @@ _SHORT = 0.05
 
 
 def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -> Iterator[str]:
-    """Yield advice: uses of the static model, a pair to keep apart, placements if `checked`, next steps."""
+    """Yield sentences of advice as plain text: on the static model, a pair, placements, and the error.
+
+    They say in this order what to use the static model for and what not, which pair to keep separate (if any
+    impact is known), what placements by predictions save (unless `checked` is None), and what to do about the
+    model's error.
+    """
     metrics = evaluation.metrics
     scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
     names = {name: DESIGNS[name][0] if name in DESIGNS else name for name in scores}

@@ -83,9 +83,9 @@ class MeasuredPlacements:
 
 
 def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
-    """Return the measured saving of the plan in `directory`; None without measurement or on another machine.
+    """Return the measured saving of the plan in `directory`; None if it was not measured on `machine`.
 
-    InputError if a file of a measured plan is missing or invalid.
+    The saving is against random placements. InputError if a file of a measured plan is missing or invalid.
     """
     if not (directory / PLACEMENTS_FILE).is_file():
         return None

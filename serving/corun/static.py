@@ -57,7 +57,8 @@ def shorten_names(names: Sequence[str], max_names: int = LISTED) -> str:
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
     """Return the prediction for one co-run; for an unknown machine, the lower median over the known ones.
 
-    InputError as by `resolve_machine` and `source_machines`, for example for an unknown task.
+    InputError as by `resolve_machine` and `source_machines`, for example for an unknown task. ModelError if
+    the prediction is not finite.
     """
     resolved = _ResolvedCorun.from_question(question, static)
     return StaticAnswer(model=static.ref.model_answer, predictions=_predict_resolved([resolved], static))
@@ -294,11 +295,14 @@ class _FeatureOwners:
 def explain_coruns(
     coruns: Sequence[tuple[str, tuple[str, ...], str]], features: Floats, named: Named, static: Static
 ) -> list[tuple[ExplainedAnswer, list[ImpactShareAnswer]]]:
-    """Return, for each co-run, its explanation in sums, and a list of contributions to the impact.
+    """Return, for each co-run, its predicted impact as a sum, and a list of contributions to the impact.
 
-    The list has the four strongest contributions, the strongest first, then the sums of the others of the
-    co-runners and of the task; none is 0. `coruns` are task, co-runners and machine, `features` and `named`
-    the model's input, one row per co-run. ModelError if the model gives no finite contributions.
+    The sum is that of the usual impact (for median features on the machine) and of the contributions of the
+    task (``own``) and of the co-runners (``others``). All are in units of the impact: 0.08 adds 0.08. The
+    list has the four strongest contributions of features, the largest absolute value first, then the sum of
+    the co-runners' other contributions and that of the task's; those that are 0 are left out. `coruns` are
+    task, co-runners and machine, `features` and `named` the model's input, one row per co-run. ModelError if
+    the model fails or a contribution is not finite.
     """
     card = static.card
     owners = _FeatureOwners.from_features(card.features, frozenset(static.known_tasks.counted_events))

@@ -22,7 +22,7 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return an answer with one prediction as text: impact, interval, seconds if known, notes and drivers."""
+    """Return an answer as text, with interval, notes and drivers; ValueError unless it has one prediction."""
     (prediction,) = answer.predictions
     others = ", ".join(prediction.corunners)
     lines = [
@@ -39,7 +39,11 @@ def static_text(answer: StaticAnswer) -> str:
 
 
 def shares_text(prediction: StaticPrediction) -> str:
-    """Return the contributions in a prediction as a table, after a line per explained co-run."""
+    """Return a line per explained co-run of a prediction, then one table of all contributions.
+
+    A line has the impact as a sum: of the usual co-run, plus by the task, plus by the co-runners. The table
+    has the value of each feature here, its usual value, and what it adds to the impact. No line end follows.
+    """
     several = len(prediction.drivers_explain) > 1
     sums = []
     for part in prediction.drivers_explain:
@@ -96,7 +100,7 @@ def settling_text(answer: OnlineAnswer) -> str:
 
 
 def place_text(plan: PlaceAnswer) -> str:
-    """Return the best placement as text: a table of tasks by machine, its predicted total, and the saving."""
+    """Return the best placement as text: predicted total, saving, notes, tasks by machine, and the model."""
     best = plan.placements[0]
     search = "no other has less" if plan.exact else "found by exchanging tasks"
     first = (
@@ -143,7 +147,11 @@ def _saving_text(saving: SavingAnswer) -> str:
 
 
 def impact_text(impact: float | None) -> str:
-    """Return an impact as text: ``12.0% slower (impact 1.120)``, ``... faster ...``, or ``no prediction``."""
+    """Return an impact as text: ``12.0% slower (impact 1.120)``, or ``no prediction`` for None.
+
+    An impact of 1 is ``0.0% slower (impact 1.000)``; one below 1 is faster by 1 - impact, for example
+    ``10.0% faster (impact 0.900)``.
+    """
     if impact is None:
         return "no prediction"
     change = f"{impact - 1:.1%} slower" if impact >= 1 else f"{1 - impact:.1%} faster"
@@ -161,7 +169,8 @@ def interval_text(estimate: Estimate) -> str:
 def driver_name(feature: str) -> str:
     """Return a feature's name as text: ``own_cycles`` becomes "cycles of the task (1/s)".
 
-    A name without ``own_`` or ``others_`` is returned as it is.
+    ``others_`` becomes "of the others"; solo times and sums over other features have texts of their own. A
+    name without ``own_`` or ``others_`` is returned as it is.
     """
     side, _, quantity = feature.partition("_")
     if f"{side}_" not in (OWN, OTHERS):

@@ -64,8 +64,9 @@ def profile_machines(
     """Write the profile of an application as text, json or html, and return the exit code 0.
 
     `application` is a name in `machines`, or else a CSV file; `predicting` adds the machines without a value.
-    `output` None is standard output. InputError if data is invalid or missing, fewer machines remain than a
-    profile needs, or `predicting` and all measured machines have one CPU model.
+    `output` None is standard output. Warnings are in json and html, and for text and html on stderr.
+    InputError if data is invalid or missing, fewer machines remain than a profile needs, or `predicting` and
+    all measured machines have one CPU model.
     """
     tables = _read_tables(machines, learning)
     data = requested_application(with_application(tables, application, learning.measure), learning.section)
@@ -97,9 +98,10 @@ def compare_profiles(
 
     Without `machines`, `a` and `b` are files of ``irup profile --json``. With it, they are applications:
     names in the fingerprints `machines`, or else CSV files of values; warnings about the data go to stderr.
-    `output` None is standard output. With `fail_on_regression`, the exit code is 1 if the test is reliable
-    and a stressor changed significantly, in any direction; otherwise it is 0.
-    InputError if an input cannot be used, or the profiles have no stressor in common.
+    `learning` has the parameters, and describes the CSV files. `output` None is standard output. With
+    `fail_on_regression`, the exit code is 1 if the test has no reason to be unreliable (few machines) and a
+    stressor changed significantly, in either direction; otherwise it is 0. Changes are b - a. InputError if
+    an input cannot be used, or the profiles have no stressor in common.
     """
     if machines is None:
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]

@@ -31,7 +31,7 @@ _UNKNOWN = "-"
 def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predicting: bool) -> str:
     """Return the verdict on the profile, its figures, the ranking, and the predictions if `predicting`.
 
-    The ranking has the first ten stressors; if the profile is not trusted, every line says so.
+    The ranking has the first ten stressors; if the profile is not trusted, each of its rows says so.
     """
     measured, trust = profile.measured, profile.trust
     error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
@@ -131,7 +131,7 @@ NOT_ENOUGH: Final = "not enough diversity"
 def profile_answer(
     profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]
 ) -> ProfileAnswer:
-    """Return the HTTP answer for a profile."""
+    """Return the HTTP answer for a profile; ``trust.verdict`` is "trusted" or "not enough diversity"."""
     return ProfileAnswer.model_validate(_answer_fields(profile, predictions, warnings))
 
 
@@ -215,10 +215,13 @@ def read_measurements(path: Path) -> Measured:
 
 
 def difference_text(difference: ProfileDifference) -> str:
-    """Return the JSON of ``irup diff --json``, with null for NaN.
+    """Return the JSON of ``irup diff --json``, with null for NaN and a line break at the end.
 
-    The keys are ``a, b, paired, significant, moved`` (the changed stressors), ``reasons`` (why the test is
-    unreliable), ``seed_algorithm``, and the tables ``features`` and ``categories`` as lists of objects.
+    The keys are ``a, b`` (applications), ``paired`` (whether both ran on the same machines), ``significant``
+    (whether any stressor changed), ``moved`` (the changed stressors), ``reasons`` (why the test is
+    unreliable, empty if reliable), ``seed_algorithm`` (the quiho paper's: ``equivalent``, ``stops_at``,
+    ``tolerance``), and the tables ``features`` and ``categories`` as lists of objects with the columns of
+    `ProfileDifference`.
     """
     content = {
         "a": difference.a,

@@ -32,8 +32,8 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """Draw the z-scores over the machines, a box per column of `scores` (quiho paper, figures 6 and 9).
 
     `name` is the chart's id, `column_kind` the noun for a column. The 45 columns with the largest absolute
-    values are drawn, in alphabetical order, without NaN. IndexError without columns, ValueError if a drawn
-    one has only NaN.
+    values (all, if there are fewer) are drawn, in alphabetical order; NaN is ignored. IndexError without
+    columns, ValueError if a drawn one has only NaN.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
@@ -212,8 +212,9 @@ def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
 def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
     """Draw the stability of our method over that of the quiho paper, a dot per application.
 
-    `stability` has ``application, seed, ours``: mean overlap of the top five between resamples, 0 to 1
-    (``seed``: the paper's). Rows with NaN are ignored; None if fewer than five remain.
+    `stability` has ``application, seed, ours``: ``ours`` and ``seed`` are the mean overlaps of the top five
+    stressors between resamples, 0 to 1, of our method and of the paper's. Rows with NaN are ignored; None if
+    fewer than five remain.
     """
     complete_rows = stability.dropna()
     if len(complete_rows) < _ENOUGH:

@@ -81,7 +81,11 @@ class Contradiction:
 
 
 def page(root: Path) -> str:
-    """Return the page for the project `root` as self-contained HTML; InputError if a file is missing."""
+    """Return the report on the fingerprints of the project in the directory `root`, as self-contained HTML.
+
+    It has the figures of the quiho paper for the present data. InputError if params.yaml or a file of the
+    stages is missing or invalid.
+    """
     page_data = ProfiledPage.read(root)
     params = load(Fingerprints, root / "params.yaml").section.profile
     profiles = drawn_profiles(page_data)
@@ -149,9 +153,9 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs of applications whose profiles are compared; may be empty.
 
-    They are the pairs of the paper's figures (`CHANGES`) that have profiles. Without any, they are at most
-    six pairs of neighbours by name of trusted applications, of each kind (the name up to its first colon) the
-    best predicted one.
+    They are the pairs of the paper's figures (`CHANGES`) that have profiles. Without any, the best predicted
+    trusted application of each kind (the name up to its first colon) is paired with the next by name, at most
+    six pairs.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
@@ -245,7 +249,7 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
 
 
 def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
-    """Return three rankings, by different seeds, of one application's five first stressors from two machines.
+    """Return three rankings, each with its own seed, of an application's top five stressors on two machines.
 
     The machines are drawn by `seed`; the application is ``redis-set``, else the first one. None without
     applications or with fewer than two machines.

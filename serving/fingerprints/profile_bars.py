@@ -208,7 +208,10 @@ class ProfileBars:
 
 
 def bars_from_shares(shares: pd.Series) -> list[Bar]:
-    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval ends."""
+    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval ends.
+
+    The shares may be in any unit, and are not changed; if there are fewer than five, all are returned.
+    """
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))
@@ -279,7 +282,7 @@ def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: 
 
 
 def difference_page(difference: ProfileDifference) -> str:
-    """Return the difference of two profiles as self-contained HTML."""
+    """Return the difference of two profiles (b - a) as a complete, self-contained HTML page."""
     return render(
         "irup_page.html",
         heading=f"{difference.a} against {difference.b}",

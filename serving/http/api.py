@@ -38,8 +38,8 @@ _SCHEMAS = "#/components/schemas/"
 def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings | None = None) -> FastAPI:
     """Return the application with the endpoints and pages of all families, and the middleware.
 
-    `models` are the served models by the key of their endpoints; they are loaded when the application starts,
-    not here. `settings` has defaults if None.
+    `models` are the served models by the key of their endpoints; each is loaded when the application starts
+    or when it is first used, not here. `settings` has defaults if None.
     """
     app = FastAPI(
         title="perfjudge",

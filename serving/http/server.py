@@ -323,8 +323,9 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
 
     The address is printed. The options in `settings` are completed with the families' defaults. `port` 0 is
     any free port. Each of `workers` processes loads the models and follows the registry by itself. With
-    `shadow`, challengers judge the same requests in a separate process. InputError if a model is missing, the
-    address cannot be used or is reachable from other machines without tokens, or the token file is invalid.
+    `shadow`, challengers judge the same requests in a separate process. InputError if an option names a
+    missing model, a model that is loaded at the start (of comparisons) has no usable version, the address
+    cannot be used or is reachable from other machines without tokens, or the token file is invalid.
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")

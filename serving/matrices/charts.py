@@ -45,9 +45,10 @@ def validity_sentence(validity: pd.DataFrame) -> str:
 
 
 def validity_chart(validity: pd.DataFrame) -> Chart | None:
-    """Draw the share of rejected runs by kind of invalidity, and of valid runs; None without invalid runs.
+    """Draw the share of runs that are rejected, for valid runs and each kind of invalid ones.
 
-    `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), ``runs, rejected``.
+    `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), and the numbers ``runs,
+    rejected``, which are summed over folds. None without rows of invalid runs.
     """
     shares = _rejected_shares(validity)
     if set(shares.index) <= {""}:

@@ -146,7 +146,8 @@ def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep
     """Judge all pairs of matrices of `source`, write the verdicts, and return the exit code.
 
     It is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if the source
-    or the model at `uri` (None: the champion) cannot be read; with `keep_going`, wrong runs are skipped.
+    or the model at `uri` (None: the champion) cannot be read; with `keep_going`, wrong runs are skipped, and
+    reported on stderr. ModelError if the model fails.
     """
     reading = read_source(source, keep_going=keep_going)
     print_skipped(reading.skipped)
@@ -176,8 +177,8 @@ def imported(
     """Write the matrices in `sources` to tables in `directory`; return the skipped errors and counts.
 
     The counts are of groups, workloads, pairs, runs and metrics. `include` and `exclude` are shell patterns
-    of workloads; both sides of a pair must be chosen. InputError if a source cannot be read, a pattern
-    matches no workload, no pair is left, and without `keep_going` at the first wrong run.
+    of workloads; a pair is written if both of its sides are chosen. InputError if a source cannot be read, a
+    pattern matches no workload or no pair is left; without `keep_going`, also at the first wrong run.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

@@ -45,9 +45,9 @@ Engine = Served[TrainedEngine]
 
 
 def registered_name() -> str:
-    """Return the name under which models of matrices are registered, from params.yaml or the default.
+    """Return the name under which models of matrices are registered, from the project's params.yaml.
 
-    InputError if params.yaml is invalid.
+    It is the default if that file or its entry is missing. InputError if params.yaml is invalid.
     """
     return project_params(Matrices).section.promote.name
 
@@ -122,7 +122,7 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 
 
 def stack_pairs(request: MatricesRequest) -> MatrixTables:
-    """Return the tables of a request; run ids are pair, side and number (from 0).
+    """Return the tables of a request; run ids are ``PAIR SIDE NUMBER``, from 0.
 
     The pairs are not checked: they must be distinct and complete (see `tables_of`).
     """
@@ -150,7 +150,7 @@ def side_metadata(pair: Pair, side: Matrix) -> dict[str, str]:
 
 
 def require_sides(pair: Pair, place: str) -> None:
-    """Raise an InputError with `place` if both sides have no runs, or metrics of a side differ in length."""
+    """Raise an InputError with `place` if neither side has a run, or metrics of a side differ in length."""
     if not _run_count(pair.baseline) and not _run_count(pair.target):
         problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
         raise InputError(problem, place=place)
@@ -197,10 +197,10 @@ def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
-    """Return the matrices of a source, without analysts' flags, and the skipped errors.
+    """Return the matrices of a source, without analysts' flags, with the errors of skipped runs.
 
-    A source of no known format is read as a JSON request. InputError that names the file if it cannot be
-    read, and without `keep_going` at the first wrong run.
+    A source of no known format is read as a JSON request. InputError that names the file if it cannot be read
+    or has no valid run or no metric, and without `keep_going` at the first wrong run.
     """
     try:
         if kind := matrix_formats.sniff_format(source):

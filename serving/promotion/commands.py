@@ -40,14 +40,21 @@ def promote(
     by: By = None,
     as_json: AsJson = False,
 ) -> int:
-    """Promote a version of a model to champion."""
+    """Promote a version of a model to champion.
+
+    The former champion becomes challenger. A version that is missing, is champion already or fails its trial
+    request is refused.
+    """
     from serving.promotion import decisions
 
     return _print_decision(decisions.promote(name, version, reason, by), as_json)
 
 
 def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False) -> int:
-    """Restore the previous champion of a registered model."""
+    """Restore the previous champion of a registered model.
+
+    It is refused if there was no other champion before, or that version fails its trial request.
+    """
     from serving.promotion import decisions
 
     return _print_decision(decisions.rollback(name, reason, by), as_json)
@@ -93,7 +100,7 @@ def shadow(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Judge the input with champion and challenger. The verdicts that differ are listed."""
+    """Judge the input with champion and challenger. List differing verdicts, and record the agreement."""
     from serving.shadow.source import judge_by_both as judge_both
 
     typer.echo(escape_invisible(judge_both(source, options, keep_going=keep_going, as_json=as_json)))

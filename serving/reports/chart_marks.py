@@ -45,7 +45,7 @@ def hover_shapes(
 ) -> Iterator[tuple[float, Markup]]:
     """Yield the area in square points and the SVG element of each hover area, which has a tooltip text.
 
-    The areas are clipped to the axes, in the given order; areas outside the axes or with NaN are omitted.
+    They come in the given order, clipped to the axes; areas outside the axes or with NaN are omitted.
     """
     if not hover_areas:
         return

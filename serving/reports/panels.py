@@ -107,12 +107,12 @@ def draw_chart(
     """Return a chart of panels as inline SVG, with tooltips.
 
     `words`: texts, and the anchor in the page.
-    `panels`: row by row, `across` in a row, all rows full (else ValueError). The legend names the marks of
+    `panels`: row by row; ValueError unless each row has `across` panels. The legend names the marks of
     the first panel.
-    `size`: width and height in inches; 8.4 is the width of the page.
+    `size`: width and height of the chart in inches; 8.4 is the width of the page.
     `legend_title`: title of a legend at the right; if empty, the legend is above.
     `narrows`: add a layout for narrow screens (``narrow``): panels one below the other, long words wrapped. A
-    chart of at most 4.6 inches has none and is marked as ``fits``.
+    chart at most 4.6 inches wide has no such layout and is marked as ``fits``.
     """
     fits = size[0] <= NARROW
     svg = _render_svg(words, panels, size, across, legend_title, narrow=False)

@@ -100,9 +100,9 @@ def reword_text(text: str) -> str:
 
 
 def security_policy(scripts: Sequence[str]) -> str:
-    """Return a content security policy that allows only the scripts with these texts.
+    """Return the value of a content security policy that allows only the scripts with these texts.
 
-    Inline styles and images in ``data:`` addresses are allowed, too; nothing is loaded.
+    Inline styles, and images in ``data:`` addresses, are allowed, too; nothing is loaded from elsewhere.
     """
     digests = (b64encode(sha256(text.encode()).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)

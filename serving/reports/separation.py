@@ -94,8 +94,9 @@ def compare_entries(
 def difference_predicate(difference: Difference) -> str:
     """Return a difference and its interval as a predicate, such as ``is above (by +0.010 to +0.030)``.
 
-    The text is to be followed by the entry compared with. An interval that contains 0 gives
-    ``does not differ significantly (difference -0.010 to +0.030) from``, with U+2212 as minus sign.
+    A negative difference ``is below``, with the lower end first, too. An interval that contains 0, even as an
+    end, gives ``does not differ significantly (difference -0.010 to +0.030) from``. Minus signs are U+2212.
+    The text is to be followed by the entry compared with.
     """
     low, high = (f"{end:+.3f}".replace("-", "\N{MINUS SIGN}") for end in (difference.low, difference.high))
     if difference.low <= 0 <= difference.high:

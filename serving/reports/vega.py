@@ -14,7 +14,7 @@ VERSION = "5.8"
 
 
 def main() -> None:
-    """Write Vega, Vega-Lite and Vega-Embed as one script to ``dvc_plots/vega.js``."""
+    """Write Vega, Vega-Lite and Vega-Embed as one script to dvc_plots/vega.js of the current directory."""
     from vl_convert import javascript_bundle
 
     write_text(PLACE, javascript_bundle("window.vegaEmbed = vegaEmbed;", VERSION))

@@ -73,9 +73,9 @@ def find_challengers(settings: ServerSettings) -> Judges:
 def judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
     """Judge requests by the challengers, and add their agreement with the champions to `figures_file`.
 
-    Ignored are requests to endpoints whose challenger does not exist or cannot be loaded, or answered by the
-    challenger's own version. Requests that the challenger cannot judge are counted as lost. InputError if the
-    file cannot be written; KeyError if the path of a request is not in `judges`.
+    Requests are ignored if the challenger of their endpoint does not exist or cannot be loaded, or if the
+    challenger's own version answered them. Requests that the challenger cannot judge are counted as lost.
+    InputError if the file cannot be written; KeyError if the path of a request is not in `judges`.
     """
     groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
     for request in requests:

@@ -194,7 +194,10 @@ def record_counts(
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
-    """Add `count` to the requests not judged by a challenger, by reason; InputError if it is not stored."""
+    """Add `count` to the number of requests that a challenger did not judge for `reason`, in the file `path`.
+
+    The file is created if it is missing. InputError if it cannot be written.
+    """
     with _open_database(path, "written") as store:
         store.execute(
             "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
@@ -203,11 +206,11 @@ def record_lost(path: Path, reason: str, count: int) -> None:
 
 
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
-    """Return all results of shadow mode in the SQLite file `path`; without the file they are empty.
+    """Return all results of shadow mode in the SQLite file `path`; if it does not exist, they are empty.
 
     The result has `running` (whether this server runs challengers), the numbers of lost requests by reason,
-    the agreement by versions and source, latest first, and the 50 latest disagreements, newest first.
-    InputError if the file cannot be read.
+    the agreement by versions and source, the latest judged first, and the 50 latest disagreements, newest
+    first. InputError if the file cannot be read.
     """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
@@ -224,10 +227,11 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 
 
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
-    """Return the agreement of two versions of model `name`, one entry per source, latest first.
+    """Return the agreement of two versions of model `name`, the one judged latest first.
 
-    `versions` holds both numbers as text; either may have been champion. Reads `figures_file`; empty if the
-    file does not exist or cannot be read.
+    There is an entry per source (``http`` or the path of an input) and champion: if each version was champion
+    for a time, a source has two entries. `versions` holds the numbers of both as text. Reads `figures_file`;
+    empty if the file does not exist or cannot be read.
     """
     with suppress(InputError):
         return [

@@ -212,3 +212,11 @@ def test_a_row_longer_than_the_header_is_an_error(tmp_path_factory, columns, row
     else:
         with suppress(InputError):
             assert set(read_cells(path, header)[header[0]]) == {"7"}
+
+
+@pytest.mark.parametrize("header", ["value,value ", " value,value", "a, a,b"])
+def test_columns_of_one_name_are_refused(header, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n{re.sub('[^,]+', '1', header)}\n")
+    with pytest.raises(InputError, match=r't\.csv:1: has the column "\w+" twice'):
+        read_cells(path)

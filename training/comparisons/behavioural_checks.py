@@ -193,12 +193,12 @@ Holds = Callable[[Floats, float], NDArray[np.bool_]]
 
 
 def at_least(bound: float) -> Holds:
-    """Return a check that each probability is >= `bound`; it also takes a threshold, which is ignored."""
+    """Return a function of probabilities and an ignored threshold; it flags each probability >= `bound`."""
     return lambda probability, _: probability >= bound
 
 
 def at_most(bound: float) -> Holds:
-    """Return a check that each probability is <= `bound`; it also takes a threshold, which is ignored."""
+    """Return a function of probabilities and an ignored threshold; it flags each probability <= `bound`."""
     return lambda probability, _: probability <= bound
 
 

@@ -181,8 +181,9 @@ def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Float
 def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
     """Return the out-of-fold probabilities of each (part, model) in `cells`, in their order.
 
-    Each has shape (n_training_rows,), unchecked. InputError if held.npz in `directory` is missing or
-    damaged, or has no such entry.
+    They are those that `write_out_of_fold` wrote to held.npz in `directory`; each has shape
+    (n_training_rows,), which is not checked. InputError if the file is missing or damaged, or has no such
+    entry.
     """
     path = directory / OUT_OF_FOLD_FILE
     try:
@@ -264,8 +265,10 @@ def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -
 def review_curve(by_entry: dict[str, Any]) -> pd.DataFrame:
     """Return ``entry, unsure, false_negative_rate, false_positive_rate``, a row per model and review limit.
 
-    `by_entry` has a result of `summarise_split`, whose lists ``sent`` are stacked in their order; rates are
-    shares. ValueError if it is empty.
+    `by_entry` is a result of `summarise_split`: of each model, in its order, the list ``sent`` is added to
+    the table. ``unsure`` is the share of all cases that were ``unsure``, not the limit. The rates are shares
+    of all fails with the verdict ``pass``, and of all passes with ``fail``. ValueError if `by_entry` is
+    empty.
     """
     tables = [pd.DataFrame(rows["sent"]).assign(entry=entry) for entry, rows in by_entry.items()]
     return pd.concat(tables, ignore_index=True)[

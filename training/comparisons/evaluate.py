@@ -60,10 +60,10 @@ def tie_break(
     Models that are not in `order` come last, as in `predicted`. The score of a model is the mean of its
     balanced accuracy and its average precision, as in the search for parameters. A model is worse if the
     whole bootstrap interval (95 %, 400 draws) of its score minus the best one is below 0, over groups drawn
-    with replacement. Models that one measurement cannot distinguish are ordered by how little they depend on
-    it, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard error
-    (Classification and Regression Trees, 1984, section 3.4.3). `failed` are the labels (both must occur),
-    `groups` the groups of the rows, both of shape (n_rows,).
+    with replacement; draws with only one label are left out. So `order` decides between models that the data
+    cannot distinguish, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard
+    error (Classification and Regression Trees, 1984, section 3.4.3). `failed` are the labels (both must
+    occur), `groups` the groups of the rows, both of shape (n_rows,).
     """
     names = sorted(predicted, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
@@ -146,7 +146,10 @@ def _tree_votes(classifier: Any, x: Floats) -> Iterator[Floats]:
 
 
 def evaluate(family: Family) -> None:
-    """Run stage evaluate: write metrics.json, oof, risk_guarantees and curves (Parquet), and DVC's plots."""
+    """Run stage evaluate: write metrics.json; oof, risk_guarantees and curves (Parquet); DVC's figures.
+
+    Those are summary.json and plots (CSV). InputError if a file of an earlier stage is missing or invalid.
+    """
     table, seed = family.read_features(), family.params.seed
     verdicts, counted = out_of_fold(family, table, read_tuned(family.paths.tuned, Classified))
     folds = stratified_parts(table.examples, family.section.evaluate, seed)

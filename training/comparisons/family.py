@@ -84,7 +84,7 @@ class Examples:
 
 
 def concat_examples(first: Examples, second: Examples) -> Examples:
-    """Return the rows of `first`, then those of `second`, without `below` and `bare`."""
+    """Return the rows of `first`, then those of `second`; `below` and `bare` of the result are None."""
     return Examples(
         np.concatenate([first.x, second.x]),
         np.concatenate([first.y, second.y]),
@@ -192,9 +192,10 @@ def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]
 
 
 def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return ``how.n_grouped_folds`` parts that have no group in both training and test rows.
+    """Return ``how.n_grouped_folds`` parts; no group has rows both in training and in test of a part.
 
-    A part has the row numbers of training and test, ascending. InputError if a label has fewer groups than
+    Each row is in the test rows of one part; folds are stratified by label and shuffled with `seed`. A part
+    has the row numbers of training and test, from 0, ascending. InputError if a label has fewer groups than
     folds, or the test rows of a fold have a single label.
     """
     folds = group_folds(examples, how.n_grouped_folds, seed, "grouped split")
@@ -287,12 +288,13 @@ def perfherder_rule(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
 
 
 def conbench_rule(sides: Sides, z: float = 5.0) -> Flags:
-    """Return true where the target's mean is over `z` standard deviations worse than the baseline's.
+    """Return true for comparisons where the target's mean is over `z` deviations worse than the baseline's.
 
-    Shape (n_comparisons,); one such configuration is enough. Conbench's lookback z-score: mean and standard
-    deviation (by n - 1) are those of the means of the baseline's versions if it has several, else those of
-    its samples; history is not used. False where they are unknown, as with a single sample of the baseline;
-    with deviation 0, any loss is true.
+    Shape (n_comparisons,); one such configuration is enough. Whether more is worse depends on the
+    configuration. Conbench's lookback z-score: mean and standard deviation (by n - 1) are those of the means
+    of the baseline's versions if it has several, else those of its samples; history is not used. A
+    configuration without them, as with a single sample of the baseline, counts as not worse; with deviation
+    0, any loss counts.
     """
     means = sample_moments(_version_means(sides.baseline))
     samples, target = sample_moments(sides.baseline), sample_moments(sides.target)

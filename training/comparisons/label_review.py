@@ -94,7 +94,7 @@ def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
 
 
 def fit_model(data: Learnable, seed: int) -> Any:
-    """Return an extra-trees pipeline fitted to the user's and any extra labels; None while all are equal."""
+    """Return an extra-trees pipeline fitted to the user's and any extra labels; None if all are equal."""
     whole = data.all_rows
     return _fit_extra_trees(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
@@ -102,13 +102,13 @@ def fit_model(data: Learnable, seed: int) -> Any:
 def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
     """Return the threshold of ``fail``, a probability, for models that `fitting` trains on `data`.
 
-    It has the best balanced accuracy (`best_cut`) over the following rows. The rows labelled first are not a
-    fair sample: most are hard, and many fail. So unlabelled rows, judged by `model`, count as passes (C.
-    Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008), or as partial fails
-    where the user's labels make fail the likelier verdict. The fails of ``data.start`` count as well, because
-    the user's may be too few; its passes do not, because unchanged comparisons differ between measurements.
-    All probabilities of labelled rows are out-of-fold. Returns 0.5 if a label has fewer than two groups, a
-    fold would train on one label, or nothing counts as a pass.
+    It has the best balanced accuracy (`best_cut`) over the user's labelled rows and further ones. The rows
+    labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows, judged by `model`,
+    count as passes (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008),
+    or as partial fails where the user's labels make fail the likelier verdict. The fails of ``data.start``
+    count as well, because the user's may be too few; its passes do not, because unchanged comparisons differ
+    between measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5 if a label has fewer
+    than two groups, a fold would train on one label, or nothing counts as a pass.
     """
     whole, folds = data.all_rows, _grouped_folds(data.all_rows, seed)
     if folds is None:
@@ -160,9 +160,10 @@ def read_training_data(
 ) -> Learnable:
     """Return `labelled` with the extra training data and, if `unlabelled`, the unlabelled rows.
 
-    These are start.parquet and unlabelled.parquet next to the file `features`; the field is None if the file
-    does not exist (or start.parquet is empty). InputError if a file is not readable or a column of `table` is
-    missing.
+    The extra training data are in start.parquet (field ``start``), the unlabelled rows in unlabelled.parquet
+    (field ``rest``), both next to the file `features`, which is not read. A field is None if its file does
+    not exist; ``start`` also if the file has no rows. InputError if a file is not readable or a column of
+    `table` is missing.
     """
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None
@@ -173,7 +174,7 @@ def read_training_data(
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:
-    """Return the digest of `table`, prefixed by 6 digits of start.parquet's if it is next to `features`."""
+    """Return the digest of `table`, after 6 digits of that of start.parquet if it is next to `features`."""
     start = features.with_name(START)
     return f"{digest_of(start)[:6]}{table.digest}" if start.is_file() else table.digest
 

@@ -25,6 +25,7 @@ from features.comparisons.vectors import (
     smallest_set_with,
     vector_columns,
 )
+from training.comparisons.base_rate import TrainingScores, odds, shift_odds
 from training.estimators import compiled_pipeline, out_of_distribution
 from training.estimators.answering import (
     Answering,
@@ -41,6 +42,8 @@ from training.estimators.out_of_distribution import OutOfDistributionScore, Trai
 from training.evaluation.thresholds import (
     DecisionPolicy,
     DecisionThresholds,
+    GuaranteedRate,
+    OrdinaryCases,
     RiskGuarantee,
     below_min_effect,
     discount_below,
@@ -198,6 +201,10 @@ class Card(StoredCard):
     run_spread: FiniteFloat = ORDINARY
     #: Share of ordinary comparisons that are called out of distribution.
     out_of_distribution: OutOfDistributionScore | None = None
+    #: Out-of-fold probabilities of the training rows; None: base rates cannot be changed.
+    training_scores: TrainingScores | None = None
+    #: Factor of the odds of calibrated probabilities, for data with another share of fails.
+    odds_factor: FiniteFloat = 1.0
 
     @property
     def decision_thresholds(self) -> DecisionThresholds:
@@ -211,6 +218,59 @@ class Card(StoredCard):
     def with_policy(self, policy: DecisionPolicy) -> Card:
         """Return a copy with the policy `policy`; InputError if the guarantee does not cover it."""
         return replace(self, cuts=thresholds_for(self.risk_guarantee, self.threshold, policy), policy=policy)
+
+    def require_scores(self) -> TrainingScores:
+        """Return the out-of-fold probabilities of the training rows; InputError if the card has none."""
+        if self.training_scores is None:
+            raise InputError(
+                "base_rate: the model was trained without the scores for another base rate; train it again"
+            )
+        return self.training_scores
+
+    def at_base_rate(self, rate: float, usual: Floats | None = None) -> Card:
+        """Return a copy for data of which the share `rate` (above 0, below 1) are fails.
+
+        Thresholds move with the probabilities, since balanced accuracy and guaranteed rates are shares of one
+        label; but costs keep theirs, and with `usual` a limit on reviews is kept among these comparisons:
+        their probabilities at the base rate of the training data, shape (n_comparisons,). InputError if the
+        card has no training scores.
+        """
+        return self._with_odds_factor(odds(rate) / odds(self.require_scores().rate), usual)
+
+    def at_training_rate(self) -> Card:
+        """Return a copy that decides as in training, with one threshold; InputError without scores."""
+        min_effect_size = self.require_scores().min_effect_size
+        plain = self._with_odds_factor(1.0, None)
+        return replace(plain, policy=DecisionPolicy(), cuts=None, min_effect_size=min_effect_size)
+
+    def _with_odds_factor(self, factor: float, usual: Floats | None) -> Card:
+        def moved(cut: float) -> float:
+            return float(shift_odds(np.array(cut), factor / self.odds_factor))
+
+        def moved_levels(levels: tuple[GuaranteedRate, ...]) -> tuple[GuaranteedRate, ...]:
+            return tuple(
+                level if level.cut is None else replace(level, cut=moved(level.cut)) for level in levels
+            )
+
+        guarantee, threshold, cuts = self.risk_guarantee, moved(self.threshold), self.decision_thresholds
+        if guarantee is not None:
+            guarantee = replace(
+                guarantee,
+                max_false_negative_rate=moved_levels(guarantee.max_false_negative_rate),
+                max_false_positive_rate=moved_levels(guarantee.max_false_positive_rate),
+            )
+        if self.policy.max_review_rate is not None and usual is not None:
+            each = np.arange(len(usual)).astype(np.str_)
+            cases = OrdinaryCases(shift_odds(usual, factor), each)
+            cuts = thresholds_for(guarantee, threshold, self.policy, cases)
+        elif self.policy.costs is None:
+            cuts = DecisionThresholds(moved(cuts.low), moved(cuts.high))
+        return replace(self, odds_factor=factor, threshold=threshold, risk_guarantee=guarantee, cuts=cuts)
+
+    def discount(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
+        """Return probabilities, multiplied by `beneath` at the training's base rate where flagged `below`."""
+        learned = discount_below(shift_odds(probability, 1 / self.odds_factor), below, self.beneath)
+        return np.where(below, shift_odds(learned, self.odds_factor), probability)
 
     @property
     def feature_set(self) -> FeatureSet:
@@ -306,7 +366,7 @@ class ReadyModel:
         """
         probability, change = self._predict_and_compare(sides)
         below = below_min_effect(change, self.card.min_effect_size)
-        adjusted = discount_below(probability, below, self.card.beneath)
+        adjusted = self.card.discount(probability, below)
         return verdicts_with_minimum(
             self.card.decision_thresholds, adjusted, below, unsure_below=self.card.policy.allows_unsure_below
         )
@@ -341,7 +401,7 @@ class ReadyModel:
         """
         with model_answering(self.card.model):
             raw, contributions = self.answering.predict_and_explain(columns, self.reference_features)
-            probability = self._calibrate_and_raise(raw, columns)
+            probability = self.calibrate_and_raise(raw, columns)
         require_finite(self.card.model, "probability", probability)
         require_finite(self.card.model, "contribution", contributions)
         return probability, contributions
@@ -352,15 +412,20 @@ class ReadyModel:
         `columns`: shape (n_comparisons, n_features), as in the card; the result has shape (n_comparisons,).
         """
         with model_answering(self.card.model):
-            probability = self._calibrate_and_raise(self.answering.predict_probability(columns), columns)
+            probability = self.calibrate_and_raise(self.answering.predict_probability(columns), columns)
         require_finite(self.card.model, "probability", probability)
         return probability
 
-    def _calibrate_and_raise(self, raw: Floats, columns: Floats) -> Floats:
-        # calibration is dominated by common rows; clear evidence must count in rare ones, too
-        if self.card.calibration is None:
-            return raw
-        return self.answering.raise_calibrated(self.card.apply_calibration(raw), columns)
+    def calibrate_and_raise(self, raw: Floats, columns: Floats) -> Floats:
+        """Return the calibrated values of the model's probabilities for the base rate of the card.
+
+        `raw` and the result have shape (n_comparisons,), `columns` (n_comparisons, n_features).
+        """
+        calibrated = raw
+        if self.card.calibration is not None:
+            # calibration is dominated by common rows; clear evidence must count in rare ones, too
+            calibrated = self.answering.raise_calibrated(self.card.apply_calibration(raw), columns)
+        return shift_odds(calibrated, self.card.odds_factor)
 
     @cached_property
     def computed_set(self) -> FeatureSet:

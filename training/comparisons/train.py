@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from data.parallel import side_by_side
 from data.tables.specs import read_table
+from training.comparisons.base_rate import TrainingScores
 from training.comparisons.decision import InnerPredictions, examples_of, learn_decision, read_out_of_fold
 from training.comparisons.family import Examples, Family, FeatureTable
 from training.comparisons.label_review import read_training_data
@@ -37,12 +38,13 @@ def write_examples(
 ) -> None:
     """Write examples.npz: up to 2,000 (`MOST`) labelled comparisons of `table` as nearest examples.
 
-    Comparisons with equal features are written once. Each label gets up to 1,000, or more if the other label
-    has fewer; where it has more comparisons, half of those chosen are nearest to the threshold, and the
+    The file is written to `directory`; of comparisons with equal features, it has only the first, whatever
+    the labels. Each label ("pass", "fail") gets up to 1,000, or more if the other label has fewer. If a label
+    has more comparisons than it gets, half of those chosen are nearest to the threshold of ``fail``, and the
     others are drawn with the model's seed. They come with annotators and times from the Parquet file `labels`
-    (FileNotFoundError if missing), and with the distribution of the training rows `seen`, for the
-    out-of-distribution score. The SHA-256 of the file ``model.skops`` of `model` is stored, too; InputError
-    if it is not in `directory` yet.
+    (FileNotFoundError if missing), and with the importance of the features and the distribution of the
+    training rows `seen`, for the out-of-distribution score. The SHA-256 of ``model.skops`` in `directory` is
+    stored, too; InputError if ``model.skops`` does not exist yet.
     """
     ready, examples = ReadyModel.from_trained(model), table.examples
     chosen = _choose_examples(ready, examples.x, examples.y)
@@ -126,12 +128,15 @@ def fit_pipeline(fit: Fit) -> Any:
 
 
 def fit_and_predict(fit: Fit) -> NDArray[np.float64]:
-    """Return the uncalibrated probability of fail of every row of ``fit.test``, shape (n_test,)."""
+    """Fit the model of `fit` and return the uncalibrated probability of fail of every row of ``fit.test``.
+
+    Shape (n_test,), in the order of the rows; ``fit.seed`` is the seed of the fit.
+    """
     return fail_probability(fit_pipeline(fit), fit.test)
 
 
 def train(family: Family) -> None:
-    """Run stage train: fit every tuned model to all labelled comparisons, and write it to its directory."""
+    """Run stage train: fit all tuned models to all labels; write model, card and nearest examples of each."""
     table = family.read_features()
     examples, seed = examples_of(family, table), family.params.seed
     tuned = read_tuned(family.paths.tuned, Classified)["all"]
@@ -170,6 +175,12 @@ def train(family: Family) -> None:
             run_spread=run_spread,
             out_of_distribution=score,
         )
-        model, directory = TrainedModel(without_sampler(whole), card), family.paths.models / fit.model
+        model = TrainedModel(without_sampler(whole), card)
+        calibrated = ReadyModel.from_trained(model).calibrate_and_raise(probability, examples.x)
+        scores = TrainingScores.from_rows(
+            np.where(inner.below, 0.0, calibrated), examples.y, examples.groups, card.min_effect_size
+        )
+        model = replace(model, card=replace(card, training_scores=scores))
+        directory = family.paths.models / fit.model
         model.write(directory)
         write_examples(model, table, seen, family.paths.interim / "labels.parquet", directory)

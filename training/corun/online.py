@@ -65,9 +65,10 @@ class SampledRuns:
 def start_rates(times: Floats, counts: Floats, seconds: float) -> Floats:
     """Return rates of one run's first seconds as log(rate + 1), shape (n_events, 3), rates per second.
 
-    They are over the intervals that end by `seconds` (at least the first), over the last half of these,
-    rounded up, and over the last of these. `times`, shape (n_intervals,), are the ends of the intervals in
-    seconds since the run's start, ascending; `counts` has shape (n_intervals, n_events).
+    The three are rates over the intervals that end by `seconds` (at least the first interval), over the last
+    half of these intervals (their number is rounded up), and over the last of them. `times`, shape
+    (n_intervals,), are the ends of the intervals in seconds since the run's start, ascending; `counts` has
+    shape (n_intervals, n_events).
     """
     number = max(int((times <= seconds + 1e-9).sum()), 1)
     starts = np.concatenate([[0.0], times[:-1]])
@@ -230,7 +231,10 @@ def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float)
 
 
 def second_stage_model(name: str, seed: int) -> Any:
-    """Return the unfitted stage-two regression `name`, without scaling of features; KeyError if unknown."""
+    """Return the unfitted stage-two regression `name`, such as one of `SECOND`; KeyError if it is unknown.
+
+    It predicts log impact and takes the features as they are; no step scales them.
+    """
     from training.corun.estimators.models import CATALOGUE
 
     model = CATALOGUE[name]

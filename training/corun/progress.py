@@ -165,7 +165,7 @@ def is_longer(solo: WorkProgress, corun: WorkProgress) -> bool:
 
 
 def have_ended(solo: WorkProgress, corun: WorkProgress) -> bool:
-    """Return whether both runs seem complete: total work within 5 %, sampled seconds over 2 % apart."""
+    """Return whether both runs seem complete: work differs by under 5 %, sampled seconds by over 2 %."""
     same = abs(corun.total_work / solo.total_work - 1) < NEARLY
     return same and abs(corun.sampled_seconds / solo.sampled_seconds - 1) > _SAMPLED
 

@@ -172,7 +172,10 @@ PATHS = FamilyPaths("corun")
 def promotion_candidates(
     params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths = PATHS
 ) -> list[Candidate]:
-    """Return the best static model, and the best online one if ``metrics["online"]`` is not None."""
+    """Return the best static model, then the best online one if ``metrics["online"]`` is not None.
+
+    The best are those that the stage evaluate has named in `metrics`, the content of metrics.json.
+    """
     section, online, best = params.section, metrics["online"], metrics["champion"]
     models = [(section.promote.name, best, best, static_means)]
     if online is not None:
@@ -186,10 +189,11 @@ def promotion_candidates(
 def promote_stage() -> None:
     """Register the best static and the best online model, and make each the champion if it is better.
 
-    There may be no online model. Each is compared with the current champion by `promote_candidate`: it
-    becomes challenger if it is not better or is refused, and champion also if there is none to compare it
-    with; nothing changes if the same evidence was judged before. The results are printed. InputError if
-    params.yaml, metrics.json or a model is missing or invalid, or the registry does not answer.
+    There may be no online model. Each is compared with the current champion by `promote_candidate`: if it is
+    not better or is refused, it becomes challenger. Without a champion to compare it with, it becomes
+    champion unless it is refused. Nothing changes if the same evidence was judged before. The results are
+    printed. InputError if params.yaml, metrics.json or a model is missing or invalid, or the registry does
+    not answer.
     """
     for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

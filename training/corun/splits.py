@@ -122,9 +122,10 @@ def possible_splits(
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return one part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    Designs are in the order of `wanted`; that of the first part is `main_design`. InputError if none is
-    possible, KeyError if a name is unknown, ValueError if "random" is wanted and there are fewer rows than
-    folds.
+    `possible_splits` tells which designs are possible, and which may have fewer than `folds` folds. They are
+    in the order of `wanted`; the design of the first part is that of the function `main_design`. InputError
+    if none is possible, KeyError if a name is unknown, ValueError if "random" is wanted and there are fewer
+    rows than folds.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))

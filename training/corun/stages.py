@@ -80,8 +80,9 @@ class ImpactTask:
 def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Return the parameters with the least mean error over the inner folds, that error, and all trials.
 
-    An error is relative, or for a classification 1 if the range is wrong. At most ``task.how.max_rows`` rows
-    are drawn. Equal tasks give equal outcomes.
+    The mean is that of the rows of all folds. An error is relative, or for a classification 1 if the
+    predicted range of impacts is wrong, else 0. If the task has more than ``task.how.max_rows`` rows, so many
+    are drawn before the folds are divided. Equal tasks give equal outcomes.
     """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
@@ -152,7 +153,10 @@ def recipe_of(
 
 
 def tune_stage() -> None:
-    """Write tuned.json, the best parameters of every model in every part, and all trials (trials.parquet)."""
+    """Write tuned.json, the best parameters of every model in every part, and all trials (trials.parquet).
+
+    InputError if featurize has not run, or for the reasons of `list_searches`.
+    """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = list_searches(table, params.section, params.seed)
     outcomes = side_by_side(run_search, tasks, params.compute, "tune corun")

@@ -400,9 +400,10 @@ def read(path: Path, model: Path) -> CompiledPipeline | None:
 
 
 def belongs_to_model(path: Path, version: int, model: Path) -> bool:
-    """Return whether a file of arrays has this layout version and the SHA-256 of the file `model`.
+    """Return whether a file of arrays states this layout version and the SHA-256 of the file `model`.
 
-    InputError if `path` or `model` is missing, or `path` is not an archive with version and digest.
+    Other arrays are not checked. InputError if `path` or `model` is missing, or `path` is not an archive with
+    version and digest.
     """
     owner = arrays.read_arrays(path, OWNER)
     return (owner["version"].item(), owner["model_digest"].item()) == (version, digest_of(model))

@@ -36,10 +36,11 @@ def check_training_rows(
 ) -> Labelled:
     """Return the checked arguments of ``fit`` without rows of weight 0, as ``x, classes, y, weights``.
 
-    These are fields: ``classes`` are sorted, ``y`` has indices into them. `sample_weight` has one weight per
-    row, or is one number for all; ``weights`` is None if `sample_weight` is None. Sets the features' names
-    and number on `estimator`. ValueError if a value is not finite, shapes differ, a weight is negative, all
-    weights are 0, the target is continuous, or the remaining rows have a single class.
+    The result has these as fields: ``classes`` are those of the remaining rows, sorted; ``y`` has indices
+    into them. `sample_weight` has one weight per row, or is one number for all; ``weights`` is None if
+    `sample_weight` is None. Sets the features' names and number on `estimator`. ValueError if a value is not
+    finite (even in a row of weight 0), shapes differ, a weight is negative, all weights are 0, the target is
+    continuous, or the remaining rows have a single class.
     """
     rows, target = validate_data(estimator, x, y, dtype=[np.float64, np.float32], ensure_all_finite=False)
     check_classification_targets(target)

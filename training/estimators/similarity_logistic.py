@@ -256,9 +256,10 @@ def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) 
     """Return the weights that maximise the penalised likelihood of `pairs`, by L-BFGS.
 
     The search begins at `start`, shape (n_weights,), and ends after at most `max_iter` iterations. `tol`
-    bounds the gradient per unit of weight, in coordinates in which the curvature is about equal; the returned
-    weights are in those of `start`. The result also has the number of iterations, and the penalised
-    log-likelihoods; without convergence its ``converged`` is False and no error is raised.
+    bounds the gradient, divided by the sum of the weights of pairs, in coordinates in which the curvature is
+    about equal in all directions; the returned weights are in the coordinates of `start`. The result also has
+    the number of iterations, and the penalised log-likelihoods at `start` and after each iteration
+    (``history``). Without convergence, ``converged`` is False and no error is raised.
     """
     total = float(pairs.cost.sum()) / 2
     scores = pairs.rows @ start

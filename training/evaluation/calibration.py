@@ -81,8 +81,8 @@ def _row_losses(y: NDArray[np.int64], odds: Floats) -> Floats:
 def learn_sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
     """Return a function from log-odds to calibrated log-odds (Platt), learned from out-of-fold predictions.
 
-    It is a line that always rises, its slope shrunk towards 1. `y` (1 is fail) and `odds` (log-odds) have
-    shape (n_rows,).
+    The function is a line that always rises, its slope shrunk towards 1. `y` (1 is fail) and `odds` (the
+    log-odds of fail) have shape (n_rows,).
     """
     slope, shift = _fit_line(y, odds[:, None])
     return lambda odds_in: slope * odds_in + shift

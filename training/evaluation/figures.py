@@ -119,11 +119,11 @@ def dvc_verdict_figures(metrics: Mapping[str, Any], split: str, verdicts: pd.Dat
     """Return the figures of a family whose models give verdicts, for DVC: ``summary`` and ``plots``.
 
     The summary has the champion's name, its pooled balanced accuracy, and its pooled false negative and false
-    positive rates, as shares; scores that are None are left out. The plots are the tables of
-    `precision_recall`, `reliability_bins` and `confusion_rows` (where ``unsure`` counts as pass), each for
-    the champion and the up to two other models with the highest pooled balanced accuracy. `metrics` is the
-    content of metrics.json, `split` the split that the champion was chosen by, `verdicts` rows of
-    oof.parquet; those of other splits are ignored.
+    positive rates, as shares; scores that are None are left out. The plots ``precision_recall, reliability``
+    and ``confusion`` are the tables of `precision_recall`, `reliability_bins` and `confusion_rows`, with
+    ``entry``, for the champion and up to two other models, those with the highest pooled balanced accuracy.
+    `metrics` is the content of metrics.json, `split` the split that the champion was chosen by, `verdicts`
+    rows of oof.parquet; those of other splits are ignored.
     """
     tables = {
         "precision_recall": precision_recall,
@@ -142,10 +142,11 @@ def dvc_prediction_figures(
     """Return the figures of a family whose models predict numbers, for DVC: ``summary`` and ``plots``.
 
     The summary has the champion's name and its pooled ``within_tolerance, mape``, as shares; scores that are
-    None are left out. The plots are the tables of `predicted_points` and `interval_coverage`, each for the
-    champion and the up to two other models with the smallest pooled error `by`. `metrics` is the content of
-    metrics.json, `split` the split, and `by` the error, that the champion was chosen by. `predictions` has
-    ``entry, unit, fold, measured, predicted`` of that split; only errors of one unit are compared.
+    None are left out. The plots ``predicted`` and ``coverage`` are the tables of `predicted_points` and
+    `interval_coverage`, with ``entry``, for the champion and up to two other models, those with the smallest
+    pooled error `by`. `metrics` is the content of metrics.json; the champion was chosen by the error `by` on
+    `split`. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; only errors of one
+    unit are compared.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
     return _dvc_figures(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])
@@ -154,7 +155,11 @@ def dvc_prediction_figures(
 def leading_entries(
     metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str, Any]], float]
 ) -> list[str]:
-    """Return the champion of metrics.json, then up to 2 others of its kind by ascending `rank`, then name."""
+    """Return the champion of metrics.json, then up to 2 other entries of the champion's kind.
+
+    They are those with the smallest `rank`, in ascending order, then by name. `rank` gets an entry of
+    `metrics`: ``metrics["splits"][split]["entries"][name]``. KeyError if the split lacks the champion.
+    """
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
     alike = {name for name, entry in entries.items() if entry["kind"] == entries[champion]["kind"]}
     others = sorted(alike - {champion}, key=lambda name: (rank(entries[name]), name))
@@ -240,7 +245,7 @@ _DECADE = 10
 def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
     """Return figures by file name: ``confusion.png``, ``precision-recall.png`` and ``reliability.png``.
 
-    `title` is written above each figure. Points of the last are tenths of the verdicts, by probability.
+    `title` is written above each figure. Each point of the last is a tenth of the verdicts, by probability.
     `verdicts` are the rows of one entry (a model) in one split of oof.parquet, with probabilities; ValueError
     if none is a fail.
     """

@@ -127,7 +127,8 @@ def by_entry(
     """Return the rows of each entry (`column`); the champion comes first, then the others by name.
 
     Without rows of the champion, only the others are returned; the list may be empty. `what` names the
-    subject in messages; `tolerance` is the largest relative error of a correct number, None for verdicts.
+    predicted quantity in messages. `tolerance` is the largest relative error of a correct number, None for
+    verdicts.
     """
     names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
     return [OutOfFoldPredictions(what, str(name), rows[rows[column] == name], tolerance) for name in names]
@@ -204,12 +205,12 @@ def compare_entries(
 ) -> EntryComparison:
     """Return the scores, their differences and the flipped verdicts of two entries on their common cases.
 
-    Both are scored by the labels of `after` (by those of `before` where missing); cases without a label are
-    left out. Verdicts are scored by balanced accuracy, missed and false alarms, each if the labels that it
-    needs occur; ``unsure`` counts as ``pass`` in them. Numbers (`after` has a tolerance) are scored by mean
-    relative error and the share outside the tolerance; their verdicts are "within" and "outside". Differences
-    are after minus before, with a bootstrap interval. Flipped cases that became wrong come first. Without a
-    common case, scores and flipped cases are empty.
+    Both are scored by the labels of `after` (by those of `before` where missing); cases without a label do
+    not count as common. Verdicts are scored by balanced accuracy, missed and false alarms, each if the labels
+    that it needs occur; ``unsure`` counts as ``pass`` in them. Numbers (`after` has a tolerance) are scored
+    by mean relative error and the share outside the tolerance; their verdicts are "within" and "outside".
+    Differences are after minus before, with a bootstrap interval. Flipped cases that became wrong come first.
+    Without a common case, scores and flipped cases are empty.
     """
     numbers = after.tolerance is not None
     truth = "measured" if numbers else "status"

@@ -84,7 +84,10 @@ def _finished_trials(study: Study) -> list[FrozenTrial]:
 
 
 def prepare_storage(storage: str | None) -> None:
-    """Create the tables of the database `storage`, if any; InputError if it is invalid or does not answer."""
+    """Create the tables of the database `storage` that it lacks; do nothing if `storage` is None.
+
+    InputError if the address is invalid or the database does not answer.
+    """
     if storage is not None:
         with _connect_storage(storage):
             pass
@@ -213,7 +216,7 @@ def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
 
 
 def require_known(models: Iterable[str], known_models: Iterable[str], place: str) -> None:
-    """Raise InputError for the first of `models`, which params.yaml names at `place`, that is unknown."""
+    """Raise InputError for the first unknown name of `models`, those that params.yaml has at `place`."""
     unknown = [name for name in models if name not in known_models]
     if unknown:
         problem = f"models={unknown[0]!r} is not one of {', '.join(known_models)}"

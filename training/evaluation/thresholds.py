@@ -97,11 +97,11 @@ def guarantee_rates(
 ) -> list[GuaranteedRate]:
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
-    Each result has ``share``, the threshold ``cut`` (None if there are too few cases, or none passes),
-    ``measured``, the mean rate in random splits, and ``empirical_coverage``, the part of these splits with a
-    rate of at most ``share``. The threshold is the highest candidate such that it and all lower ones pass all
-    tests; `confidence` is the level of each guarantee, `seed` that of the random splits. At least one case is
-    needed.
+    Each result has ``share``, the threshold ``cut``, ``measured``, the mean rate in random splits, and
+    ``empirical_coverage``, the part of these splits with a rate of at most ``share``; the last three are None
+    if there are too few cases, or no candidate passes. The threshold is the highest candidate such that it
+    and all lower ones pass all tests; `confidence` is the level of each guarantee, `seed` the seed of the
+    random splits. At least one case is needed.
     """
     order = np.argsort(scored.probability, kind="stable")
     cases = ScoredCases(scored.probability[order], scored.is_protected[order], scored.groups[order])
@@ -289,13 +289,15 @@ def thresholds_for(
 ) -> DecisionThresholds:
     """Return the thresholds for `policy`: ``pass`` below ``low``, ``fail`` from ``high`` on, else ``unsure``.
 
-    From the probability `threshold` on, ``fail`` is the better guess; without a limit, both are `threshold`.
-    Costs, if set, decide alone: limits are ignored. A limit on reviews (`max_review_rate`) replaces the limit
-    on false negatives, and needs `usual`. If a rate cannot be guaranteed, ``pass`` (``low`` is 0), or
-    ``fail`` (``high`` is above 1), is never given. Where the guarantees for ``pass`` and for ``fail``
-    overlap, ``low`` equals ``high``, and nothing is ``unsure``. Where a limit is used, InputError if the
-    guarantee is None or does not have the requested rate; for a limit on reviews, if the guarantee or `usual`
-    is None.
+    From the probability `threshold` on, ``fail`` is the better guess. A limit on false negatives determines
+    ``low``, one on false positives ``high``; without its limit, each is `threshold`. Costs, if set, decide
+    alone: limits are ignored. A limit on reviews (`max_review_rate`) replaces the limit on false negatives,
+    needs `usual`, and determines ``low`` and, without a limit on false positives, ``high``. If a rate of
+    false negatives cannot be guaranteed, ``pass`` is never given (``low`` is 0); if one of false positives
+    cannot, ``fail`` is never given (``high`` is above 1). Where the guarantees for ``pass`` and for ``fail``
+    overlap, ``low`` and ``high`` are the probability in the overlap that is nearest to `threshold`, and
+    nothing is ``unsure``. InputError if the guarantee is None or does not have the rate of a limit that is
+    used; for a limit on reviews, if the guarantee or `usual` is None.
     """
     if policy.costs is not None:
         return policy.costs.cheapest_thresholds()
@@ -331,7 +333,8 @@ def limit_reviews(threshold: float, usual: OrdinaryCases, share: float, limits: 
     case would get without it. The price of a review, at least ``limits.cheapest`` false alarms, is as high as
     it must be for at most `share` of the cases `usual` to save as much (Chow 1970); the result has ``unsure``
     for cases that save the price. ``limits.high``, unless None, is the threshold of ``fail``; cases from it
-    on are not reviewed.
+    on are not reviewed. If it is above 1, all cases from `threshold` on are ``unsure``, even if these are
+    more than `share`.
     """
     odds, fixed = threshold / (1 - threshold), limits.high is not None
     high = threshold if limits.high is None else limits.high
@@ -433,9 +436,10 @@ def verdicts_with_minimum(
 ) -> NDArray[np.str_]:
     """Return the verdict for each calibrated probability, shape (n_comparisons,); NaN gives ``invalid``.
 
-    It is ``pass`` below ``thresholds.low``, ``fail`` from ``thresholds.high`` on, else ``unsure``. In rows
-    `below` the minimum effect size, ``unsure`` and ``fail`` become ``unsure`` if `unsure_below`, else
-    ``pass``. `below` must be False where the probability is NaN.
+    It is ``pass`` below ``thresholds.low``, ``fail`` from ``thresholds.high`` on, else ``unsure``. Where
+    `below` is True, the change is below the minimum effect size: a verdict other than ``pass`` is then
+    ``unsure`` if `unsure_below`, else ``pass``. `below` must be False where the probability is NaN; this is
+    not checked.
     """
     by_threshold = thresholds.decide_verdicts(probability)
     doubted = (by_threshold != "pass") & unsure_below

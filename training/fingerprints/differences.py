@@ -257,9 +257,10 @@ def count_false_positives(
 ) -> FalsePositives | None:
     """Compare the halves of applications' machines, several times; return how many pairs seem different.
 
-    Applications with at least 16 machines are used, at most 20 evenly spaced ones; each is halved at random
-    five times. The result has the numbers of applications, of pairs, and of pairs where any stressor's
-    p-value is at most ``params.significance`` (``alarms``). None if no application has 16 machines.
+    At most 20 of the applications with at least 16 machines are used, evenly spaced in their order; the
+    machines of each are halved at random five times. The result has the numbers of applications, of pairs,
+    and of pairs where any stressor's adjusted p-value is at most ``params.significance`` (``alarms``). None
+    if no application has 16 machines.
     """
     every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]

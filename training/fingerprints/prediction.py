@@ -84,8 +84,9 @@ def fit_predictor(measured: Measured, seed: int) -> Predictor:
     """Return a predictor of the speed of machines for one application, fitted to `measured`.
 
     `measured` is the application's performance and the stress-ng rates of the machines, one row per machine.
-    The predictor's ``predict`` takes rates, shape (n_rows, n_columns), and returns the natural logarithm of
-    the speed: the performance, inverted where lower is better. `seed` is for the boosted trees.
+    The predictor's ``predict`` takes rates above 0 (NaN: unknown), shape (n_rows, n_columns), and returns the
+    natural logarithm of the speed: the performance, inverted where lower is better. `seed` is for the boosted
+    trees.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     columns = measured.columns
@@ -139,10 +140,10 @@ def _unfitted_members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any
 
 
 def held_out_errors(measured: Measured, seed: int) -> Floats:
-    """Return predicted - true natural log of speed of each row, its CPU model held out, shape (n_rows,).
+    """Return the predicted minus the true natural logarithm of the speed of each row, shape (n_rows,).
 
-    The folds are those of `cpu_model_folds`. Speed is the performance, inverted where lower is better.
-    InputError for a single CPU model.
+    Each row is predicted from rows of other CPU models, in the folds of `cpu_model_folds`. Speed is the
+    performance, inverted where lower is better. InputError for a single CPU model.
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
@@ -159,11 +160,11 @@ def predict_performance(
 ) -> tuple[Prediction, ...]:
     """Return an application's predicted performance on machines that were only fingerprinted, in order.
 
-    `measured` is the application on other machines, averaged by machine first; `machines` are names, shape
-    (n,), and `x` their rates, shape (n, n_columns), in the order of ``measured.columns``, NaN where a
-    stressor did not run. A prediction has the value and its interval in the application's unit; `confidence`
-    is the interval's nominal coverage, for example 0.9. It also has reasons not to rely on it: fewer than
-    five CPU models, or R2 on held-out CPU models not above 0. InputError for a single CPU model.
+    `measured` is the application on other machines, whose runs are averaged here; `machines` are names, shape
+    (n,), and `x` their rates, shape (n, n_columns), in the order of ``measured.columns``, above 0, or NaN
+    where a stressor did not run. A prediction has the value and its interval in the application's unit;
+    `confidence` is the interval's nominal coverage, for example 0.9. It also has reasons not to rely on it:
+    fewer than five CPU models, or R2 on held-out CPU models not above 0. InputError for a single CPU model.
     """
     training_data = measured.by_machine()
     misses = held_out_errors(training_data, seed)
@@ -278,11 +279,12 @@ ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
 def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
     """Return the scores of predictions of `forecast_application` by entry, sorted by name.
 
-    An entry has ``kind`` ("model", or "rule" for the median) and ``within_tolerance`` (share of relative
-    errors up to `tolerance`), ``mape, median_error`` (relative), ``r2`` (of logarithms) and ``coverage``
-    (share of values inside the interval). Every score is computed per application and averaged over
-    applications: ``mean`` and ``std`` (by n) over the folds and ``pooled`` over all machines, None where it
-    cannot be computed.
+    An entry is a dict of ``kind`` ("model", or "rule" for the median) and of scores: ``within_tolerance``
+    (share of relative errors up to `tolerance`), ``mape, median_error`` (relative errors, as shares), ``r2``
+    (of logarithms) and ``coverage`` (share of values inside the interval). A score is a dict of ``mean`` and
+    ``std`` (by n) over the folds, and ``pooled`` over all machines. In a fold, as over all machines, the
+    score is computed per application and averaged over applications, without those where it cannot be
+    computed; None if there is none left.
     """
     summaries = {}
     for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):
@@ -301,8 +303,9 @@ def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, 
 def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     """Return the scores of `forecast_application`'s predictions, a row per ``application, entry``.
 
-    Further columns: ``within_tolerance`` (share of relative errors up to `tolerance`), ``mape, median_error,
-    r2`` (of logarithms; NaN without variance), ``coverage`` (share of values inside the interval).
+    Further columns: ``within_tolerance`` (share of relative errors up to `tolerance`), ``mape, median_error``
+    (relative errors, as shares), ``r2`` (of logarithms; NaN without variance), ``coverage`` (share of values
+    inside the interval).
     """
     return _mean_scores(_score_rows(predictions, tolerance), ["application", "entry"]).reset_index()
 
@@ -348,7 +351,7 @@ def _mean_scores(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def rank_models(summaries: dict[str, Any]) -> list[str]:
     """Return the names of the entries of kind "model" by pooled median error, smallest first, ties by name.
 
-    `summaries` has ``kind`` and ``median_error`` by entry; reference methods are left out.
+    `summaries` is the result of `summarise_entries`; reference methods are left out.
     """
     models = [name for name, content in summaries.items() if content["kind"] == "model"]
     return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

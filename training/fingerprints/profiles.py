@@ -144,7 +144,7 @@ def top_columns(shares: Floats) -> frozenset[int]:
 
 
 def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
-    """Return the mean Jaccard index of all pairs of non-empty sets; NaN with fewer than two sets."""
+    """Return the mean Jaccard index of all pairs of sets (none is empty); NaN with fewer than two sets."""
     if len(tops) < 2:  # noqa: PLR2004 - a pair
         return float("nan")
     members = np.zeros((len(tops), 1 + max(map(max, tops))), np.int64)
@@ -173,7 +173,8 @@ def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
 
     `columns` is the number of columns; each group has the indices of its columns, where a repeated index
     counts once. The result, shape (columns, n_groups), has in row c the share of column c in each group: 1 /
-    k if it is in k groups, which adds up to 1; NaN if it is in no group.
+    k in each of its k groups, 0 in the others. The row of a column in no group is NaN, so that all sums would
+    be NaN.
     """
     sums = np.zeros((columns, len(groups)))
     for number, members in enumerate(groups):

@@ -59,16 +59,20 @@ def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the name of the file with out-of-fold predictions, and functions that read it.
+    """Return the path of oof.parquet in a project (``files``), and functions that read predictions.
 
-    The function that reads the predictions of a registered version always raises InputError, because forecast
-    models are not registered.
+    ``read(project, metrics)`` returns those of each model, the champion first; ``read_stored`` always raises
+    InputError, because forecast models are not registered.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_unseen, _no_registered)
 
 
 def promote_stage() -> None:
-    """Log forecast models that MLflow does not have, the best last, print its name, and register none."""
+    """Stage promote: log the forecast models that MLflow does not have yet; no model is registered.
+
+    The order is that of the pooled median error, the smallest last. The name of the best of all models is
+    printed, also if it was logged earlier. A model is logged once per content of metrics and predictions.
+    """
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
@@ -83,9 +87,11 @@ def promote_stage() -> None:
 def run_of(
     name: str, metrics: dict[str, Any], rows: pd.DataFrame, params: Params[Fingerprints]
 ) -> TrackedRun:
-    """Return the data to log in MLflow on entry `name` of metrics.json; `rows` are its predictions.
+    """Return the data to log in MLflow about the model `name`; nothing is logged here.
 
-    It has the scores, a nested run per fold with scores of its own, and a function that draws the figures.
+    `metrics` is the content of metrics.json, `rows` are the model's predictions. The result has the scores,
+    confidence and seed, a nested run per fold with the fold's scores, and a function that draws the figures.
+    KeyError if `metrics` does not have the model.
     """
     return TrackedRun(
         name,
@@ -141,12 +147,13 @@ def profile_application(measured: Measured, params: Profiling, seed: int) -> Pro
 
 
 def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
-    """Return the stage's tables by the name of their file; ValueError without results.
+    """Return the stage's tables by the name of their file, without suffix; ValueError without results.
 
-    ``profiles`` (`Profile.features` with ``seed_importance``, the largest 100), ``clusters`` and
-    ``categories`` (as in `Profile`), each with ``application`` as the first column; ``trust``, one row per
-    application: ``application, metric, better, enough``, the fields of `Trust` (tuples joined to text),
-    ``seed_stability`` and ``our_stability``.
+    ``profiles`` is `Profile.features` with ``seed_importance`` (by the quiho paper's algorithm; the largest
+    is 100); ``clusters`` and ``categories`` are as in `Profile`; in each, ``application`` is the first
+    column. ``trust`` has one row per application: ``application, metric, better``, then ``enough`` (whether
+    the ranking can be trusted), all fields of `Trust` (tuples joined to text), ``seed_stability`` and
+    ``our_stability``. Applications are in the order of `results`.
     """
     parts: dict[str, dict[str, pd.DataFrame]] = {"profiles": {}, "clusters": {}, "categories": {}}
     rows = []
@@ -168,7 +175,11 @@ def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
 
 
 def profile_stage() -> None:
-    """Profile applications by both methods; write tables and checks of the paper's claims, print counts."""
+    """Stage profile: profile all applications by this project's method and by the quiho paper's.
+
+    The tables of `result_tables` and ``claims`` (whether each claim of the paper holds, which is no error)
+    are written; the numbers of applications and of those that can be trusted are printed.
+    """
     params = load(Fingerprints)
     section = params.section
     measured = _read_measured(section)

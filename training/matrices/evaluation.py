@@ -75,10 +75,10 @@ def served_and_validity(
     The first has ``pair_id, workload, group, fold, verdict, probability`` (of fail; NaN if invalid),
     ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of valid runs) and
     ``reason``, by ascending fold. The second has ``judge`` ("rules", "tree", or "both": either of them),
-    ``fold, kind`` (of invalidity; empty for valid runs), ``runs, rejected`` (counts), and no row if no
-    validity tree was trained. `fold_of` is the fold by test case; `engines`, in ascending order of folds,
-    were fitted by the evaluation (None: they are fitted here); ValueError if their number is not that of the
-    folds.
+    ``fold, kind`` (of invalidity, or "unknown"; empty for valid runs), ``runs, rejected`` (counts of flagged
+    runs), and no row if no validity tree was trained. `fold_of` is the fold by test case; `engines`, in
+    ascending order of folds, were fitted by the evaluation (None: they are fitted here); ValueError if their
+    number is not that of the folds.
     """
     workload, tasks = examples.tables.runs["workload"], []
     for fold, engine in zip(sorted(fold_of.unique()), engines, strict=True):
@@ -189,9 +189,10 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 
 
 def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
-    """Return the numbers of ``given`` and ``automatic`` groups, and their ``adjusted_rand`` index.
+    """Return how many groups are ``given`` and ``automatic``, and the ``adjusted_rand`` index of the two.
 
-    `table` is that of `grouping_table`; the index is 1 for equal groups, about 0 for groups at random.
+    `table` is that of `grouping_table`; the index is 1 for equal groups, about 0 for groups at random, and
+    may be negative.
     """
     from sklearn.metrics import adjusted_rand_score
 

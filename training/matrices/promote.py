@@ -110,10 +110,10 @@ SPLIT = CASES
 def promote_stage() -> None:
     """Register the best engine as champion or challenger, as `promote_candidate` decides; print the results.
 
-    It is compared with the current champion by `promote_candidate`: it becomes challenger if it is not better
-    or is refused, and champion also if there is none to compare it with; nothing changes if the same evidence
-    was judged before. It reads params.yaml and the files of evaluate and train below the working directory;
-    InputError if metrics.json or the model is missing, or the registry does not answer.
+    It becomes champion if it is better than the current champion or there is none to compare it with;
+    otherwise, or if it is refused, it becomes challenger. Nothing changes if the same evidence was judged
+    before. It reads params.yaml and the files of evaluate and train below the working directory; InputError
+    if metrics.json or the model is missing, or the registry does not answer.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     candidate = Candidate(

@@ -225,7 +225,8 @@ def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationSt
     """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
     In the first, the remedies are added one at a time, for each of `models`. In the second, each remedy is
-    left out in turn; this is done for the model "logistic" only, because these steps take longest.
+    left out in turn; this is done for the model "logistic" only, because these steps take longest. The
+    complete scheme is `full` with the form "subtracted", given groups and an untuned classifier.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:

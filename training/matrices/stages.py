@@ -202,7 +202,10 @@ def _summarise_split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> d
 
 
 def train_stage() -> None:
-    """Train the champion of metrics.json on all data and write it; InputError if evaluate has not run."""
+    """Train the champion of metrics.json on all data, and write it to the directory of models.
+
+    InputError if evaluate has not run, or params.yaml has no longer the champion's model.
+    """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     section, examples = params.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
     champion = _champion_cell(

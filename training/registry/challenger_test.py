@@ -93,10 +93,10 @@ def promote_candidate(candidate: Candidate) -> str:
 
     It is better if the whole interval of the difference is above zero. Otherwise, or if the family refuses
     it, it becomes challenger; a person may promote it. A candidate that is not refused also becomes champion
-    if there is none, if the champion's files are gone or unreadable, or if both have no common case. Each
-    test logs and registers the candidate in MLflow. If this evidence was judged before, nothing changes, and
-    it takes milliseconds, because the stage runs with every ``dvc repro``. Raises InputError if the candidate
-    or metrics.json cannot be read, or the registry does not answer.
+    if there is none, if the champion's files are gone or unreadable, or if both have no common cases, or none
+    that can be compared. Each test logs and registers the candidate in MLflow. If this evidence was judged
+    before, nothing changes, and it takes milliseconds, because the stage runs with every ``dvc repro``.
+    Raises InputError if the candidate or metrics.json cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)
@@ -285,10 +285,10 @@ def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str)
     """Return a function of two tables, (candidate, champion), that compares their balanced accuracy.
 
     On the rows that both have, by the columns `keys`, it returns the difference (negative: the candidate is
-    worse) with a bootstrap interval, or None unless these have both labels. Both tables have ``verdict``; the
-    candidate's also has ``status`` (the label, "fail" or not) and ``group``, whose rows are drawn together.
-    `how` has the number and seed of the draws and the confidence; `cases` are the rows in words, for the
-    reason, such as "the same unseen pairs".
+    worse) with a bootstrap interval, or None if these rows have only one label or there are none. Both tables
+    have ``verdict``; the candidate's also has ``status`` (the label, "fail" or not) and ``group``, whose rows
+    are drawn together. `how` has the number and seed of the draws and the confidence; `cases` are the rows in
+    words, for the reason, such as "the same unseen pairs".
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:
@@ -309,9 +309,9 @@ def compare_by_errors(keys: Sequence[str], how: BootstrapSettings, cases: str) -
 
     On the rows that both have, by the columns `keys`, it returns the champion's mean error minus the
     candidate's (negative: the candidate is worse) with a bootstrap interval; it returns None if there are no
-    common rows. An error is the size of predicted / measured - 1. Both tables have ``predicted``; the
-    candidate's also has ``measured`` and ``group``, whose rows are drawn together. `how` has the number and
-    seed of the draws and the confidence; `cases` are the rows in words, for the reason.
+    common rows. An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``;
+    the candidate's also has ``measured`` and ``group``; rows of one group are drawn together. `how` has the
+    number and seed of the draws and the confidence; `cases` are the rows in words, for the result's reason.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:

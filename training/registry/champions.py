@@ -91,7 +91,10 @@ def import_mlflow() -> Any:
 
 
 def client() -> Any:
-    """Return an MLflow client for the store of this project; a missing SQLite file is created."""
+    """Return a new MLflow client for the store of this project; a missing SQLite file is created.
+
+    ImportError if MLflow is not installed.
+    """
     flow, store = import_mlflow(), local_store()
     if store is not None and not store.exists():
         from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
@@ -257,7 +260,9 @@ def project_params(section: type[FamilyType]) -> Params[FamilyType]:
     """Return the shared parameters and one family's section (a class) of the project's params.yaml.
 
     They are cached until the process ends. Without that file, or if it has no section of any family, the
-    parameters are those of new projects. InputError if it is invalid.
+    parameters are those of new projects. If it has sections of other families only, this family's has the
+    defaults of `section`. InputError if the shared parameters or this family's section are invalid, or a key
+    is unknown.
     """
     params: Params[FamilyType] = _cached_params(section)
     return params
@@ -293,8 +298,8 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
     ``name()``, or a `Version`, which is returned. Versions are looked up in the registry, then in the
-    installed wheel. Raises InputError if it is no such address, the model does not exist, or the registry
-    does not answer.
+    installed wheel. Raises InputError if `uri` is none of these (such as a missing directory), if the model
+    does not exist, or if the registry does not answer, even if the wheel has the model.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
@@ -382,7 +387,8 @@ def find_version(uri: str) -> Version | None:
 
     ``NAME@latest`` is the newest version. Raises InputError if `uri` is another kind of address, such as
     ``models:/NAME/latest`` or a directory, or if the registry cannot be read. If the SQLite file is missing,
-    the result is None, and the file is not created.
+    the result is None, and the file is not created. ``latest`` and a store that is not such a file need the
+    package MLflow, else ImportError.
     """
     match = _MODEL_URI.fullmatch(uri)
     if match is None:

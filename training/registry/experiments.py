@@ -62,8 +62,9 @@ def open_state(
     """Yield the parameters and results of a state; its files may be copies that are deleted afterwards.
 
     `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version
-    (``models:/NAME/VERSION``); `tell` is called with messages on the progress. Missing predictions are in
-    ``notes``. Raises InputError if the state does not exist, or has nothing evaluated.
+    (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on the progress.
+    Missing predictions are in ``notes``. Raises InputError if the state does not exist, has nothing
+    evaluated, or is a version without files.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
@@ -278,9 +279,10 @@ class ExperimentsDifference:
 def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
     """Return the differences of two states in the families of both; InputError without such a family.
 
-    The result has changed ``params``, except those of families that are not compared, ``notes``, and for each
-    compared family changed data, champions and entries of the same name compared on their common cases,
-    `after` minus `before`.
+    The result has ``notes`` and changed ``params``: those of params.yaml, except those of families that are
+    not compared, and those of the models of two registered versions (``FAMILY: NAME``). Each compared family
+    has changed data, champions, and entries of the same name compared on their common cases, `after` minus
+    `before`.
     """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     common = [family for family in FAMILIES if family in before.families and family in after.families]

@@ -53,7 +53,7 @@ class MovedError(InputError):
 
 
 def current_user() -> str:
-    """Return the name of the current user; the number of one without a name, as in many containers."""
+    """Return the current user's name, or the user's number if there is no name, as in many containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -225,7 +225,11 @@ def make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]
 
 
 def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
-    """Record a promotion in tags, then move the alias "champion" to its version, like `make_challenger`."""
+    """Record a promotion in tags, then move the alias "champion" to its version.
+
+    The version's reason of an earlier replacement is deleted. The caller holds `lock_aliases`; `store` is an
+    MLflow client.
+    """
     for tag, value in record.version_tags.items():
         store.set_model_version_tag(name, record.version, tag, value)
     if REPLACED in store.get_model_version(name, record.version).tags:
@@ -285,7 +289,7 @@ def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
 
 
 def sync_if_moved(name: str) -> None:
-    """Update tags if an alias of model `name` was moved by hand, not deleted; else return in milliseconds."""
+    """Call `sync_tags` if an alias of model `name` was moved by hand; a deleted alias is not noticed."""
     bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
     if any(version is not None and version.tags.get(ROLE_TAG) != alias for alias, version in bearers.items()):
         with lock_aliases(name):

@@ -156,7 +156,10 @@ class StoredModel(Generic[CardType]):
 
 
 def store_model(directory: Path, model: Any, card: StoredCard) -> Path:
-    """Write ``model.skops`` (return its path) and ``card.json`` to `directory`; equal models, equal bytes."""
+    """Write ``model.skops`` and ``card.json`` to `directory`; return the path of ``model.skops``.
+
+    The directory is created if it is missing, existing files are replaced. Equal models give equal bytes.
+    """
     import skops.io
 
     with replacing(directory / MODEL) as path:
@@ -218,7 +221,7 @@ def load_model(directory: Path) -> Any:
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
-    """Raise InputError unless a model's number of inputs `width` (None: unknown) is that of `features`.
+    """Raise InputError unless a model's number of inputs `width` is that of `features`; also for None.
 
     `features` are those of the card in `directory`, which the message names.
     """

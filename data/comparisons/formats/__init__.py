@@ -113,9 +113,9 @@ def stream_tables(
     A comparison comes in the same chunk as its results, except in result-xml, where the baseline may be in an
     earlier chunk. It is not checked that there are comparisons and that they can be judged. Parameters are
     those of `read_tables`; a chunk ends when it has `chunk_rows` results (None: no limit), in sap-hana ten
-    times as many; a path of tables, or a file of comparison-json, is always one chunk. InputError when called
-    if the format is unknown or a path is missing; if a directory has no file with the suffix of an XML or
-    JSON format; and at the first other error, unless ``problems.keep_going``, which collects errors.
+    times as many; a path of tables, or a file of comparison-json, is always one chunk. InputError at the call
+    if the format is unknown or a path is missing; at the call or later if a directory has no file with the
+    suffix of its XML or JSON format; and at any other error, unless ``problems.keep_going`` collects these.
     """
     reader = choose_reader(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)
@@ -133,7 +133,7 @@ def read_tables(
     """Return the tables of all `paths`, with the errors of skipped parts and notes on assumptions.
 
     `name` is one of `FORMATS`; `paths` are files, or directories, whose files are read by name, and whose
-    ``labels.csv`` adds labels. If each file is a version, the oldest comes first. `label_rules` are for
+    ``labels.csv`` adds labels. Where each file is a version, the first is the oldest. `label_rules` are for
     marked change points (sap-hana); `measure` is the metric and its direction, where files do not define
     them. With `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not
     judged are included, and also counted as skipped. InputError if the format is unknown or a path is
@@ -188,6 +188,8 @@ def results_of_run(
     results = ComparisonTables.join_tables(
         list(stream_tables(kind, [path], problems or Problems(), measure=measure, chunk_rows=None))
     ).results
+    if results.empty:
+        raise InputError("holds no results", file=path)
     if results["order"].min() != results["order"].max():
         raise InputError("holds the results of several versions; expected those of one run", file=path)
     return results
@@ -206,10 +208,10 @@ def _files_in(paths: list[Path], suffix: str) -> list[Path]:
 def recognise_format(path: Path) -> str:
     """Return the format of a file or directory, a key of `FORMATS`, recognised from its content.
 
-    A directory is recognised by the names of its files, else by the content of its first file of
-    measurements. Text that begins like JSON but is invalid is ``comparison-json``, so that its reader
-    explains the error. InputError if the format is unknown, XML is malformed, or `path` is missing, empty or
-    cannot be read.
+    A directory is recognised by the names of its files, or if they are no sign of a format, by the content of
+    its first file of measurements. Text that begins like JSON but is invalid is ``comparison-json``, so that
+    its reader explains the error. InputError if the format is unknown, XML is malformed, or `path` is
+    missing, empty or cannot be read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)

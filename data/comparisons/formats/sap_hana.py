@@ -69,14 +69,14 @@ class Boundary(NamedTuple):
 def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
     """Return the boundaries with agreement, and with ``include_ambiguous`` also disputed ones, ascending.
 
-    Marks at most ``match_window`` versions from each other form a group; groups with most annotators are
-    formed first, and each mark belongs to one group. A group is a change at its median, rounded down: agreed
-    with at least ``min_annotators`` annotators, else disputed (not ``agreed``). Every ``clean_every``-th
-    version, from ``versions_before`` on, is a clean boundary if ``min_annotators`` annotators inspected it
-    and no mark is within ``exclusion_window`` versions. An annotator has inspected a boundary if one of the
-    `spans` contains the ``versions_before`` versions before it and the ``versions_after`` from it on. Changes
-    that nobody inspected are dropped. In the result, ``marked`` is True for changes; ``annotators`` are those
-    who marked the change, or all inspectors of a clean boundary.
+    Marks at most ``match_window`` versions from each other form a group; groups with most annotators, then
+    the narrowest, are formed first; each mark is in one. A group is a change at its median, rounded down:
+    agreed with at least ``min_annotators`` annotators, else disputed (not ``agreed``). Every
+    ``clean_every``-th version, from ``versions_before`` on, is a clean boundary if ``min_annotators``
+    inspected it and no mark is within ``exclusion_window``. An annotator has inspected a boundary if one of
+    the `spans` contains the ``versions_before`` versions before it and the ``versions_after`` from it on.
+    Changes that nobody inspected are dropped. In the result, ``marked`` is True for changes; ``annotators``
+    are those who marked the change, or all inspectors of a clean boundary.
     """
     by_version: dict[int, Boundary] = {}
     last = max((span.stop for span in spans), default=0)

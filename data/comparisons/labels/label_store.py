@@ -106,9 +106,9 @@ _MIGRATION_PATIENCE = 15.0
 def migrate_tables(engine: Engine, address: str) -> None:
     """Create or upgrade the tables of labels; do nothing if they are current.
 
-    Several processes may do so at once. IncompatibleStoreError, with `address`, if a newer perfjudge, or an
-    unreleased older one, has written the database. SQLAlchemyError if it is unreachable, or an SQLite file
-    stays locked for 15 s.
+    Several processes may do so at once. IncompatibleStoreError, with `address`, if the database was written
+    by a newer perfjudge, or by an older one that was never released. SQLAlchemyError if it is unreachable, or
+    an SQLite file stays locked for 15 s.
     """
     version = None
     with engine.connect() as connection:

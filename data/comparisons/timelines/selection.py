@@ -48,9 +48,10 @@ def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
 def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     """Return the versions of one machine, the oldest first, and the sorting criterion in words.
 
-    The criterion is the first of these that all versions have: times of measurement (a version's earliest),
-    numbers in the source (``orders`` of a run), names. One that contradicts the source's numbers of any
-    series is passed over, unless all do. Ties are sorted by name, naturally (4.9 before 4.10).
+    The criterion is the first of these: times of measurement (a version's earliest) if all runs have one;
+    numbers in the source (``orders`` of a run) if each version has exactly one number in all its series;
+    names. A criterion whose order contradicts the source's numbers within any series is passed over; if this
+    is true of all, the first is taken. Ties, and names, are sorted naturally (4.9 before 4.10).
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:
@@ -111,9 +112,9 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
 
     The baseline is the newest version that matches its rules. Targets are all versions that match theirs,
     older ones, too; if there are rules of the start, targets older than the first target that matches these
-    are left out. Rules on the property ``Operation``, of any role, select operations; runs without a selected
-    operation are dropped. InputError if no operation matches, or no machine has a baseline and targets; if
-    possible, it names a rule without a match.
+    are left out, or the machine if none does. Rules on the property ``Operation``, of any role, select
+    operations; runs without a selected operation are dropped. InputError if no operation matches, or no
+    machine is left; if possible, it names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))

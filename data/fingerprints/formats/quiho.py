@@ -69,9 +69,10 @@ def read_tables(directory: Path) -> FingerprintTables:
 
     A run of the fingerprint is a (machine, timestamp, repetition); repetitions are renumbered over all
     timestamps of a machine, so that (machine, repetition) joins an application with its run. Rates of 0
-    (stressors that failed) and values of 0 (times below the resolution of 0.01 s) become missing.
-    ``timestamp`` is a further column. InputError if a file, a column or the fingerprint is missing, or a
-    number is wrong.
+    (stressors that failed) and values of 0 (times below the resolution of 0.01 s) become missing. The two
+    rows of a fio test become the applications ``...-read`` and ``...-write``; the idle one, with the value 0,
+    is dropped. ``timestamp`` is a further column. InputError if a file, a column or the fingerprint is
+    missing, or a number is wrong.
     """
     results = _read_columns(directory / "results.csv", COLUMNS)
     runs = results[RUN].drop_duplicates().sort_values(RUN, ignore_index=True)
@@ -102,8 +103,8 @@ def read_tables(directory: Path) -> FingerprintTables:
 def processor_name(machine: str) -> str:
     """Return the processor of a machine by its name (`PROCESSORS`, table 2 of the paper).
 
-    Names are compared in lower case. If the processor is unknown, the result is the site, the last three
-    labels of the name; of a name with fewer than five labels, the first one without its number.
+    The key, in lower case, is the site, which is the last three labels of the name; for a name with fewer
+    than five labels, the first label without its number. The key is returned if its processor is unknown.
     """
     labels = machine.lower().split(".")
     place = ".".join(labels[-3:]) if len(labels) >= NODE_LABELS else re.sub(r"-\d+$", "", labels[0])

@@ -43,10 +43,10 @@ def read_machines(path: Path) -> FingerprintTables:
 
     The machine is the first column. A column named after a stressor (`parse_stressor`) has rates;
     ``repetition`` (default 1), ``cpu_model``, ``cores``, ``stress_ng`` and ``source`` describe the run or the
-    machine; any other has an application's values (`parse_measure`). Empty cells are missing. A machine is
-    described by its first row; its CPU model is by default its name. InputError if there is no row, a column
-    is misspelt or repeated, a cell is wrong, or no column is a stressor; signs of numbers and repeated runs
-    are not checked.
+    machine; any other has an application's values (`parse_measure`). Empty rates and values have no row in
+    the result. A machine is described by its first row; by default, its CPU model is its name, its source the
+    file's name. InputError if there is no row, a column is misspelt or repeated, a cell is wrong, or no
+    column is a stressor; signs of numbers and repeated runs are not checked.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
@@ -91,7 +91,7 @@ def read_machines(path: Path) -> FingerprintTables:
 
 
 def parse_stressor(column: str) -> tuple[str, int] | None:
-    """Return (stressor, threads: 1, or 0 for all) of a column such as ``cpu@all``; None for other columns."""
+    """Return (stressor, threads) of a column: 1 for ``cpu``, 0 (all) for ``cpu@all``; None for all others."""
     name = column.removesuffix(ON_ALL)
     if name not in known_stressors():
         return None
@@ -156,10 +156,10 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
     The columns are ``machine, application, metric, better, repetition, value``; the file has ``machine`` and
     ``value``, perhaps ``repetition``, ``unit`` or ``metric``. `measure` has the name, the metric and the
     direction; a unit or metric in the file replaces its metric. Without a column ``repetition``, the values
-    of a machine are numbered from `beyond` + 1. Pass the largest repetition of the fingerprints, so that no
-    value belongs to a single run of a fingerprint, but all to the machine. InputError if the file is
-    missing or not CSV, has no row, a missing or unknown column, a missing machine, a wrong or repeated
-    repetition, several units, or a value that is not a number above 0.
+    of a machine are numbered from `beyond` + 1. Pass as `beyond` the largest repetition of the fingerprints:
+    then values belong to machines, not to single runs of fingerprints. InputError if the file is missing or
+    not CSV, has no row, a missing or unknown column, a missing machine, a wrong or repeated repetition,
+    several units, or a value that is not a number above 0.
     """
     table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)

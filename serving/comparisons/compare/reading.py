@@ -163,8 +163,9 @@ class RunReader:
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files and directories that are one run each; a missing path is yielded, too.
 
-    A directory is itself a run if it has ``results.parquet``, or is of asv or criterion. Any other yields its
-    files and directories, without hidden ones, in natural order (9 before 10); InputError if there are none.
+    A directory is itself a run if it has ``results.parquet``, or is of asv or criterion. Any other yields the
+    files and directories in it, without hidden ones, in natural order (9 before 10); these are not searched
+    further. InputError if such a directory is empty.
     """
 
     def natural_key(path: Path) -> list[tuple[int, str]]:

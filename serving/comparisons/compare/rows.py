@@ -230,7 +230,7 @@ def as_comment(compared: ComparedSides, name: str) -> str:
 
     Both are sorted by urgency, then by size of the change. Parts that only one side has, notes, details and a
     summary are added. The first line is a marker by which the next comment of this `name` finds and replaces
-    this one. Rows beyond about 60,000 characters are only counted, details beyond them omitted.
+    this one. Beyond about 60,000 characters (first table: 30,000), rows are only counted, details omitted.
     """
     urgent = [row for row in compared.ordered_rows if row.outcome not in QUIET]
     quiet = compared.ordered_rows[len(urgent) :]
@@ -377,8 +377,8 @@ def github_annotations(compared: ComparedSides) -> Iterator[str]:
     """Yield GitHub annotations of rows and of vanished parts, each with its line break.
 
     First errors (regressions), then warnings (unsure rows, and parts that only the baseline has), then
-    notices (improvements and acknowledged regressions); other rows have none. Of more than 10 of one kind, 9
-    are followed by the number of the others.
+    notices (improvements and acknowledged regressions); other rows have none. If a kind has more than 10, its
+    first 9 are yielded, then one annotation with the number of the others.
     """
     annotations: list[tuple[_Kind, str, str]] = []
     for row in compared.ordered_rows:

@@ -31,13 +31,12 @@ def counterfactuals(
     """Return the smallest change that gives comparisons the other verdict, by scaling the target's samples.
 
     `rows`: shape (n,), comparisons that can be judged.
-    `answers`: shape (n,), their verdicts; `unsure` flips to `fail`.
+    `answers`: shape (n,), their verdicts; `fail` flips to `pass`, `pass` and `unsure` to `fail`.
     `decide`: returns the model's verdicts on modified comparisons.
     Returns shape (n,), changes of the median of the configuration with the worst change, as shares of the
     baseline's (negative is worse): of the candidates `TRIED` that flip the verdict, the nearest to the
     measured change. Bisection finds it if larger changes keep the flipped verdict. Candidates are at most 100
-    % worse (95 % if higher is better) and at most 1 % better. NaN if none flips the verdict, or the verdict
-    is another one.
+    % worse (95 % if higher is better) and at most 1 % better. NaN if none flips the verdict.
     """
     changes = np.full(len(rows), np.nan)
     # factors may overflow where the target's median is close to 0 or to the largest number

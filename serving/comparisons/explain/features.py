@@ -95,8 +95,8 @@ def feature_meaning(feature: str) -> Meaning | None:
 def describe_feature(feature: str, configurations: int = 1) -> str:
     """Return a feature's phrase, with its reduction in brackets if there are several `configurations`.
 
-    Such as ``the change of the median (at its least over the configurations)``, which is the reduction of
-    features without a suffix; without a phrase, the name.
+    An example is ``the change of the median (at its least over the configurations)``; features without a
+    suffix have this reduction. Features without a phrase give their name unchanged.
     """
     entry = feature_meaning(feature)
     if entry is None:
@@ -107,7 +107,7 @@ def describe_feature(feature: str, configurations: int = 1) -> str:
 
 
 def needed_sources(features: Iterable[str]) -> str:
-    """Return the distinct data sources of these features, joined by " and "; "" without features."""
+    """Return the distinct data sources of `features`, in order, joined by " and "; "" without features."""
 
     def feature_source(feature: str) -> str:
         entry = feature_meaning(feature)
@@ -120,6 +120,6 @@ def needed_sources(features: Iterable[str]) -> str:
 
 
 def format_value(feature: str, value: float) -> str:
-    """Return a feature's value in readable units, without logarithm or root; 3 digits if it is unknown."""
+    """Return a feature's value in readable units, not as logarithm or root; 3 digits for unknown features."""
     entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)

@@ -230,9 +230,10 @@ _HIGH = Direction("higher", "lower", "higher", "lower")
 
 @cache
 def direction_words(unit: str, sign: float) -> Direction:
-    """Return the words for worse and better in a unit, where `sign` is -1 if lower values are better.
+    """Return the words for worse and better in a unit; `sign` is -1 if lower values are better, else 1.
 
-    An unknown unit gives "worse" and "better".
+    There are words for times, throughput and memory in their usual direction. Other known units, and other
+    directions, give "higher" and "lower", whichever is worse; an unknown unit gives "worse" and "better".
 
     Examples
     --------
@@ -273,8 +274,9 @@ class DecisiveFacts(NamedTuple):
 def decisive_facts(prepared: PreparedComparisons, rows: Ints) -> list[DecisiveFacts]:
     """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid.
 
-    They are the worst configuration's change, scatter (shares), threads and usual variation between builds,
-    and the numbers of configurations and of those that got worse.
+    They are the worst configuration's change (negative is worse), scatter (of the side with more), threads
+    and usual variation between builds, and the numbers of configurations and of those that got worse. Change,
+    scatter and variation are shares.
     """
     sides, at = prepared.sides, prepared.worst[rows]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -390,9 +392,12 @@ def write_sentences(
 
     At most two facts are for it, and one against it. Facts with at most 5 % of the first contribution are
     left out.
-    `answer`: the verdict "pass", "unsure" or "fail"; None: list facts without taking sides.
-    `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. Whether a
-    fact supports the verdict is measured, as a model may weigh it against a typical regression.
+    `answer`: the verdict "pass", "unsure" or "fail"; facts for ``unsure`` are those for a regression. None:
+    list at most two facts without taking sides.
+    `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. A fact is
+    for or against the verdict by what was measured, whatever the sign of its contribution, as the model may
+    compare it with a typical regression. Only where the measured value speaks for neither side does the sign
+    count: such a fact is for the verdict, or is left out.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
     change = f"median {describe_change(facts.change, direction)}"

@@ -30,8 +30,9 @@ _DIGITS = 20
 def keep_nearby_versions(siblings: Siblings) -> Siblings:
     """Return a copy with only the targets, versions of the same name, and the 12 on either side of each.
 
-    A target with several versions has the name of the first. Each remaining part of a series becomes a series
-    of its own; features of siblings do not change. Without versions or targets, `siblings` is returned.
+    Versions of one benchmark and machine may share a name; of a target with several versions, the name of the
+    first counts. Each remaining part of a series becomes a series of its own; features of siblings do not
+    change. Without versions or targets, `siblings` is returned.
     """
     versions, spans = siblings.versions, siblings.stop - siblings.first
     if not len(versions.series) or not spans.any():

@@ -47,7 +47,10 @@ _SAME_ORIGIN = {"connect-src": "'self'", "form-action": "'self'"}
 
 
 def install(app: FastAPI) -> None:
-    """Add the labelling pages and the endpoints of labels; sets ``labels`` and ``pool`` of `app`'s state."""
+    """Add the labelling pages and the endpoints of labels; sets ``labels`` and ``pool`` of `app`'s state.
+
+    InputError if the address of the label store is invalid; source, store and model are not read here.
+    """
     endpoints.install_endpoints(app)
     source = app.state.settings.options.get("comparisons")
     app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))

@@ -190,8 +190,8 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
     `form`: "csv": labels only, in a directory as labels.csv; "xml": comparisons with labels (scheduler
     thesis, figure 6.1); "tables": Parquet files in a directory. "xml" and "tables" also have the labels that
     only the source has.
-    Raises InputError if the store does not answer, the comparisons cannot be read, or an existing CSV file
-    has labels that are not in the store.
+    Raises InputError if the store does not answer, the comparisons are missing or cannot be read, or an
+    existing CSV file has labels that are not in the store.
     """
     with closing(LabelStore(address or default_address())) as store:
         store.check_reachable()
@@ -249,10 +249,11 @@ def give_next(
 ) -> int:
     """Print up to `number` unlabelled comparisons to label next, or write them to a CSV file; return 0.
 
-    `uri`: the model's address; None: the champion if it exists, else a rank statistic orders the comparisons.
+    `uri`: the model's address; None: the champion, or a rank statistic if it cannot be loaded.
     `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
     `output`: the CSV file to fill in (``status`` and ``annotator`` are empty), which replaces an existing
-    one; None: print a table, or with `as_json` a list of objects.
+    one; None: print a table, or with `as_json` a list of objects, with the columns of
+    `LabelCandidates.first_candidates`.
     Raises InputError if the source cannot be read, or the named model does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)

@@ -61,7 +61,7 @@ def begun(options: Options) -> Options:
 
     Raises InputError if the address is invalid, the database was written by a newer perfjudge, the file is
     not an SQLite database, its directory is missing, or the comparisons do not exist. A PostgreSQL server may
-    be unavailable, which is logged.
+    be unavailable, which is logged. An existing database gets its tables; a missing file is not created.
     """
     options = {
         "labels": default_address(),
@@ -95,9 +95,10 @@ def ingested_directory() -> str | None:
 
 
 def count_new_labels(app: FastAPI) -> int | None:
-    """Return the number of current pass and fail labels whose id, annotator and status are not ingested.
+    """Return how many current pass and fail labels no ingested label equals in id, annotator and status.
 
-    None without a store or if it does not answer; all count if the table of ingested labels cannot be read.
+    None if there is no store, or the store does not answer. All count if the table of ingested labels cannot
+    be read.
     """
     store: LabelStore | None = app.state.labels
     if store is None:
@@ -256,8 +257,10 @@ class LabelWriter:
 def install_endpoints(app: FastAPI) -> None:
     """Add PUT and GET ``/v1/labels/COMPARISON_ID`` and GET ``/v1/labels`` to `app`.
 
-    Before the first request, its ``state`` must have a ``pool``. Sets ``state.labels``, None without a label
-    store. InputError if the store's address is invalid.
+    ``app.state`` must have ``settings`` (with the option ``labels``, the store's address, and tokens) and
+    ``failure_checks``; before the first request, also a ``pool``. Sets ``app.state.labels``, None without
+    that option, and adds a failure check for an unreachable store, which is not contacted here. InputError if
+    the address is invalid.
     """
     options = app.state.settings.options
     address = options.get("labels")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -129,11 +130,11 @@ def assemble_report(
     moved, noise = find_lasting_changes(versions.five[..., 2], signs)
     hidden = detectable_change(versions.five, versions.sample_counts.astype(np.float64), noise)
     marks = [OperationMarks.not_judged(len(chosen.versions)) for _ in operations]
+    base_rates: list[str] = []
     if judges.answering is not None:
         of_operations = [list(chain.from_iterable(moved[operation.row_slice])) for operation in operations]
-        marks = judged_versions(
-            versions, chosen.baseline, of_operations, hidden, judges.answering, advance=advance
-        )
+        answering = partial(judges.answering, notes=base_rates)
+        marks = judged_versions(versions, chosen.baseline, of_operations, hidden, answering, advance=advance)
     timeline_operations = []
     for operation, own_marks in zip(operations, marks, strict=True):
         shifts = moved[operation.row_slice]
@@ -159,6 +160,7 @@ def assemble_report(
     runs = [(name, *place_and_time(chosen.runs[name])) for name in chosen.versions]
     heat_maps = list(_heat_maps(chosen, results, way, problems))
     all_notes = [*chosen.notes, *notes, *versions.notes, *_judging_notes(chosen, versions, judges)]
+    all_notes += base_rates
     if len(heat_maps) > MOST_HEATS:
         all_notes.append(f"{len(heat_maps)} heat maps exist; only those of the newest versions are shown")
     return TimelineReport(

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
@@ -27,6 +27,9 @@ from serving.comparisons.timelines.assembled import TimelineJudge, assemble_repo
 from serving.comparisons.timelines.judged import model_judge, server_judge
 from serving.comparisons.timelines.listing import ListedReport, index_page, list_report
 from serving.comparisons.timelines.page import summary_lines, timeline_page
+
+if TYPE_CHECKING:
+    from serving.comparisons.judge import BaseRateOption
 
 #: Most letters of a file name.
 _LONGEST = 80
@@ -44,6 +47,7 @@ class TimelineOptions:
     output: Path  # folder
     model: str | None = None  # address of the model; None: the champion, if it exists
     server: str | None = None  # address of a server that judges instead
+    base_rate: BaseRateOption = None  # the share of regressions, or "estimate"; None: that of the training
     measure: Measure = field(default_factory=Measure)
     keep_going: bool = False
     jobs: int = 1  # number of processes
@@ -67,6 +71,8 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
+    if options.base_rate is not None and options.server is not None:
+        raise InputError("--base-rate and --server: a server has its own base rate; expected one of them")
     with Screen() as screen:
         pages, skipped = _write_pages(options, screen.show_progress)
     skipped += [error for written in pages for error in written.skipped]
@@ -97,7 +103,7 @@ def _write_pages(options: TimelineOptions, advance: Advance) -> tuple[list[_Page
     sets = [rule_set for path in options.rules for rule_set in rules.read_rule_sets(path)]
     with ThreadPoolExecutor(1) as loader:
         # the model loads, which takes seconds, while other processes read the results
-        loading = loader.submit(choose_judge, options.model, options.server)
+        loading = loader.submit(choose_judge, options.model, options.server, options.base_rate)
         read = read_folder(
             options.results,
             options.measure,
@@ -141,7 +147,7 @@ def _write_page(
 ) -> _Page:
     problems = Problems(options.keep_going)
     way = Path(os.path.relpath(options.results.absolute(), options.output.absolute())).as_posix()
-    judge = choose_judge(options.model, options.server)
+    judge = choose_judge(options.model, options.server, options.base_rate)
     judging = None if advance is None else lambda done, total: advance(done, total, "judging")
     with garbage_collection_off():
         report = assemble_report(
@@ -154,12 +160,14 @@ def _write_page(
 
 
 @lru_cache(1)
-def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
+def choose_judge(model: str | None, server: str | None, base_rate: BaseRateOption = None) -> TimelineJudge:
     """Return the judge: the server if given, else the model, else the champion; the last judge is cached.
 
-    The last arguments give the last judge, even if the champion has changed. Without a champion, the judge
-    has a note and no function. Raises InputError if the named model does not exist, or `server` is not an
-    address (it is not contacted) or its client not installed.
+    A call with the arguments of the last one returns its judge, even if the champion has changed. Without a
+    champion that can be read, the judge has a note and no function. Raises InputError if the named model is
+    missing or unreadable, if `server` is not an address (it is not contacted), or if the package
+    perfjudge-client, which `server` needs, is not installed.
+    `base_rate`: as for `judge_sides`.
     """
     if server is not None:
         return TimelineJudge(server_judge(server), f"the server {server}")
@@ -172,7 +180,9 @@ def choose_judge(model: str | None, server: str | None) -> TimelineJudge:
             raise
         return TimelineJudge(None, "", f"versions are not judged: {error}")
     ref = served.ref
-    return TimelineJudge(model_judge(served), f"{ref.name} {ref.version} ({served.model.card.model})")
+    return TimelineJudge(
+        model_judge(served, base_rate), f"{ref.name} {ref.version} ({served.model.card.model})"
+    )
 
 
 def unique_file_names(names: Iterable[str]) -> list[str]:

@@ -21,8 +21,9 @@ from training.evaluation.thresholds import below_min_effect
 
 if TYPE_CHECKING:
     from perfjudge_client.schemas import VerdictAnswer
-    from serving.comparisons.judge import Verdict
+    from serving.comparisons.judge import BaseRateOption, Judgement, Verdict
     from serving.comparisons.model import Judge
+    from training.comparisons.stored import Card
 
 #: Sizes of windows of versions with few samples, before a version and from it on; as in
 #: `data.comparisons.params.LabelRules`.
@@ -292,7 +293,8 @@ class VersionVerdict(NamedTuple):
         return cls(MARK[verdict.verdict], probability, change, lambda: (verdict.reason,))
 
 
-Answering = Callable[[VersionSides, Sequence[VersionComparison]], list[VersionVerdict]]
+#: Takes sides, comparisons and, as `notes`, a list that it appends to; returns the verdicts.
+Answering = Callable[..., list[VersionVerdict]]
 _VersionVerdicts = list[tuple[int, VersionVerdict]]
 _PASSED = VersionVerdict(_PASS, 0.0, np.nan, tuple)
 
@@ -314,33 +316,59 @@ class OperationMarks:
         return cls(against_baseline, against_before, np.full(versions, np.nan))
 
 
-def model_judge(served: Judge) -> Answering:
+def model_judge(served: Judge, base_rate: BaseRateOption = None) -> Answering:
     """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
 
     The verdicts are in the order of the comparisons. Valid comparisons below the minimum effect size pass
     without the model (probability 0, change NaN, no reasons), unless its guarantee covers them. The function
     raises ModelError if a number is not finite.
+    `base_rate`: as for `judge_sides`; comparisons with the baseline and those with the versions before have
+    an estimate each, since all later versions show a regression that stays. Without enough comparisons, a
+    note says so, and the base rate is that of the training data.
     """
-    from serving.comparisons.judge import judge_sides
 
-    def judge_with_model(sides: VersionSides, asks: Sequence[VersionComparison]) -> list[VersionVerdict]:
-        verdicts, card = [_PASSED] * len(asks), served.model.card
-        positions = list(range(len(asks)))
-        if not card.policy.allows_unsure_below:
-            gathered = sides.comparison_sides(asks)
-            change = PreparedComparisons.from_sides(gathered, card.run_spread).worst_change
-            is_judged = ~below_min_effect(change, card.min_effect_size) | (
-                validity.invalid_reasons(gathered) != ""
-            )
-            positions = np.flatnonzero(is_judged).tolist()
-        if not positions:
-            return verdicts
-        judgement = judge_sides(sides.named_sides([asks[place] for place in positions]), served)
-        for place, verdict in zip(positions, judgement.verdicts, strict=True):
-            verdicts[place] = VersionVerdict.from_verdict(verdict)
+    def judge_with_model(
+        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str] | None = None
+    ) -> list[VersionVerdict]:
+        verdicts = [_PASSED] * len(asks)
+        for which, rows in _parts_to_judge(sides, asks, served.model.card, base_rate).items():
+            judgement = _judge_part(sides.named_sides([asks[row] for row in rows]), served, base_rate)
+            if notes is not None:
+                notes += [f"{which}: {note}" for note in judgement.notes]
+            for row, verdict in zip(rows, judgement.verdicts, strict=True):
+                verdicts[row] = VersionVerdict.from_verdict(verdict)
         return verdicts
 
     return judge_with_model
+
+
+def _parts_to_judge(
+    sides: VersionSides, asks: Sequence[VersionComparison], card: Card, base_rate: BaseRateOption
+) -> dict[str, list[int]]:
+    """Return the rows of comparisons to judge together, by the name of the part; the others pass."""
+    if base_rate is not None:
+        beside = np.array([ask.beside_baseline for ask in asks], bool)
+        parts = {"comparisons with the versions before": ~beside, "comparisons with the baseline": beside}
+    elif card.policy.allows_unsure_below:
+        parts = {"": np.ones(len(asks), bool)}
+    else:
+        gathered = sides.comparison_sides(asks)
+        change = PreparedComparisons.from_sides(gathered, card.run_spread).worst_change
+        below = below_min_effect(change, card.min_effect_size)
+        parts = {"": ~below | (validity.invalid_reasons(gathered) != "")}
+    return {which: np.flatnonzero(judged).tolist() for which, judged in parts.items() if judged.any()}
+
+
+def _judge_part(named: NamedSides, served: Judge, base_rate: BaseRateOption) -> Judgement:
+    """Judge at the base rate; without enough comparisons for an estimate, at that of the training data."""
+    from serving.comparisons.judge import judge_sides
+
+    try:
+        return judge_sides(named, served, base_rate=base_rate)
+    except InputError as error:
+        if base_rate != "estimate" or served.model.card.training_scores is None:
+            raise
+        return judge_sides(named, served, notes=[f"not corrected: {error}"])
 
 
 def server_judge(url: str) -> Answering:
@@ -358,7 +386,10 @@ def server_judge(url: str) -> Answering:
     except ClientError as error:
         raise InputError(f"--server: {error}") from error
 
-    def judge_with_server(sides: VersionSides, asks: Sequence[VersionComparison]) -> list[VersionVerdict]:
+    def judge_with_server(
+        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str] | None = None
+    ) -> list[VersionVerdict]:
+        del notes
         try:
             verdicts = client.judge_comparisons(_posted_comparisons(sides, asks))
         except ClientError as error:
@@ -414,13 +445,13 @@ def judged_versions(
 
     A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
     baseline and with the versions just before; where versions have few samples, windows of versions are
-    compared. Against the versions before, a step keeps its clearest `fail`, and neighbouring ones become
-    `pass`. At most 1,500 marks in all have reasons.
+    compared. Against the versions before, a step keeps one `fail`, the first, or with windows the clearest;
+    its other fails, and with windows `unsure` near it, become `pass`. At most 1,500 versions have reasons.
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
     `hidden`: the smallest change detectable in the noise between versions, as a share, shape
-    (n_configurations,) of all operations together: `unsure` becomes `pass` where two single versions differ
-    by less.
+    (n_configurations,) of all operations together: `unsure` becomes `pass` if no configuration lost more
+    (with windows: lost at all); against the baseline, that with most threads must not have lost at all.
     `answering`: the result of `model_judge` or `server_judge`. `advance`: called after each batch with the
     numbers of judged operations and of all.
     """

@@ -45,7 +45,10 @@ _FOLDER = files("serving.reports") / "templates" / "timelines"
 
 
 def format_amount(value: float) -> str:
-    """Return a value with 4 significant digits or all integer digits: ``12,346``; a dash unless finite."""
+    """Return a value with 4 significant digits, or more if its integer part has more; a dash unless finite.
+
+    Examples: ``1.500`` and ``12,346``; the minus sign is U+2212.
+    """
     if not math.isfinite(value):
         return "\N{EN DASH}"
     whole = math.floor(math.log10(abs(value))) if value else 0
@@ -153,18 +156,24 @@ def pack_floats(values: ArrayLike) -> str:
 
 
 def relative_link(source: str) -> str:
-    """Return `source` as a percent-encoded reference ``./PATH``, without leading slashes; "" if empty."""
+    """Return `source` as a reference ``./PATH``, without its leading slashes; "" if `source` is empty.
+
+    All characters but letters, digits and ``_.-~/`` are percent-encoded.
+    """
     return "./" + quote(source.lstrip("/"), errors="surrogateescape") if source else ""
 
 
 def operation_data(operation: TimelineOperation) -> Markup:
-    """Return the JSON object that the page's scripts draw one operation's chart and table columns from.
+    """Return a JSON object of an operation, from which the page's scripts draw its chart and table columns.
 
-    Its keys: ``benchmark, name, unit, better, threads``; ``featured``, the index of the configuration;
-    ``five``, base64 of five numbers per configuration and version; ``beside`` and ``before``, the verdicts
-    against the baseline and against the versions just before, a digit per version: 0 not judged, 1 pass, 2
-    unsure, 3 fail, 4 invalid; ``probability`` per version in tenths of a percent, or null; ``words``, lists
-    of reasons by version; ``changes``, lists of kind, first, last, share and threads.
+    Its keys: ``benchmark, name, unit, better, threads``; ``featured``, the index of the configuration that is
+    shown first; ``five``, minimum, quartiles and maximum of each version of each configuration, in this
+    order, in the text of `pack_floats` (base64 of little-endian float32), NaN if not measured; ``beside``,
+    the verdicts against the baseline, and ``before``, those against the versions just before, texts with a
+    digit per version: 0 not judged, 1 pass, 2 unsure, 3 fail, 4 invalid; ``probability``, a list with the
+    probability of a regression against the baseline per version, in tenths of a percent, rounded, null where
+    not judged; ``words``, lists of reasons by the index of a version; ``changes``, lists of kind, indices of
+    the first and the last version, change as a share of the level before (negative is worse) and threads.
     """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
@@ -233,10 +242,11 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
-    """Return the rank of each finding, from 0, in the given order: operations worse or unsure now come first.
+    """Return the rank of each finding, in the order of `all_findings`; 0 is the most urgent.
 
-    Among these, and among the others, operations with a version unsure or fail or with a lasting change come
-    first; then the order is worse, unsure, not compared, better, unchanged, and the largest loss first.
+    Operations that are worse or unsure now come before the others. In each of both groups, those with a
+    version unsure or fail or with a lasting change come first; then the order is worse, unsure, not compared,
+    better, unchanged, and the largest loss first.
     """
     order = sorted(
         range(len(all_findings)),
@@ -297,7 +307,8 @@ def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> 
 def describe_state(report: TimelineReport) -> str:
     """Return in words how many operations are worse and how many unsure, or that the baseline is the newest.
 
-    Worse means with the newest version than at the baseline; unsure ones are only mentioned if there are any.
+    An operation is worse if it is so with the newest version, compared with the baseline. Unsure ones are
+    only mentioned if there are any.
     """
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")

@@ -71,7 +71,7 @@ def operation_state(
     configuration got worse, and its p-value is unknown or at most 0.05 / the number of operations. Unsure:
     that verdict is unsure or fail. Better: lasting changes make a configuration better, or its newest level
     is better by more than `hidden`. Else unchanged. The ``threads`` of the result are those of the worst
-    configuration, if better of the most improved one, else the largest number.
+    configuration; if better, of the most improved one; if unchanged or not compared, the largest number.
     `shifts`: the lasting changes per configuration. `hidden`: shape (n_configurations,), the smallest
     detectable change of each, as a share. `marks`: the verdicts. `baseline`: index of the baseline's version.
     IndexError if no version is measured.
@@ -144,8 +144,8 @@ class ChangeGroup:
 def group_changes(changes: Sequence[Sequence[Change]]) -> tuple[ChangeGroup, ...]:
     """Return the changes of all operations, grouped by version, the newest first; empty without changes.
 
-    The change with the most changes near it forms the first group, which has its versions; the changes that
-    are left form the next one. Near are steps in the same direction that start at most one version apart,
+    The change with the most changes near it forms the first group with these, and gives it its versions; the
+    others form the next. Near are steps in the same direction that start at most one version apart,
     and creeping drops with most of their versions in common. If several changes of an operation are in a
     group, the largest counts. `changes`: per operation, in order.
     """

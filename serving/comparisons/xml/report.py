@@ -65,7 +65,10 @@ def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]
 
 
 def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str, bytes]:
-    """Return XML elements ``verdict``, ASCII bytes, by comparison_id; with counterfactuals if `flipped`."""
+    """Return each verdict as an XML element ``verdict``, in ASCII without a declaration, by comparison_id.
+
+    With counterfactuals if `flipped`. Raises ModelError if a contribution is not finite.
+    """
     from lxml import etree
 
     elements = verdict_elements(judgement, flipped=flipped)
@@ -124,7 +127,7 @@ def write_comparisons(
     there is exactly one. A comparison whose id occurred before has the id "", and one with an infinite number
     has no sides. Characters that XML cannot contain become U+FFFD.
     `statuses`: the ``result_status`` of each comparison; an empty text omits the attribute.
-    `verdicts`: a function that returns an lxml element or None for each comparison.
+    `verdicts`: a function without arguments that returns a list, an lxml element or None per comparison.
     `notes`: texts that become elements ``note`` at the end of the root element.
     """
     from lxml import etree

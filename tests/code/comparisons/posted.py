@@ -1,6 +1,7 @@
 """Posted comparisons, and a model fitted to random ones that has examples."""
 
 import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,11 @@ from sklearn.preprocessing import StandardScaler
 
 from data.comparisons.posted import named_sides
 from data.comparisons.request import read_request
+from data.tables.files import write_json
 from features.comparisons.vectors import feature_vectors, vector_columns
+from training.comparisons.base_rate import TrainingScores
 from training.comparisons.family import FeatureTable
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.comparisons.train import write_examples
 
 FEATURES = vector_columns("extended")
@@ -59,4 +62,15 @@ def trained(directory, rows=150):
     people.to_parquet(directory / "labels.parquet")
     model.write(directory)
     write_examples(model, table, table.examples, directory / "labels.parquet", directory)
+    return directory
+
+
+def trained_with_scores(directory):
+    """Fit as `trained`, and put scores of comparisons that the model was not fitted to into its card."""
+    trained(directory)
+    model, failed = ReadyModel.read(directory), np.arange(300) % 3 == 0
+    probability = model.predict_uncleaned(posted(*drawn(300, seed=7)).sides)
+    groups = (np.arange(300) // 3).astype(str)
+    scores = TrainingScores.from_rows(probability, failed.astype(np.int64), groups, 0.005)
+    write_json(directory / "card.json", asdict(replace(model.card, training_scores=scores)))
     return directory

@@ -1,4 +1,5 @@
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -132,6 +133,21 @@ def test_only_rates_missing_in_the_journal_are_measured(suite, tmp_path, monkeyp
     kept = [entry.journal_key for entry in Journal.open_or_create(path, FINGERPRINT, MeasuredRun).entries]
     assert kept == [task.journal_key for task in plan_runs(suite, HAS)]
     assert seen.lines[-1] == (12, 12, "done")
+
+
+@pytest.mark.parametrize("printed", ["nan", "inf", "-1", "0", "soon", "1e999"])
+def test_programs_that_print_no_seconds_have_no_value(printed, tmp_path, monkeypatch, constrained):
+    monkeypatch.setattr(collect, "execute", lambda *_: ended(printed))
+    monkeypatch.setattr(collect, "confined", lambda *_: nullcontext(list))
+    monkeypatch.setattr(collect, "reported", lambda _: 7.0)
+    monkeypatch.chdir(tmp_path)
+    journal = Journal.open_or_create(tmp_path / "journal.jsonl", CONSTRAINED, MeasuredRun)
+    with Session(journal, Seen(), "runs") as session:
+        measure_runs(session, constrained, HAS)
+    programs = [entry for entry in session.journal.entries if entry.kind == "program"]
+    assert programs
+    for entry in programs:
+        assert (entry.value, entry.problem) == (None, f"printed no seconds ({printed})")
 
 
 @pytest.mark.parametrize("suite", [FINGERPRINT, CONSTRAINED | {"programs": []}])

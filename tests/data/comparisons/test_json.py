@@ -104,7 +104,7 @@ def test_samples_of_different_files_are_kept_separate(tmp_path):
             {**request(configuration()), "colour": 1},
             (
                 "r.json: colour is unknown; there are comparisons, max_false_negative_rate, "
-                "max_false_positive_rate, costs, explain"
+                "max_false_positive_rate, costs, base_rate, explain"
             ),
         ),
         ({"comparison": []}, 'r.json: comparison is unknown; did you mean "comparisons"?'),

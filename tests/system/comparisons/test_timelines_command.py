@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from serving.cli import run_command
 from serving.comparisons.model import load_judge
 from serving.comparisons.timelines.assembled import assemble_report
 from serving.comparisons.timelines.generate import choose_judge
+from tests.code.comparisons.posted import trained_with_scores
 
 #: Operation 0 loses a tenth at version 15, operation 1 creeps.
 DRAWN = DrawnResults(versions=30, operations=4, threads=(2, 8))
@@ -29,6 +31,11 @@ def root(tmp_path_factory):
     DRAWN.write(root / "results")
     (root / "rules.xml").write_text(RULES)
     return root
+
+
+@pytest.fixture(scope="module")
+def scored_directory(tmp_path_factory):
+    return trained_with_scores(tmp_path_factory.mktemp("model"))
 
 
 def made(capsys, *arguments):
@@ -59,7 +66,9 @@ def test_versions_fail_from_the_start_of_a_drop(root, model_directory):
 def test_all_versions_pass_below_the_minimum_effect_size(root, model_directory, monkeypatch):
     loaded = load_judge(str(model_directory), min_effect_size=0.9)
     monkeypatch.setattr("serving.comparisons.model.load_judge", lambda _: loaded)
+    choose_judge.cache_clear()
     found = report(root, str(model_directory))
+    choose_judge.cache_clear()
     assert not any((one.against_baseline == FAIL).any() for one in found.operations)
     assert all((one.probability[1:] == 0).all() for one in found.operations)
 
@@ -151,3 +160,36 @@ def test_mpstat_samples_of_a_result_give_a_heat_map(root, tmp_path, model_direct
     values = np.array(heat.values)
     assert values.shape == (len(heat.rows), 2)
     assert (values >= 0).all()
+
+
+def test_verdicts_are_corrected_for_the_estimated_base_rate(tmp_path, scored_directory, capsys):
+    DrawnResults(versions=60, operations=10, threads=(2,)).write(tmp_path / "results")
+    (tmp_path / "rules.xml").write_text(RULES)
+    given = (
+        tmp_path / "rules.xml",
+        tmp_path / "results",
+        "-o",
+        tmp_path / "pages",
+        "--model",
+        scored_directory,
+    )
+    status, told = made(capsys, *given, "--better", "higher", "--base-rate", "estimate")
+    assert status == 0
+    steps, levels = (
+        next(note for note in told["notes"] if note.startswith(f"comparisons with {which}: an estimated"))
+        for which in ("the versions before", "the baseline")
+    )
+    # a step between versions is rare; a regression that stays is seen by all later versions
+    rates = [float(note.split("an estimated ")[1].split(" %")[0]) for note in (steps, levels)]
+    assert rates[0] < 3 < rates[1]
+    status, told = made(capsys, *given, "--base-rate", "2", "--server", "http://127.0.0.1:1")
+    assert status == 2
+
+
+def test_short_timelines_are_not_corrected_and_say_so(root, scored_directory):
+    judge = choose_judge(str(scored_directory), None, "estimate")
+    read = read_folder(root / "results", Measure(better="higher"))
+    (one,) = choose_runs(read.runs, rules.read_rule_sets(root / "rules.xml")[0])
+    short = replace(one, versions=one.versions[:8])
+    found = assemble_report(short, root / "results", "results", judge, problems=Problems())
+    assert any("not corrected: base_rate: an estimate needs" in note for note in found.notes)

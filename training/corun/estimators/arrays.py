@@ -150,9 +150,10 @@ class QuickContention(ContentionRegressor):
 
 
 def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) -> None:
-    """Write a fitted model's arrays to `path`, a NumPy archive, with the SHA-256 of the model's file.
+    """Write a fitted model's arrays to `path`, a NumPy archive, with the SHA-256 of the file `stored`.
 
-    `stored` is that file.
+    `stored` is the file of the model; InputError if it is missing. An existing `path`, which must end in
+    ``.npz``, is replaced atomically.
     """
     content = by_name(ImpactArrays.from_model(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
     # a part without a share was not fitted

@@ -436,9 +436,9 @@ def count_by_group(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
 
 
 def groups_with_cases(counted: pd.DataFrame) -> tuple[str, ...]:
-    """Return the groups with 3 or more abnormal and normal rows each; empty if there is only one group.
+    """Return the groups with at least 3 abnormal and 3 normal rows; empty if there is only one group.
 
-    `counted` is the result of `count_by_group`.
+    `counted` is the result of `count_by_group`, whose order is kept.
     """
     normal = counted["rows"] - counted["abnormal"]
     enough = (counted["abnormal"] >= CASES) & (normal >= CASES)

@@ -187,7 +187,11 @@ def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tabl
 
 
 def with_both_sides(tables: MatrixTables) -> MatrixTables:
-    """Return the tables with the runs of pairs with baseline and target, and their causes, in their order."""
+    """Return the tables with only those pairs that have runs of both sides; their order is kept.
+
+    Runs of other pairs, and their causes, are removed; the metrics stay. `tables` itself is returned if all
+    pairs have runs of both sides.
+    """
     run_places = tables.pair_sides
     pair, pairs = run_places.pair, len(run_places.names)
     baseline, target = (

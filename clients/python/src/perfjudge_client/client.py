@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, overload
 from urllib.parse import urlsplit
 
 import msgspec
@@ -242,19 +242,22 @@ class Client:
         max_false_negative_rate: float | None = None,
         max_false_positive_rate: float | None = None,
         costs: schemas.RequestCosts | Mapping[str, float] | None = None,
+        base_rate: float | Literal["estimate"] | None = None,
     ) -> Answers[schemas.VerdictAnswer]:
         """Return the verdicts on any number of comparisons, in their order.
 
         `explain` also requests attributions, evidence, nearest labelled comparisons and counterfactuals. The
         other options replace the decision of the model: the maximum share of regressions that pass, the
         maximum share of other comparisons that fail, or the costs of errors. RefusedError with status 409 if
-        the model cannot guarantee them.
+        the model cannot guarantee them. `base_rate` is the share of regressions that probabilities and
+        thresholds are corrected for; "estimate": the share among the comparisons of each request.
         """
         other_keys = {
             "explain": explain or None,
             "max_false_negative_rate": max_false_negative_rate,
             "max_false_positive_rate": max_false_positive_rate,
             "costs": costs,
+            "base_rate": base_rate,
         }
         return self._request_batches(
             _Batch(

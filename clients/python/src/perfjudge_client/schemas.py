@@ -21,6 +21,32 @@ class Application(Struct, omit_defaults=True, kw_only=True):
     better: Literal["lower", "higher"] = "lower"
 
 
+class BaseRate(Struct, omit_defaults=True, kw_only=True):
+    """
+    The share of fails among comparisons: given by a user, or estimated; then no attribute is None.
+
+    Attributes
+    ----------
+    rate, low, high : float
+        The share of fails, and its interval at the level `CONFIDENCE`.
+    n_comparisons : int
+        The number of comparisons that the estimate is based on.
+    black_box : float
+        The share by black-box shift estimation.
+    distance, max_distance : float
+        Largest difference between the shares of comparisons above a score, here and in the nearest mixture of
+        both labels' training scores, over scores from the threshold on; and its largest value by chance.
+    """
+
+    rate: float
+    low: float | None = None
+    high: float | None = None
+    n_comparisons: int | None = None
+    black_box: float | None = None
+    distance: float | None = None
+    max_distance: float | None = None
+
+
 class CategoryAnswer(Struct, omit_defaults=True, kw_only=True):
     """One category of the quiho paper, table 1."""
 
@@ -821,6 +847,10 @@ class JudgeAnswer(Struct, omit_defaults=True, kw_only=True):
     model: JudgeModel
     verdicts: list[VerdictAnswer]
     notes: Annotated[list[str], Meta(description="Assumptions about the request.")]
+    base_rate: (
+        Annotated[BaseRate, Meta(description="With `base_rate` in the request: the share of regressions.")]
+        | None
+    ) = None
 
 
 class MatricesAnswer(Struct, omit_defaults=True, kw_only=True):
@@ -955,6 +985,15 @@ class JudgeRequest(Struct, omit_defaults=True, kw_only=True):
         Annotated[float, Meta(description="Maximum share of the other comparisons that fail.")] | None
     ) = None
     costs: Annotated[RequestCosts, Meta(description="Costs of errors, instead of both limits.")] | None = None
+    base_rate: (
+        Annotated[
+            float | Literal["estimate"],
+            Meta(
+                description="Share of regressions that probabilities and thresholds are corrected for, or `estimate` from the comparisons of this request. Default: that of the training data."
+            ),
+        ]
+        | None
+    ) = None
     explain: Annotated[
         bool,
         Meta(

@@ -39,11 +39,12 @@ class _PytestEntry(msgspec.Struct):
 
 
 def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per test: its rounds in seconds, or its summary if the file has no rounds.
+    """Yield a measurement per test: its rounds in seconds, or its summary if it has no rounds.
 
     A summary has those of min, q1, median, q3, max, mean and stdev that the file has, and gives a note. The
     benchmark is the part of the test's full name before the last ``::``, the operation the part after it,
-    with its parameters. Lower is better. InputError if a file cannot be read, or its JSON is invalid.
+    with its parameters. Lower is better. InputError if a file cannot be read or is not JSON of
+    pytest-benchmark.
     """
     for path in source.files:
         entries = read_json(path, _BenchmarksFile).benchmarks
@@ -79,8 +80,9 @@ class _PyperfFile(_BenchmarksFile):
 def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: its values without warm-ups and calibration; lower is better.
 
-    The unit is s unless the file names another; a benchmark without name has the file's stem. Benchmarks
-    without values are skipped, with a note. InputError if a file cannot be read, or its JSON is invalid.
+    The operation is the benchmark's name, else the file's stem. The unit is s unless the file names another.
+    Benchmarks without values are skipped, with a note. InputError if a file cannot be read or is not JSON of
+    pyperf.
     """
     for path in source.files:
         content = read_json(path, _PyperfFile)
@@ -127,8 +129,8 @@ def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
 
     Summaries are of the aggregates mean, median, stdev, min and max that are present, and give a note. Other
     aggregates, CPU times and counters are ignored. Benchmarks that were skipped or failed are left out, with
-    a note. The unit is the file's (default: ns), lower is better; names contain the arguments except
-    ``/threads:``. InputError if a file cannot be read, or its JSON is invalid.
+    a note. The unit is the file's (default: ns), lower is better; operations contain the arguments except
+    ``/threads:``. InputError if a file cannot be read or is not JSON of Google Benchmark.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()
@@ -180,11 +182,11 @@ class _HyperfineFile(msgspec.Struct):
 
 
 def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per command: its times, or in version 2 the primary metric, or else its summary.
+    """Yield a measurement per command: its times, or in version 2 the primary metric, or else a summary.
 
-    Times of version 1 are in s; version 2 names the unit. A summary, which gives a note, has those of min,
-    q1, median, q3, max, mean and stdev that are present. Lower is better; names contain parameters.
-    InputError if a file cannot be read, or its JSON is invalid.
+    Times of version 1 are in s; version 2 names the unit. A command's summary, which gives a note, has those
+    of min, q1, median, q3, max, mean and stdev that are present. Lower is better; names contain parameters.
+    InputError if a file cannot be read, or its JSON is invalid or not that of hyperfine.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)
@@ -241,7 +243,7 @@ def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
 
     Benchmarks without scores (sampled times) have a summary of min, median, max and mean instead, with a
     note. The class is the benchmark, the method with its parameters the operation. Higher is better in mode
-    ``thrpt`` only. InputError if a file cannot be read, or its JSON is invalid.
+    ``thrpt`` only. InputError if a file cannot be read or is not JSON of JMH.
     """
     for path in source.files:
         for _, entry in decode_each(read_json(path, list[msgspec.Raw]), _JmhEntry, path, ""):

@@ -142,9 +142,10 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
             if name not in {time, versions.name, *test.attributes, "branch"} and _is_numeric(table[name])
         }
         for name, metric in metrics.items():
-            better = source.better_direction(
-                _BETTER.get(metric.get("direction", 1)) if test.metrics else None
-            )
+            direction = metric.get("direction", 1)
+            if direction not in [*_BETTER]:
+                raise InputError(f'direction={direction} of metric "{name}" is not 1 or -1', file=path)
+            better = source.better_direction(_BETTER[direction] if test.metrics else None)
             column = str(metric.get("column", name))
             if column not in table:
                 raise InputError(f'has no column "{column}" of its metric', file=path, line=1)
@@ -170,12 +171,14 @@ def _otava_test(path: Path) -> _OtavaTest:
             metrics, attributes = test.get("metrics") or {}, test.get("attributes")
             if isinstance(metrics, list):
                 metrics = {key: {} for key in map(str, metrics)}
+            elif not isinstance(metrics, dict):
+                raise InputError(f'metrics of test "{name}" are not a mapping or a list', file=config)
             options: list[Any] = [test.get("csv_options"), content.get("csv"), {}]
             return _OtavaTest(
                 str(name),
                 str(test.get("time_column", "")),
                 tuple(map(str, attributes)) if isinstance(attributes, list) else (),
-                {str(key): value if isinstance(value, dict) else {} for key, value in dict(metrics).items()},
+                {str(key): value if isinstance(value, dict) else {} for key, value in metrics.items()},
                 next(option for option in options if isinstance(option, dict)),
             )
     return _OtavaTest()

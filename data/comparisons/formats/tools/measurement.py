@@ -71,7 +71,8 @@ Read = Callable[[SourceFiles], Iterator[Measurement]]
 def name_with_parameters(operation: str, parameters: Mapping[str, object]) -> str:
     """Return an operation's name with its parameters, such as ``sort[size=10,kind=heap]``.
 
-    Without parameters, the name is returned unchanged.
+    They are in the order of `parameters`, with values as `str` writes them. Without parameters, the name is
+    returned unchanged.
     """
     texts = ",".join(f"{name}={value}" for name, value in parameters.items())
     return f"{operation}[{texts}]" if texts else operation
@@ -131,7 +132,7 @@ def parse_time(text: str | float | None) -> str:
 
 
 def parse_number(text: str, file: Path, line: int, name: str) -> float:
-    """Return the number in `text`, also nan or inf; else InputError with the line, `name` and `text`."""
+    """Return the number in `text`, nan or inf too; else InputError with `file`, `line`, `name` and `text`."""
     try:
         return float(text)
     except ValueError as exc:
@@ -157,7 +158,8 @@ def read_content(path: Path) -> bytes:
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the text of each line that is not blank; only the line break is removed.
 
-    InputError, before any line, if the file cannot be read, is blank, larger than 1 GiB or not UTF-8.
+    A form feed breaks lines, too (`str.splitlines`). InputError, before any line, if the file cannot be read,
+    is blank, larger than 1 GiB or not UTF-8.
     """
     try:
         text = read_content(path).decode()
@@ -203,8 +205,8 @@ def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: 
 
     `place` is the part's position in the document, for messages. Errors name the file `path`: MalformedError
     (an InputError) if `content` is not JSON; InputError if a value does not have the type that `kind` expects
-    (with its position), or if an object in a whole document has a key twice. In a raw part, this is not
-    detected.
+    or a required key is missing (with its position), or if an object in a whole document has a key twice. In
+    a raw part, repeated keys are not detected.
     """
     try:
         decoded = msgspec.json.decode(content, type=kind, strict=True)

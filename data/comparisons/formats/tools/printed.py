@@ -43,13 +43,13 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
 
 
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the counts of every event: one per run or interval, or, with ``-r``, their mean.
+    """Yield a measurement per count of an event: one per run or interval, or, with ``-r``, one of the mean.
 
-    A mean has no spread, and gives a note: perf prints the standard error, of an unknown number of runs. The
-    unit of events without one is "count". A count per processor has the processor in the operation's name.
-    perf does not define which values are better; unless the user does, fewer events are better, as they are
-    the cost of the same work. Other lines and events that were not counted are ignored; InputError if a JSON
-    line or a count is invalid.
+    A mean has no spread, and gives a note: perf prints the standard error instead, and not the number of runs
+    from which a spread would follow. The unit of events without one is "count". A count per processor, core
+    or socket has its name in the operation's name. perf does not define which values are better; unless the
+    user does, fewer events are better, as they are the cost of the same work. Other lines and events that
+    were not counted are ignored. InputError if a file cannot be read, or a JSON line or a count is invalid.
     """
     better = source.measure.better or "lower"
     for path in source.files:

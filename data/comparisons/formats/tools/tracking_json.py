@@ -67,9 +67,9 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
 
     Results that were recorded without ``--record-samples`` are summaries (median, q1, q3; with a note), or
     the median as the only value if quartiles are missing. Failed and skipped results are dropped. The
-    benchmark is the environment's name. Without ``benchmarks.json``, the unit follows from the prefix of a
-    name, such as ``time_``, and parameters are named by position, from 1. InputError if a file cannot be
-    read, its JSON is invalid, or no file holds results.
+    benchmark is the environment's name. If ``benchmarks.json``, one directory above, does not have a name,
+    its prefix, such as ``time_``, gives the unit, and parameters are named by position, from 1. InputError if
+    a file cannot be read, its JSON is invalid, or there is no file besides it and ``machine.json``.
     """
     results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
     if not results:
@@ -322,7 +322,8 @@ def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     The benchmark is the suite with its extra options. Lower is better unless the file says otherwise. A suite
     without values is skipped, but a subtest without values is yielded, and then the tables refuse the source.
     Files are JSON, or logs with JSON after ``PERFHERDER_DATA:``. JSON may also be a list of series: then one
-    value per point, by revision (12 digits). InputError if a file cannot be read, or its JSON is invalid.
+    value per point, by revision (12 digits), else by push. InputError if a file cannot be read, or its JSON
+    is invalid.
     """
     for path in source.files:
         content = standard_json(read_content(path))

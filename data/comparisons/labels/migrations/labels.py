@@ -13,7 +13,10 @@ _REFUSED = "labels are only added: a withdrawn one is a row of its own"
 
 
 def upgrade(op: Operations) -> None:
-    """Create the table of labels, with triggers against changes and deletions; SQLite or PostgreSQL."""
+    """Create the table of labels, with triggers that refuse changes and deletions.
+
+    The database is SQLite or PostgreSQL; KeyError for any other.
+    """
     op.create_table(
         _TABLE,
         sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),

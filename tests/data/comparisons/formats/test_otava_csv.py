@@ -46,6 +46,11 @@ def test_a_file_of_several_branches_is_refused(tmp_path):
             "tests: {w: {file: words.csv, metrics: [gone]}}",
             'words.csv:1: has no column "gone" of its metric',
         ),
+        ("tests: {w: {file: words.csv, metrics: 5}}", 'otava.yaml: metrics of test "w" are not a mapping'),
+        (
+            "tests: {w: {file: words.csv, metrics: {t: {direction: [1]}}}}",
+            'words.csv: direction=[1] of metric "t" is not 1 or -1',
+        ),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused(tmp_path, config, told):

@@ -1,0 +1,183 @@
+"""Verdicts are corrected for the share of regressions where the model is used."""
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from data.errors import InputError
+from data.tables.files import write_json
+from serving.cli import run_command
+from serving.comparisons.endpoints import answer_json, answer_many
+from serving.comparisons.judge import judge_sides
+from serving.comparisons.model import load_judge, with_card, with_policy
+from serving.comparisons.schemas import JudgeAnswer
+from serving.http.schemas import RefusedError
+from tests.code.comparisons.posted import drawn, posted, trained_with_scores
+from training.comparisons.stored import Card
+from training.evaluation.thresholds import DecisionPolicy, GuaranteedRate, RiskGuarantee
+
+LEVELS = (GuaranteedRate(0.05, 0.2),), (GuaranteedRate(0.01, 0.9),)
+COSTS = {"false_negative": 10, "false_positive": 1, "review": 0.2}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return trained_with_scores(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def rated(directory):
+    served = load_judge(str(directory))
+    return with_card(served, replace(served.model.card, risk_guarantee=RiskGuarantee(0.9, 100, 100, *LEVELS)))
+
+
+def stream(rows, every, seed=11):
+    """Draw comparisons of which one in `every` is a regression."""
+    both = list(drawn(3 * rows, seed=seed))
+    slow, others = both[::3], [one for row, one in enumerate(both) if row % 3]
+    return [slow[row] if row % every == 0 else others[row] for row in range(rows)]
+
+
+def body(comparisons, **keys):
+    return json.dumps({"comparisons": comparisons, **keys}).encode()
+
+
+def test_an_estimate_corrects_probabilities_and_is_in_the_answer(rated):
+    comparisons = stream(400, 40)
+    plain = json.loads(answer_json(body(comparisons), rated).content)
+    told = json.loads(answer_json(body(comparisons, base_rate="estimate"), rated).content)
+    rate = JudgeAnswer(**told).base_rate
+    assert "base_rate" not in plain
+    assert rate.low <= 1 / 40 <= rate.high
+    assert rate.rate < 0.08
+    before, after = (np.array([one["probability"] for one in got["verdicts"]]) for got in (plain, told))
+    assert (after <= before).all()
+    assert after.sum() < before.sum()
+    assert (np.argsort(after, kind="stable") == np.argsort(before, kind="stable")).all()
+    assert "95 % interval" in told["notes"][0]
+    assert told["model"]["decided"]["summary"].endswith("corrected for the base rate")
+
+
+def test_too_few_comparisons_for_an_estimate_are_refused(rated):
+    with pytest.raises(RefusedError, match="base_rate: an estimate needs at least 100") as refused:
+        answer_json(body(stream(20, 4), base_rate="estimate"), rated)
+    assert refused.value.status_code == 409
+
+
+def test_a_base_rate_applies_to_its_own_request_only(rated):
+    comparisons = stream(120, 12)
+    bodies = [body(comparisons), body(comparisons, base_rate=0.02), body(comparisons, base_rate="estimate")]
+    for request, found in zip(bodies, answer_many(bodies, rated), strict=True):
+        assert found.content == answer_json(request, rated).content
+
+
+@pytest.mark.parametrize("rate", [0, 1, -0.1, "guess", True])
+def test_other_base_rates_are_refused_by_name(rated, rate):
+    with pytest.raises(InputError, match="base_rate"):
+        answer_json(body(stream(3, 3), base_rate=rate), rated)
+
+
+def test_a_model_without_scores_refuses_other_base_rates(rated):
+    older = with_card(rated, replace(rated.model.card, training_scores=None))
+    with pytest.raises(InputError, match="base_rate: the model was trained without the scores"):
+        judge_sides(posted(*stream(3, 3)), older, base_rate=0.02)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [DecisionPolicy(), DecisionPolicy(0.05), DecisionPolicy(None, 0.01), DecisionPolicy(0.05, 0.01)],
+)
+@pytest.mark.parametrize("rate", [0.01, 0.7])
+def test_limits_on_error_rates_give_equal_verdicts_at_every_base_rate(rated, policy, rate):
+    named = posted(*stream(200, 5))
+    served = with_card(rated, rated.model.card.with_policy(policy))
+    corrected = with_card(served, served.model.card.at_base_rate(rate))
+    plain, moved = (judge_sides(named, one, assumed=0) for one in (served, corrected))
+    assert plain.answers.tolist() == moved.answers.tolist()
+    assert not np.allclose(plain.probability, moved.probability)
+    back = with_card(served, moved.card.at_training_rate())
+    np.testing.assert_allclose(judge_sides(named, back, assumed=0).probability, plain.probability, rtol=1e-9)
+
+
+def test_costs_apply_to_corrected_probabilities(rated):
+    served, named = with_policy(rated, None, None, COSTS), posted(*stream(200, 5))
+    plain, moved = (judge_sides(named, served, assumed=0, base_rate=rate) for rate in (None, 0.01))
+    cuts = moved.card.decision_thresholds
+    assert cuts == plain.card.decision_thresholds
+    assert (cuts.low, cuts.high) == (0.02, 0.8)
+    assert moved.count_verdicts("fail") < plain.count_verdicts("fail")
+
+
+def test_the_limit_on_reviews_holds_among_the_judged_comparisons(rated):
+    limited = with_card(rated, replace(rated.model.card, policy=DecisionPolicy(max_review_rate=0.05)))
+    judgement = judge_sides(posted(*stream(400, 40)), limited, assumed=0, base_rate="estimate")
+    assert judgement.count_verdicts("unsure") <= 0.05 * 400
+
+
+def test_another_minimum_effect_size_does_not_change_the_estimate(rated):
+    named = posted(*stream(300, 10))
+    careless = with_card(rated, replace(rated.model.card, min_effect_size=0.05))
+    estimates = [judge_sides(named, one, base_rate="estimate").base_rate for one in (rated, careless)]
+    assert estimates[0] == estimates[1]
+
+
+def test_a_card_stores_scores_and_base_rate(rated, tmp_path):
+    card = rated.model.card.at_base_rate(0.02)
+    write_json(tmp_path / "card.json", asdict(card))
+    assert Card.read(tmp_path) == card
+    assert card.odds_factor != 1
+
+
+@pytest.fixture
+def judged(directory, tmp_path, capsys):
+    def run(comparisons, *options):
+        source = tmp_path / "comparisons.json"
+        source.write_bytes(body(comparisons))
+        status = run_command(["judge", str(source), "--model", str(directory), *options])
+        return status, capsys.readouterr()
+
+    return run
+
+
+def test_the_command_judges_at_an_estimated_or_given_rate(judged):
+    comparisons = stream(200, 20)
+    status, told = judged(comparisons, "--json", "--base-rate", "estimate")
+    assert status == 0
+    assert 0 < json.loads(told.out)["base_rate"]["rate"] < 0.2
+    status, told = judged(comparisons, "--base-rate", "2")
+    assert status == 0
+    assert "probabilities and thresholds are corrected for 2 % regressions" in told.out
+    plain = judged(comparisons, "--json")[1].out
+    assert judged(comparisons, "--json", "--base-rate", "none")[1].out == plain
+    assert "base_rate" not in plain
+
+
+@pytest.mark.parametrize(
+    ("rate", "problem"),
+    [("estimate", "an estimate needs at least 100 comparisons"), ("200", "'200' is not a percentage")],
+)
+def test_impossible_base_rates_end_a_command_with_one_line(judged, rate, problem):
+    status, told = judged(stream(10, 3), "--base-rate", rate)
+    assert (status, told.out) == (2, "")
+    assert problem in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_a_server_option_corrects_every_request(directory):
+    served, named = load_judge(str(directory), base_rate=0.02), posted(*stream(60, 10))
+    given = judge_sides(named, load_judge(str(directory)), base_rate=0.02)
+    assert judge_sides(named, served).probability.tolist() == given.probability.tolist()
+    with pytest.raises(InputError, match="base_rate=estimate: expected a number"):
+        load_judge(str(directory), base_rate="estimate")
+
+
+def test_training_stores_out_of_fold_scores_of_all_labelled_comparisons(champion):
+    scores, card = champion.card.require_scores(), champion.card
+    probability, failed, _ = scores.rows
+    assert (failed.sum(), scores.min_effect_size) == (card.risk_guarantee.fails, card.min_effect_size)
+    assert (probability[failed == 0] == 0).any()
+    caught = [(probability[failed == label] >= card.threshold).mean() for label in (0, 1)]
+    assert caught[0] < 0.1
+    assert caught[1] > 0.9

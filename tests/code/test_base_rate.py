@@ -1,0 +1,113 @@
+"""Base rates are estimated from mixtures of known scores, without their labels."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from data.errors import InputError
+from training.comparisons.base_rate import (
+    FEWEST,
+    TrainingScores,
+    estimate_base_rate,
+    odds,
+    shift_odds,
+)
+
+#: Mean of the log of the ratio of the densities, of fails; of passes it is negative.
+APART, TRAINING_RATE = 4.0, 0.4
+
+
+def scores(generator, size, rate, shift=0.0):
+    """Return exactly calibrated probabilities at `TRAINING_RATE`, and labels; a share `rate` fails."""
+    failed = np.arange(size) < round(rate * size)
+    ratio = generator.normal(np.where(failed, APART, -APART), np.sqrt(2 * APART)) + shift
+    return expit(ratio + np.log(odds(TRAINING_RATE))), failed
+
+
+def training(generator, size=1000):
+    probability, failed = scores(generator, size, TRAINING_RATE)
+    return TrainingScores.from_rows(probability, failed.astype(np.int64), np.arange(size).astype(str), 0.005)
+
+
+@given(st.floats(0.005, 0.9), st.integers(0, 2**16))
+@settings(deadline=None, max_examples=15)
+def test_a_rate_is_recovered_from_any_mixture(rate, seed):
+    generator = np.random.default_rng(seed)
+    found = estimate_base_rate(training(generator, 5000), scores(generator, 10_000, rate)[0], 0.5)
+    # the training data has another share of fails, and its calibration is known to a few percent
+    assert found.rate == pytest.approx(rate, abs=0.004 + 0.12 * rate * (1 - rate))
+    assert found.low <= found.rate <= found.high
+
+
+@pytest.mark.parametrize(
+    ("size", "rate"), [(200, 0.005), (200, 0.2), (1000, 0.02), (5000, 0.02), (1000, 0.4)]
+)
+def test_nine_of_ten_intervals_hold_the_true_rate(size, rate):
+    held = []
+    for seed in range(40):
+        generator = np.random.default_rng([seed, size])
+        found = estimate_base_rate(training(generator), scores(generator, size, rate)[0], 0.5)
+        held.append(found.low <= rate <= found.high)
+    assert np.mean(held) >= 0.9
+
+
+def test_black_box_estimation_agrees_on_mixtures():
+    generator = np.random.default_rng(3)
+    found = estimate_base_rate(training(generator, 5000), scores(generator, 10_000, 0.1)[0], 0.5)
+    assert found.black_box == pytest.approx(0.1, abs=0.02)
+
+
+def test_mixtures_are_rarely_called_failed_assumptions():
+    explained = []
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        found = estimate_base_rate(training(generator), scores(generator, 1000, 0.05)[0], 0.5)
+        explained.append(found.explains_scores)
+    assert np.mean(explained) >= 0.9
+
+
+def test_scores_beyond_every_mixture_fail_the_assumption():
+    generator = np.random.default_rng(1)
+    found = estimate_base_rate(training(generator), scores(generator, 1000, 0.05, shift=3.0)[0], 0.5)
+    assert not found.explains_scores
+    assert found.distance > found.max_distance > 0
+
+
+def test_a_stream_without_regressions_has_a_small_rate():
+    generator = np.random.default_rng(2)
+    found = estimate_base_rate(training(generator), scores(generator, 2000, 0.0)[0], 0.5)
+    assert 0 < found.rate < 0.005
+    assert found.low == 0
+
+
+def test_too_few_comparisons_are_refused_with_their_number():
+    generator = np.random.default_rng(5)
+    few = scores(generator, FEWEST - 1, 0.1)[0]
+    with pytest.raises(InputError, match=f"at least {FEWEST} comparisons .* here are {FEWEST - 1};"):
+        estimate_base_rate(training(generator), few, 0.5)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=20), st.floats(1e-4, 1e4))
+def test_shifted_odds_keep_order_ends_and_can_be_undone(values, factor):
+    probability = np.sort(values)
+    shifted = shift_odds(probability, factor)
+    assert (np.diff(shifted) >= 0).all()
+    assert ((shifted >= 0) & (shifted <= 1)).all()
+    assert shift_odds(np.array([0.0, 1.0]), factor).tolist() == [0, 1]
+    assert shift_odds(probability, 1.0) is probability
+    inside = (probability > 1e-6) & (probability < 1 - 1e-6)
+    np.testing.assert_allclose(shift_odds(shifted, 1 / factor)[inside], probability[inside], rtol=1e-4)
+
+
+def test_training_scores_of_one_label_or_few_groups_are_no_crash():
+    generator = np.random.default_rng(7)
+    stream = scores(generator, 500, 0.1)[0]
+    two = TrainingScores((0.1, 0.2, 0.9, 0.8), (False, False, True, True), (0, 0, 1, 1), 0.005)
+    found = estimate_base_rate(two, stream, 0.5)
+    assert 0 <= found.low <= found.rate <= found.high <= 1
+    assert np.isfinite([found.black_box, found.distance, found.max_distance]).all()
+    assert 0 < estimate_base_rate(two, stream, 0.95).rate < 1
+    with pytest.raises(InputError, match="training scores of one label only"):
+        estimate_base_rate(TrainingScores((0.1,), (False,), (0,), 0.005), stream, 0.5)
