@@ -2,12 +2,13 @@ import fcntl
 import os
 import shutil
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests import short_pipeline
+from tests import preloaded, short_pipeline
 
 CHECKOUT = Path(__file__).parents[1]
 TESTS = Path(__file__).parent
@@ -15,6 +16,8 @@ TESTS = Path(__file__).parent
 SLOW_FOLDERS = ("model", "system")
 #: Fixtures that make tests of the other folders slow: they train models, or read public data.
 SLOW_FIXTURES = {"champion", "champion_registry", "made_once", "shared_data"}
+#: Processes that outlive the fixture which began them.
+RUNNING = []
 # many small products, on a machine that others use, too: more threads would wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -54,6 +57,20 @@ def made_once(tmp_path_factory):
         return directory
 
     return made
+
+
+@pytest.fixture(scope="session")
+def preloaded_programs(made_once):
+    """Return the folder of programs that have imported the heavy libraries, until this session ends."""
+    owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+
+    def fill(directory):
+        # the path of a socket has to be short
+        folder = Path(tempfile.mkdtemp(prefix="preloaded"))
+        RUNNING.append(preloaded.started(folder, sys.executable, owner, PYTHONPATH=str(CHECKOUT)))
+        (directory / "programs").symlink_to(folder)
+
+    return made_once("preloaded", fill) / "programs"
 
 
 @pytest.fixture(scope="session")

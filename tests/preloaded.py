@@ -1,8 +1,9 @@
 """Programs that start as forks of a process which has imported the heavy libraries: importing takes seconds.
 
-``python tests/preloaded.py ADDRESS`` is that process; it takes the code from where PYTHONPATH points to.
-`Preloaded` starts it, and makes the programs `python`, `perfjudge` and `dvc`, for a folder that comes first
-on PATH. Each fork has the arguments, the directory, the variables and the streams of its caller.
+``python tests/preloaded.py ADDRESS OWNER`` is that process, and ends with the process OWNER. `Preloaded`
+starts it, and makes the programs `python`, `perfjudge` and `dvc`, for a folder that comes first on PATH. Each
+fork has the arguments, the directory, the variables and the streams of its caller, and takes the code from
+where PYTHONPATH points to. The process itself is such a fork if another one has imported the libraries.
 """
 
 import atexit
@@ -12,6 +13,7 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import shutil
 import signal
 import socket
@@ -20,14 +22,15 @@ import sys
 import tempfile
 import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 PROGRAMS = ("python", "perfjudge", "dvc")
 ROOMS = ("data", "features", "training", "serving")
 #: What the commands import when they run, beside the modules of this project.
 LIBRARIES = (
-    "alembic", "dvc.cli", "dvc.repo", "dvc.repo.experiments", "fastapi", "lxml.etree", "matplotlib.figure",
-    "mlflow.tracking", "optuna", "pyarrow.parquet", "scipy.stats", "skops.io", "sklearn.ensemble",
+    "alembic", "distributed.cli.dask_worker", "dvc.cli", "dvc.repo", "dvc.repo.experiments", "fastapi",
+    "lxml.etree", "matplotlib.figure", "mlflow.tracking", "optuna", "pyarrow.parquet", "scipy.stats", "skops.io", "sklearn.ensemble",
     "sklearn.linear_model", "sklearn.model_selection", "sklearn.neighbors", "sqlalchemy", "uvicorn",
     "xgboost",
 )  # fmt: skip
@@ -50,19 +53,14 @@ sys.exit(status if status >= 0 else 128 - status)
 
 
 class Preloaded:
-    """A process that has imported the code of a directory, and a folder with programs that are its forks."""
+    """A process that has imported the code of a directory, and a folder with programs that are its forks.
 
-    def __init__(self, root):
+    python : the program of another one, which has imported the libraries
+    """
+
+    def __init__(self, root, python=sys.executable):
         self.folder = Path(tempfile.mkdtemp(prefix="preloaded"))
-        address = str(self.folder / "socket")
-        for program in PROGRAMS:
-            path = self.folder / program
-            path.write_text(CLIENT.format(python=sys.executable, address=address, program=program))
-            path.chmod(0o755)
-        environment = os.environ | {"PYTHONPATH": str(root)}
-        command = [sys.executable, __file__, address]
-        self.process = subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
+        self.process = started(self.folder, python, os.getpid(), PYTHONPATH=str(root))
 
     @property
     def path(self):
@@ -73,17 +71,57 @@ class Preloaded:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
-        shutil.rmtree(self.folder)
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Fork:
+    """A program that runs as a fork and says nothing, with what `subprocess.Popen` has of processes.
+
+    folder : the folder with the programs
+    """
+
+    def __init__(self, folder, program, *arguments, cwd, env):
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(str((folder / "socket").resolve()))
+        with Path(os.devnull).open("r+b") as nothing:
+            socket.send_fds(self._server, [b"x"], [nothing.fileno()] * 3)
+        self._server.sendall(json.dumps([[program, *map(str, arguments)], str(cwd), dict(env)]).encode())
+        self._server.shutdown(socket.SHUT_WR)
+        self._answer = self._server.makefile()
+        self.pid, self.returncode = int(self._answer.readline()), None
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+    def kill(self):
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self):
+        if self.returncode is None:
+            with self._server, self._answer:
+                self.returncode = int(self._answer.readline())
+        return self.returncode
+
+
+def started(folder, python, owner, **variables):
+    """Write the programs into a folder; return the process of which they are forks, once it listens."""
+    address = str(folder / "socket")
+    for program in PROGRAMS:
+        path = folder / program
+        path.write_text(CLIENT.format(python=sys.executable, address=address, program=program))
+        path.chmod(0o755)
+    command = [python, __file__, address, str(owner)]
+    process = subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    return process
 
 
 def load():
-    """Import the libraries and the modules of the project; stages import NumPy with these instructions."""
-    from data import stage
-
-    stage.pin_arithmetic()
-    stage.pin_arithmetic = lambda: None
+    """Import the libraries and the modules of the project."""
     for name in LIBRARIES:
         importlib.import_module(name)
     for room in ROOMS:
@@ -96,8 +134,9 @@ def load():
     gc.freeze()
 
 
-def answer(address):
-    """Wait for calls; return the arguments of one in each fork."""
+def answer(address, owner):
+    """Wait for calls until the process `owner` ends; return the arguments of one in each fork."""
+    ended = os.pidfd_open(int(owner))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
@@ -105,11 +144,14 @@ def answer(address):
         sys.stdout.flush()
         # nobody waits for the supervisors
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while True:
+        while ended not in select.select([listener, ended], [], [])[0]:
             connection, _ = listener.accept()
             if os.fork() == 0:
                 break
             connection.close()
+        else:
+            shutil.rmtree(Path(address).parent, ignore_errors=True)
+            os._exit(0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with connection:
         return supervised(connection)
@@ -133,6 +175,16 @@ def supervised(connection):
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
+    # the code is that of the caller: modules of another directory are forgotten
+    paths = [*filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    if sys.path[: len(paths)] != paths:
+        sys.path[:0] = paths
+        for name in [name for name in sys.modules if name.partition(".")[0] in ROOMS]:
+            del sys.modules[name]
+    from data import stage
+
+    # NumPy has been imported
+    stage.pin_arithmetic = lambda: None
     return arguments
 
 
@@ -175,6 +227,7 @@ def ended(program, *arguments):
 
 if __name__ == "__main__":
     # the folder of this file; what PYTHONPATH names comes after it
-    del sys.path[0]
+    if sys.path[0] == str(Path(__file__).parent):
+        del sys.path[0]
     load()
-    ended(*answer(sys.argv[1]))
+    ended(*answer(*sys.argv[1:]))

@@ -140,7 +140,7 @@ def test_a_killed_measurement_also_ends_its_program(tmp_path, groups):
 
 SUITE = {
     "kind": "comparisons", "name": "tiny", "seed": 3, "passes": 4, "history": 1, "same": 1, "changes": 1,
-    "injected": [], "seconds": 0.004, "samples": [3, 3], "pairs": [8, 8], "timeout": 3,
+    "injected": [], "seconds": 0.004, "samples": [3, 3], "pairs": [8, 8], "timeout": 1,
 }  # fmt: skip
 #: Prints the seconds of its work; the samples from the tenth to the twelfth don't end.
 SOMETIMES = """
@@ -158,7 +158,7 @@ def test_a_hanging_run_is_invalid_and_measuring_continues(tmp_path):
     path.write_text(yaml.safe_dump(SUITE | {"operations": [operation]}))
     told = collected(path, out)
     settings = json.loads((out / "settings.json").read_text())
-    problem = 'operation "nap": ran for longer than 3 seconds'
+    problem = 'operation "nap": ran for longer than 1 seconds'
     assert [one["problem"] for one in settings["invalid"]] == [problem] * len(settings["invalid"])
     assert 1 <= len(settings["invalid"]) < 4
     assert f"invalid: nap unchanged (run): {problem}" in told

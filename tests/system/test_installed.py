@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
@@ -159,16 +158,16 @@ def test_default_environment_is_at_most_350_mib(installed):
     assert disk_megabytes(packages) <= 350
 
 
-def test_a_new_project_trains_a_champion_that_answers_there(wheel, tmp_path):
+def test_a_new_project_trains_a_champion_that_answers_there(wheel, tmp_path, preloaded_programs):
     code, project = tmp_path / "code", tmp_path / "mine"
     subprocess.run(["uv", "pip", "install", "--quiet", "--no-deps", "--target", code, wheel], check=True)
 
     def run_in(folder, *command, status=0):
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        path = f"{preloaded_programs}:{os.environ['PATH']}"
         environment = {"PATH": path, "HOME": str(tmp_path), "USER": "anna", "PYTHONPATH": str(code)}
         done = subprocess.run(
-            [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True,
-            check=False,
+            [preloaded_programs / "python", *command], cwd=folder, env=environment, capture_output=True,
+            text=True, check=False,
         )  # fmt: skip
         assert done.returncode == status, done.stderr
         return done

@@ -6,8 +6,6 @@ It tells how long machines take to boot from how much memory they have.
 import json
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -203,22 +201,25 @@ ROWS = {
 }
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory):
+@pytest.fixture(scope="session")
+def house(made_once, preloaded_programs):
     """A copy of the project with one family more, whose stages have run."""
-    root = tmp_path_factory.mktemp("house")
-    copied(root)
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(text.lstrip())
-    edit(root)
-    memory = 2.0 ** np.arange(16)
-    boots = pd.DataFrame({"machine": [f"m{n}" for n in range(16)], "memory_gib": memory})
-    (root / "data/raw/boots").mkdir(parents=True)
-    boots.assign(seconds=20 + 3 * np.log2(memory)).to_parquet(root / "data/raw/boots/boots.parquet")
-    run(root, sys.executable, "-m", "dvc", "init", "--quiet", "--no-scm")
-    run(root, sys.executable, "-m", "dvc", "repro", *(f"{verb.partition('.')[2]}-boots" for verb in ROWS))
-    return root
+
+    def fill(root):
+        copied(root)
+        for name, text in FILES.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text.lstrip())
+        edit(root)
+        memory = 2.0 ** np.arange(16)
+        boots = pd.DataFrame({"machine": [f"m{n}" for n in range(16)], "memory_gib": memory})
+        (root / "data/raw/boots").mkdir(parents=True)
+        boots.assign(seconds=20 + 3 * np.log2(memory)).to_parquet(root / "data/raw/boots/boots.parquet")
+        run(root, preloaded_programs, "dvc", "init", "--quiet", "--no-scm")
+        stages = [f"{verb.partition('.')[2]}-boots" for verb in ROWS]
+        run(root, preloaded_programs, "dvc", "repro", *stages)
+
+    return made_once("house", fill)
 
 
 def edit(root):
@@ -234,11 +235,14 @@ def edit(root):
     (root / "dvc.yaml").write_text(yaml.safe_dump(stages))
 
 
-def run(root, *command):
-    """Run a command with the copy's code, and return what it printed."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def run(root, programs, *command):
+    """Run one of the programs with the copy's code, and return what it printed."""
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PYTHONPATH": str(root), "PATH": path}
-    done = subprocess.run(command, check=False, cwd=root, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [programs / command[0], *command[1:]], check=False, cwd=root, env=environment, capture_output=True,
+        text=True,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 
@@ -247,10 +251,10 @@ def test_a_new_family_needs_at_most_150_lines():
     assert sum(len(text.strip().splitlines()) for text in FILES.values()) <= 150
 
 
-def test_measurements_of_the_new_family_become_a_champion(house):
+def test_measurements_of_the_new_family_become_a_champion(house, preloaded_programs):
     metrics = json.loads((house / "reports/boots/metrics.json").read_text())
     assert metrics["splits"]["machines"]["entries"]["line"]["mape"]["mean"] < 1e-9
-    told = run(house, sys.executable, "-m", "training.promote", "boots")
+    told = run(house, preloaded_programs, "python", "-m", "training.promote", "boots")
     assert told == "boot-seconds v1 (line) stays champion: it is the first champion\n"
 
 
@@ -258,8 +262,8 @@ def test_report_of_the_new_family_shows_its_figures(house):
     assert "<h1>16 boots</h1>" in (house / "reports/boots/index.html").read_text()
 
 
-def test_the_command_of_the_new_family_answers(house):
-    told = run(house, Path(sys.executable).with_name("perfjudge"), "boot", "8")
+def test_the_command_of_the_new_family_answers(house, preloaded_programs):
+    told = run(house, preloaded_programs, "perfjudge", "boot", "8")
     assert json.loads(told)["seconds"] == pytest.approx(29)
 
 

@@ -46,9 +46,13 @@ KNOBS = {
         "promote": {"n_bootstrap": 100},
     },
 }  # fmt: skip
+#: What the sample suite of measurements measures: a changed build, with few samples.
+SUITE = {"changes": 1, "samples": [2, 2]}
 #: How the kept test cases of matrices begin, and the kept tasks of co-runs: those that pages name.
 CASES = ("accounts with", "datagrams with")
 TASKS = (*short_pipeline.TASKS, "tsearch")
+#: What copies of the clone do without.
+LEFT_OUT = {"cache", "mlruns", "tmp"}
 #: Seconds that end a command which hangs; a busy machine takes many times as long as an idle one.
 LIMIT = 3600
 #: What a page's commands run in: ends at the first that fails, and keeps a server until there is another one.
@@ -88,8 +92,11 @@ uv() {
 """
 
 
-def fill(root):
-    """Make the clone, let its pipeline run as printed, and commit what came of it."""
+def fill(root, python):
+    """Make the clone, let its pipeline run as printed, and commit what came of it.
+
+    python : a program that has imported the libraries
+    """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         check=True, cwd=ROOT, capture_output=True, text=True,
@@ -108,12 +115,14 @@ def fill(root):
         for section, own in sections.items():
             knobs[family][section] |= own
     (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"n_jobs": 1}, sort_keys=False))
+    suite = root / "docs/samples/suite.yaml"
+    suite.write_text(yaml.safe_dump(yaml.safe_load(suite.read_text()) | SUITE, sort_keys=False))
     _cut(root / "data/raw")
     git(root, "init", "--quiet", "--initial-branch", "main")
     for who in ("name", "email"):
         git(root, "config", f"user.{who}", "nobody")
     committed(root, "As it was")
-    with Preloaded(root) as programs:
+    with Preloaded(root, python) as programs:
         done = Project(root, programs.path).typed("uv run dvc repro")
     assert done.status == 0, done.said
     committed(root, "What was learned")
@@ -152,11 +161,30 @@ def committed(root, message):
 
 
 def copied(made, root):
-    """Copy the clone; what DVC keeps of it is read where it is, as are the files of MLflow's store."""
-    shutil.rmtree(root, ignore_errors=True)
-    left_out = shutil.ignore_patterns("cache", "mlruns", "tmp")
-    shutil.copytree(made, root, ignore=left_out, symlinks=True)
+    """Make a copy equal to the clone; what DVC and MLflow's store keep of it is read where it is."""
+    restore(made, root)
     (root / ".dvc/config.local").write_text(f"[cache]\n    dir = {made / '.dvc/cache'}\n")
+
+
+def restore(source, target):
+    """Make a directory equal to another one: what is new goes, what has another size or time is copied."""
+    target.mkdir(exist_ok=True)
+    wanted = {one.name: one for one in os.scandir(source) if one.name not in LEFT_OUT}
+    for one in os.scandir(target):
+        if one.name not in wanted or told(one) != told(wanted[one.name]):
+            shutil.rmtree(one) if one.is_dir(follow_symlinks=False) else Path(one).unlink()
+    for name, one in wanted.items():
+        if one.is_dir(follow_symlinks=False):
+            restore(one.path, target / name)
+        elif not os.path.lexists(target / name):
+            shutil.copy2(one, target / name, follow_symlinks=False)
+
+
+def told(entry):
+    """Return what tells whether a file is the same."""
+    found = entry.stat(follow_symlinks=False)
+    directory = entry.is_dir(follow_symlinks=False)
+    return found.st_mode, directory or (found.st_size, found.st_mtime_ns)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,18 +39,18 @@ BLOCKS = {page: blocks_of(page) for page in pages()}
 
 
 @pytest.fixture(scope="session")
-def clone(made_once):
+def clone(made_once, preloaded_programs):
     if shutil.which("uv") is None:
         pytest.skip("needs uv on PATH")
-    return made_once("documented", fill)
+    return made_once("documented", partial(fill, python=preloaded_programs / "python"))
 
 
 @pytest.fixture(scope="session")
-def programs(clone, tmp_path_factory):
+def programs(clone, tmp_path_factory, preloaded_programs):
     """Programs with the code of a copy of the clone; each page is typed in a new copy at the same place."""
     root = tmp_path_factory.mktemp("documented") / "perfjudge"
     copied(clone, root)
-    with Preloaded(root) as loaded:
+    with Preloaded(root, preloaded_programs / "python") as loaded:
         yield root, loaded.path
 
 

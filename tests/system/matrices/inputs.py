@@ -61,7 +61,10 @@ def project(root, jobs):
     MatrixTables.from_rows(runs, causes, learned.metrics).write(root / "in")
     section = {
         "ingest": {"path": "in"},
-        "evaluate": {"n_trials": 1, "models": ["logistic"], "n_folds": 2, "n_curve_folds": 2},
+        "evaluate": {
+            "n_trials": 1, "max_components": 10, "models": ["logistic"], "n_folds": 2, "n_cause_folds": 2,
+            "n_curve_folds": 2,
+        },
     }  # fmt: skip
     content = {"seed": 1, "n_jobs": jobs, "matrices": section}
     (root / "params.yaml").write_text(yaml.safe_dump(content))

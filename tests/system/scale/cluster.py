@@ -1,21 +1,20 @@
 """A real Dask scheduler and real workers, each a process of its own; and what they are asked to do."""
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from data.parallel import Compute
 from tests.imports import ROOT
 from tests.ports import free_port
+from tests.preloaded import Fork
 
 
 class Cluster:
-    """A scheduler on this machine, and the workers that were started for it."""
+    """A scheduler on this machine and the workers that were started for it, forks of preloaded programs."""
 
-    def __init__(self, directory):
-        self.directory, self.processes = directory, []
+    def __init__(self, directory, programs):
+        self.directory, self.programs, self.processes = directory, programs, []
         port = free_port()
         self.address = f"tcp://127.0.0.1:{port}"
         options = ["--host", "127.0.0.1", "--port", port, "--dashboard-address", "127.0.0.1:0"]
@@ -27,13 +26,11 @@ class Cluster:
         return self._start("worker", self.address, *options, code=code, **environment)
 
     def _start(self, what, *options, code=ROOT, **environment):
-        command = [sys.executable, "-m", "dask", what, *map(str, options)]
         path = f"{code}{os.pathsep}{ROOT}"
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **environment}
+        command = ["python", "-m", "dask", what, *options]
         # what a worker finds beside it is not what tasks are about
-        process = subprocess.Popen(
-            command, cwd=self.directory, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        process = Fork(self.programs, *command, cwd=self.directory, env=environment)
         self.processes.append(process)
         return process
 

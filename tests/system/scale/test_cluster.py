@@ -22,10 +22,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(tmp_path, preloaded_programs):
     directory = tmp_path / "cluster"
     directory.mkdir()
-    started = Cluster(directory)
+    started = Cluster(directory, preloaded_programs)
     yield started
     started.stop()
 
