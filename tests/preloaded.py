@@ -30,9 +30,9 @@ ROOMS = ("data", "features", "training", "serving")
 #: What the commands import when they run, beside the modules of this project.
 LIBRARIES = (
     "alembic", "distributed.cli.dask_worker", "dvc.cli", "dvc.repo", "dvc.repo.experiments", "fastapi",
-    "lxml.etree", "matplotlib.figure", "mlflow.tracking", "optuna", "pyarrow.parquet", "scipy.stats", "skops.io", "sklearn.ensemble",
-    "sklearn.linear_model", "sklearn.model_selection", "sklearn.neighbors", "sqlalchemy", "uvicorn",
-    "xgboost",
+    "lxml.etree", "matplotlib.figure", "mlflow.tracking", "optuna", "pyarrow.parquet", "scipy.stats",
+    "skops.io", "sklearn.ensemble", "sklearn.linear_model", "sklearn.model_selection", "sklearn.neighbors",
+    "sqlalchemy", "uvicorn", "xgboost",
 )  # fmt: skip
 #: Sends the call to that process, passes signals on to the fork, and ends as the fork does.
 CLIENT = """#!{python} -IS

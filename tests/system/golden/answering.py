@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from unittest import mock
@@ -87,9 +88,14 @@ def _unfilled(text, places):
     return text
 
 
+@cache
+def app():
+    """Return the command line app, whose module may have another name than when answers were recorded."""
+    return next(one for one in entry_points(group="console_scripts") if one.name == "perfjudge").load()
+
+
 def run(given):
     """Run the command line app in this process; return exit code, standard output and standard error."""
-    app = next(one for one in entry_points(group="console_scripts") if one.name == "perfjudge").load()
     printed, said = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with (
         mock.patch.object(sys, "argv", ["perfjudge", *given]),
@@ -97,7 +103,7 @@ def run(given):
         contextlib.redirect_stderr(said),
     ):
         try:
-            exit_code = app() or 0
+            exit_code = app()() or 0
         except SystemExit as end:
             exit_code = end.code or 0
     return exit_code, *(stream.buffer.getvalue().decode("utf-8", "replace") for stream in (printed, said))

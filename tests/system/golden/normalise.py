@@ -53,9 +53,15 @@ class Normaliser:
             ((str(path), name) for path, name in places.items()), key=lambda one: -len(one[0])
         )
         self.begun = begun - timedelta(seconds=5)
+        self._texts = {}
 
     def text(self, text):
         """Return normalised text, without trailing spaces."""
+        if text not in self._texts:
+            self._texts[text] = self._normalised(text)
+        return self._texts[text]
+
+    def _normalised(self, text):
         for path, name in self.places:
             text = text.replace(path, name)
         text = _MOMENT.sub(self._moment, text)
