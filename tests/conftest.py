@@ -37,15 +37,19 @@ def shared_data():
 
 
 @pytest.fixture(scope="session")
-def made_once(tmp_path_factory):
-    """Return what fills a directory once for all workers; what is made takes long, and is only read."""
+def shared_directory(tmp_path_factory):
+    """Return a directory that all workers share; their own ones stand side by side."""
     base = tmp_path_factory.getbasetemp()
-    # workers have directories of their own, side by side
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def made_once(shared_directory):
+    """Return what fills a directory once for all workers; what is made takes long, and is only read."""
 
     def made(name, fill):
-        directory, whole = shared / name, shared / f"{name} is whole"
-        with (shared / f"{name}.lock").open("w") as lock:
+        directory, whole = shared_directory / name, shared_directory / f"{name} is whole"
+        with (shared_directory / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not whole.exists():
                 shutil.rmtree(directory, ignore_errors=True)

@@ -77,33 +77,52 @@ class Preloaded:
 
 
 class Fork:
-    """A program that runs as a fork and says nothing, with what `subprocess.Popen` has of processes.
+    """A program that runs as a fork, with what `subprocess.Popen` has of processes.
 
     folder : the folder with the programs
+    stdout, stderr : the numbers of open files; None discards what is written
     """
 
-    def __init__(self, folder, program, *arguments, cwd, env):
+    def __init__(self, folder, program, *arguments, env, cwd=".", stdout=None, stderr=None):
+        self.returncode = None
         self._server = socket.socket(socket.AF_UNIX)
         self._server.connect(str((folder / "socket").resolve()))
         with Path(os.devnull).open("r+b") as nothing:
-            socket.send_fds(self._server, [b"x"], [nothing.fileno()] * 3)
-        self._server.sendall(json.dumps([[program, *map(str, arguments)], str(cwd), dict(env)]).encode())
+            streams = [nothing.fileno() if one is None else one for one in (None, stdout, stderr)]
+            socket.send_fds(self._server, [b"x"], streams)
+        call = [program, *map(str, arguments)], str(Path(cwd).resolve()), dict(env)
+        self._server.sendall(json.dumps(call).encode())
         self._server.shutdown(socket.SHUT_WR)
-        self._answer = self._server.makefile()
-        self.pid, self.returncode = int(self._answer.readline()), None
+        self.pid = self._number()
+
+    def _number(self):
+        line = b""
+        while not line.endswith(b"\n"):
+            line += self._server.recv(1)
+        return int(line)
 
     def send_signal(self, number):
-        os.kill(self.pid, number)
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self):
-        if self.returncode is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
-    def wait(self):
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def poll(self):
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout=None):
         if self.returncode is None:
-            with self._server, self._answer:
-                self.returncode = int(self._answer.readline())
+            if not select.select([self._server], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a fork", timeout)
+            with self._server:
+                self.returncode = self._number()
         return self.returncode
 
 

@@ -43,7 +43,7 @@ before, done = peak(), execute(["sh", "-c", sys.argv[1]], "x")
 print(peak() - before, len(done.output), len(done.last_line))
 print(*(line for line in done.output.splitlines() if "left out" in line))
 """
-OUTPUT = 2**28
+OUTPUT = 2**26
 
 
 @pytest.mark.parametrize(

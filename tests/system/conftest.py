@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from features.comparisons.vectors import SEED_FEATURES
 from tests import short_pipeline
 from tests.imports import ROOT
 from tests.postgres import Postgres
+from tests.preloaded import Fork
 from tests.system.corun import inputs as corun_inputs
 from training.comparisons.stored import Card, TrainedModel
 
@@ -112,14 +114,27 @@ PROGRAM = Path(sys.executable).with_name("perfjudge")
 
 
 class Listening:
-    """A server in a process of its own, and where it listens."""
+    """A server in a process of its own, and where it listens.
+
+    One process is a fork if `preloaded`, the folder of such programs, is there: importing takes longer than
+    most tests. Several processes cannot be forks, since the first one starts `program` again.
+    """
+
+    preloaded = Path("/nowhere")
 
     def __init__(self, *arguments, program=PROGRAM):
-        command = [program, "serve", "--port", "0", *arguments]
+        command = ["serve", "--port", "0", *arguments]
         # a pipe that nobody empties would stop a server that has much to say
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by stop
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.said, text=True)
-        self.announced = self.process.stdout.readline()
+        reading, writing = os.pipe()
+        streams = {"stdout": writing, "stderr": self.said.fileno()}
+        if program == PROGRAM and "--workers" not in arguments and self.preloaded.exists():
+            self.process = Fork(self.preloaded, "perfjudge", *command, env=os.environ, **streams)
+        else:
+            self.process = subprocess.Popen([program, *command], **streams)
+        os.close(writing)
+        self.stdout = os.fdopen(reading)
+        self.announced = self.stdout.readline()
         self.url = self.announced.rsplit(" ", 1)[-1].strip()
         if not self.url.startswith("http"):
             raise AssertionError(self.stop())
@@ -139,13 +154,19 @@ class Listening:
         """Ask it to end, and return its exit code and what it said on stderr."""
         self.process.terminate()
         try:
-            self.process.communicate(timeout=120)
+            self.process.wait(timeout=120)
         finally:
             self.process.kill()
             self.process.wait()
-        with self.said:
+        with self.stdout, self.said:
             self.said.seek(0)
             return self.process.returncode, self.said.read()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_servers(shared_directory):
+    """Let servers of one process be forks, as soon as there are preloaded programs."""
+    Listening.preloaded = shared_directory / "preloaded/programs"
 
 
 @pytest.fixture(scope="session")
