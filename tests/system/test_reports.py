@@ -65,8 +65,11 @@ def redrawn(project, tmp_path, monkeypatch, capsys):
     """Return a function that changes files of a copy and draws a page: exit code, page and error."""
 
     def draw(family, change):
-        shutil.copytree(project, tmp_path / "copy", symlinks=True)
-        monkeypatch.chdir(tmp_path / "copy")
+        copy = tmp_path / "copy"
+        shutil.copytree(project / "reports", copy / "reports")
+        for name in ("data", "models", "params.yaml"):
+            (copy / name).symlink_to(project / name)
+        monkeypatch.chdir(copy)
         places = FamilyPaths(family)
         places.page.unlink()
         change(places)

@@ -23,7 +23,7 @@ from tests.preloaded import Preloaded
 #: Searches, folds and models that are few; all else is as shipped.
 KNOBS = {
     "comparisons": {
-        "tune": {"n_trials": 1, "n_folds": 2, "models": ["logistic", "decision-tree"]},
+        "tune": {"n_trials": 1, "n_folds": 2, "models": ["logistic"]},
         "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
         "promote": {"n_bootstrap": 100},
     },
@@ -48,6 +48,8 @@ KNOBS = {
 }  # fmt: skip
 #: What the sample suite of measurements measures: a changed build, with few samples.
 SUITE = {"changes": 1, "samples": [2, 2]}
+#: The operations of comparisons that pages name; a third of the others is kept, too.
+OPERATIONS = {"c-sort", "gzip", "py-fibonacci", "py-sorting"}
 #: How the kept test cases of matrices begin, and the kept tasks of co-runs: those that pages name.
 CASES = ("accounts with", "datagrams with")
 TASKS = (*short_pipeline.TASKS, "tsearch")
@@ -129,7 +131,12 @@ def fill(root, python):
 
 
 def _cut(raw):
-    """Keep `CASES`, of these the abnormal pairs and one normal pair each, and the co-runs of `TASKS`."""
+    """Keep `OPERATIONS`, `CASES`, the co-runs of `TASKS`; of cases the abnormal pairs and one normal pair."""
+    measured = pd.read_parquet(raw / "measured/comparisons.parquet", columns=["comparison_id", "operation"])
+    operations = OPERATIONS.union(measured["operation"].drop_duplicates()[::3])
+    keep_rows(raw / "measured", ["results", "comparisons"], lambda table: table["operation"].isin(operations))
+    ids = measured["comparison_id"][measured["operation"].isin(operations)]
+    keep_rows(raw / "measured", ["labels", "reference"], lambda table: table["comparison_id"].isin(ids))
     columns = ["run_id", "pair_id", "workload", "abnormal"]
     runs = pd.read_parquet(raw / "matrices/matrices.parquet", columns=columns)
     runs = runs[runs["workload"].str.startswith(CASES)]
