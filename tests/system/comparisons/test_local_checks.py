@@ -27,19 +27,20 @@ def test_sort(benchmark, number):
 """
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
+@pytest.fixture(scope="session")
+def environment(made_once):
     """The interpreter of an environment that has pytest, pytest-benchmark and the plugin only."""
     if shutil.which("uv") is None:
         pytest.skip("needs uv on PATH")
-    directory = tmp_path_factory.mktemp("environment")
-    # a build writes beside its sources
-    shutil.copytree(PLUGIN, directory / "plugin")
-    subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, directory / "venv"], check=True)
-    interpreter = directory / "venv/bin/python"
-    install = ["uv", "pip", "install", "--quiet", "--python", interpreter, directory / "plugin"]
-    subprocess.run(install, check=True)
-    return interpreter
+
+    def fill(directory):
+        # a build writes beside its sources
+        shutil.copytree(PLUGIN, "plugin")
+        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, "venv"], check=True)
+        install = ["uv", "pip", "install", "--quiet", "--python", "venv/bin/python", "./plugin"]
+        subprocess.run(install, check=True)
+
+    return made_once("plugin", fill) / "venv/bin/python"
 
 
 def completed(directory, variables, *command):

@@ -3,8 +3,6 @@
 import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -40,9 +38,9 @@ def test_services_name_only_existing_volumes_and_configs(content):
 
 
 @pytest.mark.parametrize("service", ["mlflow", "scheduler", "worker"])
-def test_a_service_is_started_with_known_options(content, service):
+def test_a_service_is_started_with_known_options(content, service, preloaded_programs):
     program, what, *given = content["services"][service]["command"]
-    command = [Path(sys.executable).with_name(program), what, "--help"]
+    command = [preloaded_programs / "python", "-m", program, what, "--help"]
     environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"}
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
     options = [option.partition("=")[0] for option in given if option.startswith("--")]
