@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -220,6 +221,12 @@ for _plugin in all_plugins():
         _plugin.commands(app)
 
 
+@cache
+def _command() -> Any:
+    """Return what parses arguments and calls a command; typer takes 50 ms to make it."""
+    return typer.main.get_command(app)
+
+
 def run_command(arguments: list[str] | None = None) -> int:
     """Run one command of ``perfjudge`` and return its exit code; an error is written to stderr in one line.
 
@@ -232,7 +239,7 @@ def run_command(arguments: list[str] | None = None) -> int:
     from typer.exceptions import Abort, TyperException
 
     try:
-        return app(args=arguments, prog_name="perfjudge", standalone_mode=False) or 0
+        return _command()(args=arguments, prog_name="perfjudge", standalone_mode=False) or 0
     except TyperException as exc:
         message = exc.format_message()
         if "\n" in message:
