@@ -72,7 +72,7 @@ class Preloaded:
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.process.wait()
+        self.process.communicate()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
