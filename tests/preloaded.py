@@ -34,9 +34,12 @@ LIBRARIES = (
     "skops.io", "sklearn.ensemble", "sklearn.linear_model", "sklearn.model_selection", "sklearn.neighbors",
     "sqlalchemy", "uvicorn", "xgboost",
 )  # fmt: skip
-#: Sends the call to that process, passes signals on to the fork, and ends as the fork does.
+#: Sends the call to that process, passes signals on to the fork, and ends as the fork does. Options of the
+#: interpreter need one that starts anew.
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
+if {program!r} == "python" and sys.argv[1][0] == "-" and sys.argv[1] not in ("-c", "-m"):
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 server = socket.socket(socket.AF_UNIX)
 server.connect({address!r})
 socket.send_fds(server, [b"x"], [0, 1, 2])
@@ -194,6 +197,8 @@ def supervised(connection):
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
+    # what a command starts is a fork, too, if its caller wants that
+    sys.executable = environment.get("PRELOADED_PYTHON", sys.executable)
     # the code is that of the caller: modules of another directory are forgotten
     paths = [*filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     if sys.path[: len(paths)] != paths:

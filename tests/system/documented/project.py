@@ -71,8 +71,11 @@ uv() {
     "run mlflow ui"*)
         set -- "$@" --port "$PORT" --workers 1
         ready="http://127.0.0.1:$PORT/health" ;;
-    # a fork of the process that has imported everything
-    "run perfjudge "* | "run python "* | "run dvc "*) shift; "$@"; return ;;
+    # a fork of the process that has imported everything, as are the processes that it starts
+    "run perfjudge "* | "run python "* | "run dvc "*)
+        shift
+        PRELOADED_PYTHON="${PATH%%:*}/python" "$@"
+        return ;;
     *) command uv "$@"; return ;;
     esac
     end_server
