@@ -1,5 +1,4 @@
 import fcntl
-import gc
 import os
 import shutil
 import sys
@@ -129,13 +128,6 @@ def pytest_ignore_collect(collection_path, config):
     """Do not even import the slow folders where only the other tests are selected."""
     slow = collection_path in {TESTS / name for name in SLOW_FOLDERS}
     return True if slow and config.option.markexpr == "not slow" else None
-
-
-def pytest_collection_finish():
-    """Let no collection of garbage look through what has been imported, which stays until the end."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)
