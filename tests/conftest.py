@@ -1,4 +1,5 @@
 import fcntl
+import gc
 import os
 import shutil
 import sys
@@ -24,6 +25,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # tests begin hundreds of processes, each of which would compile pandas and scikit-learn anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# the default of 700 objects takes 10 % of the time of tests
+gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
