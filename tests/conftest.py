@@ -101,6 +101,13 @@ def mlflow_store(empty_store, tmp_path, monkeypatch):
     return shutil.copy(empty_store, tmp_path / "mlflow.db")
 
 
+@pytest.fixture
+def impatient_mlflow(monkeypatch):
+    """Let MLflow ask a server again at once that does not answer."""
+    for name in ("FACTOR", "JITTER"):
+        monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_BACKOFF_{name}", "0")
+
+
 @pytest.fixture(scope="session")
 def champion_registry(made_once):
     """Return the address of a registry whose champion was trained on the shipped comparisons.

@@ -328,6 +328,7 @@ def test_files_changed_after_promotion_are_not_loaded(trained, mlflow_store):
     assert load_judge().ref.version == "2"
 
 
+@pytest.mark.usefixtures("impatient_mlflow")
 def test_an_unreachable_mlflow_server_is_named(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(InputError, match=r"MLflow at http://127.0.0.1:9 does not answer as expected"):

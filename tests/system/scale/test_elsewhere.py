@@ -83,6 +83,7 @@ def healthy(address):
         return False
 
 
+@pytest.mark.usefixtures("impatient_mlflow")
 def test_a_champion_keeps_judging_without_its_mlflow_server(tracking, bucket, tmp_path, monkeypatch):
     address, database = tracking
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
