@@ -3,7 +3,6 @@ import gc
 import os
 import shutil
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -17,8 +16,6 @@ TESTS = Path(__file__).parent
 SLOW_FOLDERS = ("model", "system")
 #: Fixtures that make tests of the other folders slow: they train models, or read public data.
 SLOW_FIXTURES = {"champion", "champion_registry", "made_once", "shared_data"}
-#: Processes that outlive the fixture which began them.
-RUNNING = []
 # many small products, on a machine that others use, too: more threads would wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -72,10 +69,7 @@ def preloaded_programs(made_once):
     owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 
     def fill(directory):
-        # the path of a socket has to be short
-        folder = Path(tempfile.mkdtemp(prefix="preloaded"))
-        RUNNING.append(preloaded.started(folder, sys.executable, owner, PYTHONPATH=str(CHECKOUT)))
-        (directory / "programs").symlink_to(folder)
+        (directory / "programs").symlink_to(preloaded.serve_apart(CHECKOUT, owner))
 
     return made_once("preloaded", fill) / "programs"
 

@@ -1,9 +1,10 @@
 """Programs that start as forks of a process which has imported the heavy libraries: importing takes seconds.
 
-``python tests/preloaded.py ADDRESS OWNER`` is that process, and ends with the process OWNER. `Preloaded`
-starts it, and makes the programs `python`, `perfjudge` and `dvc`, for a folder that comes first on PATH. Each
-fork has the arguments, the directory, the variables and the streams of its caller, and takes the code from
-where PYTHONPATH points to. The process itself is such a fork if another one has imported the libraries.
+``python tests/preloaded.py ADDRESS OWNER [apart]`` is that process, and ends with the process OWNER.
+`Preloaded` starts it, and makes the programs `python`, `perfjudge` and `dvc`, for a folder that comes first
+on PATH. Each fork has the arguments, the directory, the variables and the streams of its caller, and takes the
+code from where PYTHONPATH points to. The process itself is such a fork if another one has imported the
+libraries.
 """
 
 import atexit
@@ -63,7 +64,10 @@ class Preloaded:
 
     def __init__(self, root, python=sys.executable):
         self.folder = Path(tempfile.mkdtemp(prefix="preloaded"))
-        self.process = started(self.folder, python, os.getpid(), PYTHONPATH=str(root))
+        command = [python, __file__, written_programs(self.folder), str(os.getpid())]
+        environment = os.environ | {"PYTHONPATH": str(root)}
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
 
     @property
     def path(self):
@@ -129,17 +133,24 @@ class Fork:
         return self.returncode
 
 
-def started(folder, python, owner, **variables):
-    """Write the programs into a folder; return the process of which they are forks, once it listens."""
+def serve_apart(root, owner):
+    """Start such a process, which nobody has to end or wait for; return its folder once it listens."""
+    # the path of a socket has to be short
+    folder = Path(tempfile.mkdtemp(prefix="preloaded"))
+    command = [sys.executable, __file__, written_programs(folder), str(owner), "apart"]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def written_programs(folder):
+    """Write the programs into a folder; return the address at which the process has to listen."""
     address = str(folder / "socket")
     for program in PROGRAMS:
         path = folder / program
         path.write_text(CLIENT.format(python=sys.executable, address=address, program=program))
         path.chmod(0o755)
-    command = [python, __file__, address, str(owner)]
-    process = subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    return process
+    return address
 
 
 def load():
@@ -156,12 +167,17 @@ def load():
     gc.freeze()
 
 
-def answer(address, owner):
-    """Wait for calls until the process `owner` ends; return the arguments of one in each fork."""
+def answer(address, owner, apart=""):
+    """Wait for calls until the process `owner` ends; return the arguments of one in each fork.
+
+    apart : whether its caller goes on as soon as it listens
+    """
     ended = os.pidfd_open(int(owner))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
+        if apart and os.fork():
+            os._exit(0)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         # nobody waits for the supervisors
