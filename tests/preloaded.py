@@ -2,8 +2,8 @@
 
 ``python tests/preloaded.py ADDRESS OWNER [apart]`` is that process, and ends with the process OWNER.
 `Preloaded` starts it, and makes the programs `python`, `perfjudge` and `dvc`, for a folder that comes first
-on PATH. Each fork has the arguments, the directory, the variables and the streams of its caller, and takes the
-code from where PYTHONPATH points to. The process itself is such a fork if another one has imported the
+on PATH. Each fork has the arguments, the directory, the variables and the streams of its caller, and takes
+the code from where PYTHONPATH points to. The process itself is such a fork if another one has imported the
 libraries.
 """
 
