@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
+from typer.main import get_command
 
 from data.errors import InputError
 from data.stage import BAD_INPUT, prepare_command, report_error
@@ -224,7 +225,7 @@ for _plugin in all_plugins():
 @cache
 def _command() -> Any:
     """Return what parses arguments and calls a command; typer takes 50 ms to make it."""
-    return typer.main.get_command(app)
+    return get_command(app)
 
 
 def run_command(arguments: list[str] | None = None) -> int:
