@@ -111,8 +111,8 @@ def test_a_champion_keeps_judging_without_its_mlflow_server(tracking, bucket, tm
     assert served.ensure_loaded().ref.version == "1"
 
 
-def test_files_that_cannot_be_downloaded_are_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+@pytest.mark.usefixtures("mlflow_store")
+def test_files_that_cannot_be_downloaded_are_named():
     with (
         pytest.raises(InputError, match="models:/nobody/1: its files cannot be downloaded"),
         download_files("models:/nobody/1"),
