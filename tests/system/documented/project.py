@@ -246,6 +246,8 @@ class Project:
             "UV_NO_SYNC": "1",
             "UV_OFFLINE": "1",
             "TERM": "dumb",
+            # seven processes, which outlive the server
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         }
 
     def end(self):

@@ -62,6 +62,8 @@ def tracking(postgres, bucket, tmp_path_factory):
     # what begins it is named, so that its workers can be ended with it
     command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *options]
     environment = {**os.environ, "MLFLOW_S3_ENDPOINT_URL": bucket[0], "MLFLOW_DISABLE_TELEMETRY": "true"}
+    # seven processes for jobs that nobody gives it
+    environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
     with (directory / "log").open("w") as log:
         process = subprocess.Popen(
             command, cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
