@@ -202,18 +202,21 @@ def rows_for_mlflow() -> list[str]:
     return [json.dumps({"dataframe_split": {"columns": names, "data": [row]}}) for row in rows]
 
 
-def family_bodies() -> dict[str, list[str]]:
-    """Return request bodies for the endpoints of the other families by path, made from the shipped data."""
+def family_bodies(tables: Path = Path("data/interim")) -> dict[str, list[str]]:
+    """Return request bodies for the endpoints of the other families by path.
+
+    `tables` has a folder of shipped tables per family.
+    """
     return {
-        "/v1/matrices/judge": list(_pair_bodies(20)),
-        "/v1/corun/static": list(_corun_bodies()),
-        "/v1/corun/online": list(_online_bodies(20)),
-        "/v1/irup": [_profile_body()],
+        "/v1/matrices/judge": list(_pair_bodies(tables / "matrices", 20)),
+        "/v1/corun/static": list(_corun_bodies(tables / "corun")),
+        "/v1/corun/online": list(_online_bodies(tables / "corun", 20)),
+        "/v1/irup": [_profile_body(tables / "fingerprints")],
     }
 
 
-def _pair_bodies(count: int) -> Iterator[str]:
-    runs = pd.read_parquet("data/interim/matrices/matrices.parquet")
+def _pair_bodies(tables: Path, count: int) -> Iterator[str]:
+    runs = pd.read_parquet(tables / "matrices.parquet")
     metrics = [name for name in runs.columns if name not in RUN_DTYPES and not name.startswith(SUMMARY)]
     for pair_id, rows in list(runs[runs["pair_id"].notna()].groupby("pair_id"))[:count]:
         first = rows.iloc[0]
@@ -228,15 +231,15 @@ def _pair_bodies(count: int) -> Iterator[str]:
         yield json.dumps({"pairs": [{**named, "machine": first["machine"], **sides}]})
 
 
-def _corun_bodies() -> Iterator[str]:
-    pairs = pd.read_parquet("data/interim/corun/pairs.parquet", columns=["task", "corunner_1", "machine"])
+def _corun_bodies(tables: Path) -> Iterator[str]:
+    pairs = pd.read_parquet(tables / "pairs.parquet", columns=["task", "corunner_1", "machine"])
     for task, corunner, machine in pairs.drop_duplicates().itertuples(index=False):
         corun = {"task": task, "corunners": [corunner], "machine": machine}
         yield json.dumps({"coruns": [corun]})
 
 
-def _online_bodies(count: int) -> Iterator[str]:
-    samples = pd.read_parquet("data/interim/corun/samples.parquet")
+def _online_bodies(tables: Path, count: int) -> Iterator[str]:
+    samples = pd.read_parquet(tables / "samples.parquet")
     events = [name for name in samples.columns if name not in SAMPLE_DTYPES]
     first = samples[(samples["t_seconds"] <= SAMPLED) & (samples["repetition"] == 1)]
     alone = dict(list(first[first["phase"] == "solo"].groupby("task")))
@@ -254,10 +257,11 @@ def _online_bodies(count: int) -> Iterator[str]:
         )
 
 
-def _profile_body() -> str:
-    root = Path("data/interim/fingerprints")
-    rates, values = pd.read_parquet(root / "machines.parquet"), pd.read_parquet(root / "applications.parquet")
-    cpus = pd.read_parquet(root / "hosts.parquet").set_index("machine")["cpu"]
+def _profile_body(tables: Path) -> str:
+    rates, values, hosts = (
+        pd.read_parquet(tables / f"{name}.parquet") for name in ("machines", "applications", "hosts")
+    )
+    cpus = hosts.set_index("machine")["cpu"]
     machines = [
         {
             "machine": machine,

@@ -2,7 +2,7 @@
 
     python -m benchmarks.pages              pages that are older than the code, as many as fit in 30 minutes
     python -m benchmarks.pages --list       every page: minutes, commit, needs, command
-    python -m benchmarks.pages --only judging serving
+    python -m benchmarks.pages --only scale serving
     python -m benchmarks.pages --documents  only the figures that documents quote
 
 Pages are written one after the other, those with the most outdated commits per minute first. A page written

@@ -1,0 +1,280 @@
+"""Guard the project's own speed: measure it, and compare the run with earlier ones by ``perfjudge compare``.
+
+    python -m benchmarks.guard                 measure, and exit with 1 if an operation became slower
+    python -m benchmarks.guard --add           the same, and add the run to benchmarks/history
+    python -m benchmarks.guard --measure FILE  only measure, and write the run to FILE
+    python -m benchmarks.guard --page          write docs/results/guard.md from benchmarks/history
+
+A sample is the processor time of an operation, child processes included, divided by that of a fixed
+reference workload right before and after it, so that machines compare. It is given in milliseconds of a
+machine on which the reference takes `REFERENCE_MS`. ``PERFJUDGE_OPERATIONS`` names the operations to measure,
+one per line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from benchmarks.guarded import OPERATIONS, Inputs, write_model
+from benchmarks.table import Table
+from data.comparisons.formats import results_of_run
+from data.comparisons.params import Measure
+from data.errors import InputError
+from data.measure.machine import machine_name
+from data.stage import BAD_INPUT, report_error
+from data.tables.files import write_text
+from features.comparisons.between_run_variation import ASSUMED
+from features.comparisons.summaries import MAD
+from serving.cli import run_command
+from serving.comparisons.compare.acknowledging import AcknowledgedFile, head_commit
+from serving.comparisons.compare.command import CompareRequest
+from serving.comparisons.compare.reading import VARIABLE, run_files
+from serving.comparisons.compare.rows import ComparedSides
+from serving.comparisons.model import Judge, load_judge
+
+HISTORY = Path("benchmarks/history")
+#: Samples of an operation in a run (of a command, which takes seconds, one in `RARELY`), and the milliseconds
+#: that the reference is taken to last.
+SAMPLES, RARELY, REFERENCE_MS = 9, 3, 20.0
+#: Smaller changes, in percent, do not fail; nor does an operation that is not slower in so many runs.
+SMALLEST, ATTEMPTS = 5, 2
+#: Newest runs that the page shows, and earlier runs that each needs to be judged there.
+SHOWN, LEAST = 40, 10
+Samples = Mapping[tuple[str, str], list[float]]
+
+
+def reference_work() -> object:
+    """Do a fixed amount of work on objects, JSON and arrays, without code of the project."""
+    rows = [{"name": f"operation {n}", "value": n / 7, "threads": [n, n + 1]} for n in range(5000)]
+    values = np.random.default_rng(0).random((250, 250))
+    return json.loads(json.dumps(rows)), np.sort(values @ values, axis=1).sum()
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """Return the processor time of `work` in seconds, including that of ended child processes."""
+    gc.collect()
+    before = _spent_seconds()
+    work()
+    return _spent_seconds() - before
+
+
+def _spent_seconds() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def measure_operations() -> Samples:
+    """Return `SAMPLES` samples of every requested operation, by benchmark and operation; see the module.
+
+    InputError if ``PERFJUDGE_OPERATIONS`` names an unknown operation.
+    """
+    names = os.environ.get(VARIABLE, "").split()
+    chosen = {key: prepare for key, prepare in OPERATIONS.items() if not names or key[1] in names}
+    if unknown := {*names} - {operation for _, operation in chosen}:
+        expected = ", ".join(operation for _, operation in OPERATIONS)
+        raise InputError(f"{VARIABLE}: {' '.join(sorted(unknown))!r} is no operation; expected {expected}")
+    samples: Samples = {key: [] for key in chosen}
+    with TemporaryDirectory() as scratch, threadpool_limits(1):
+        inputs = Inputs(Path(scratch))
+        work = {key: prepare(inputs) for key, prepare in chosen.items()}
+        for run in (reference_work, *work.values()):
+            run()
+        # the collector would run at other moments of other operations
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        try:
+            for number in range(SAMPLES):
+                before = processor_seconds(reference_work)
+                for key, run in work.items():
+                    if key[0] == "commands" and number % RARELY:
+                        continue
+                    seconds, after = processor_seconds(run), processor_seconds(reference_work)
+                    samples[key].append(round(REFERENCE_MS * 2 * seconds / (before + after), 3))
+                    before = after
+        finally:
+            gc.enable()
+            gc.unfreeze()
+    return samples
+
+
+def write_run(path: Path, samples: Samples) -> None:
+    """Write samples of this machine in perfjudge's format of one run, a line per operation."""
+    shared = {"machine": machine_name(), "unit": "ms", "better": "lower"}
+    lines = [
+        json.dumps(
+            {"benchmark": benchmark, "operation": operation, **shared}
+            | {"configurations": [{"samples": values}]}
+        )
+        for (benchmark, operation), values in samples.items()
+    ]
+    write_text(path, '{"results": [\n' + ",\n".join(lines) + "\n]}\n")
+
+
+def check_speed(history: Path, *, add: bool) -> int:
+    """Measure this code and compare it with the runs in `history`; return 1 if an operation became slower.
+
+    One that is slower in the first run is measured again, and fails if it is slower in `ATTEMPTS` runs.
+    Without earlier runs of this kind of machine, the commit of the newest run is measured here, too; without
+    that commit, nothing is compared. `add`: copy the first run to `history`.
+    """
+    commit = head_commit(Path())
+    runs = [*run_files([history])] if history.is_dir() and any(history.iterdir()) else []
+    earlier = [run for run in runs if _machine_of(run) == machine_name()]
+    slower: set[str] = set()
+    with TemporaryDirectory() as scratch:
+        for attempt in range(ATTEMPTS):
+            # git reads such a name as the commit at its end
+            name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"-g{commit[:8]}" if commit else "")
+            run = Path(scratch) / f"{name}.json"
+            if _measure_code(Path(), run).returncode:
+                return BAD_INPUT
+            if add and not attempt:
+                history.mkdir(parents=True, exist_ok=True)
+                shutil.copy(run, history)
+            known = earlier or (_measure_commit(runs[-1].stem, Path(scratch) / "base") if runs else [])
+            if not known:
+                sys.stderr.write(f"{history} has no run of {machine_name()} to compare with\n")
+                return 0
+            # with five operations or more, the variation between runs decides, and a small model serves
+            model, answer = write_model("logistic", Path(scratch)), Path(scratch) / "answer.json"
+            options = [part for path in known[:-1] for part in ("--history", path)]
+            options += ["--model", model, "--min-effect-size", SMALLEST, "--json-file", answer]
+            if code := run_command([*map(str, ["compare", known[-1], run, *options])]):
+                return code
+            verdicts = json.loads(answer.read_text())["verdicts"]
+            names = {row["operation"] for row in verdicts if row["outcome"] == "regression"}
+            slower = slower & names if attempt else names
+            if not slower:
+                return 0
+    remedy = "mend it, or acknowledge it in .perfjudge.yaml, see CONTRIBUTING.md"
+    sys.stderr.write(f"slower in each of {ATTEMPTS} runs: {', '.join(sorted(slower))}; {remedy}\n")
+    return 1
+
+
+def _measure_code(directory: Path, run: Path) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "benchmarks.guard", "--measure", str(run.absolute())]
+    return subprocess.run(command, cwd=directory, check=False)
+
+
+def _measure_commit(version: str, directory: Path) -> list[Path]:
+    """Return a run of an earlier commit by the present suite; empty if git lacks it or measuring fails.
+
+    `version`: a name that git resolves. `directory`: where the files of the commit go.
+    """
+    archive, run = directory.with_suffix(".tar"), directory.with_name(f"{version}.json")
+    if not directory.exists():
+        if subprocess.run(["git", "archive", "-o", archive, version], check=False).returncode:
+            return []
+        with tarfile.open(archive) as files:
+            files.extractall(directory, filter="data")
+        shutil.copytree("benchmarks", directory / "benchmarks", dirs_exist_ok=True)
+    return [] if _measure_code(directory, run).returncode else [run]
+
+
+def _machine_of(run: Path) -> str:
+    return str(results_of_run(run)["machine"].iloc[0])
+
+
+def write_page(history: Path) -> None:
+    """Write docs/results/guard.md: levels and verdicts of the runs on the machine of the newest run."""
+    *runs, newest = run_files([history])
+    machine = _machine_of(newest)
+    runs = [*(run for run in runs if _machine_of(run) == machine), newest]
+    levels = [_levels_of(run) for run in runs]
+    judged = [_compare(runs[: at + 1]) for at in range(LEAST, len(runs))][-SHOWN:]
+    detectable = {row.full_name: row.detectable for row in judged[-1].rows} if judged else {}
+    rows = []
+    for name, level in levels[-1].items():
+        values = np.array([known.get(name, np.nan) for known in levels])
+        steps = np.diff(values[np.isfinite(values)])
+        spread = float(np.median(np.abs(steps))) / MAD / np.sqrt(2) / level if len(steps) else None
+        rows.append((name, level, spread, detectable.get(name), _draw_levels(values[-SHOWN:])))
+    slower = [[row.full_name for row in sides.rows if row.outcome == "regression"] for sides in judged]
+    names = ", ".join(dict.fromkeys(name for of_run in slower for name in of_run)) or "none"
+    Table(
+        "Speed of perfjudge, run by run",
+        {"operation": "", "ms": ".1f", "runs differ by": ".1%", "detectable": ".1%", "timeline": ""},
+        rows,
+        [
+            f"{len(runs)} runs on {machine}, from {runs[0].stem} to {newest.stem} (UTC and commit).",
+            f"ms: where the reference takes {REFERENCE_MS:g} ms; {SAMPLES} samples of the newest run.",
+            "runs differ by: standard deviation, from the median step from run to run.",
+            "detectable: the slow-down that the newest run would show with a probability of 80 %.",
+            f"timeline: the last {SHOWN} runs; the lowest and the highest bar are 20 % from the median.",
+            f"Of the last {len(judged)} runs, {slower.count([])} have no regression beside the runs",
+            f"before them; CI needs {ATTEMPTS} such runs to fail an operation. Called slower: {names}.",
+        ],
+    ).publish("guard")
+
+
+def _levels_of(run: Path) -> dict[str, float]:
+    rows = results_of_run(run).assign(name=lambda rows: rows["benchmark"] + "/" + rows["operation"])
+    return rows.groupby("name", sort=False)["value"].median().to_dict()
+
+
+def _compare(runs: Sequence[Path]) -> ComparedSides:
+    """Return the verdicts on the last run, compared with the run before and the others as its history."""
+    return CompareRequest(
+        baseline=runs[-2:-1], target=runs[-1:], history=runs[:-2], served=_small_judge(), measure=Measure(),
+        assumed=ASSUMED, kind=None, confirming=None, acknowledged=(Path(), AcknowledgedFile()),
+        commits=(None, None), matched=(),
+    ).compare_sides()  # fmt: skip
+
+
+@cache
+def _small_judge() -> Judge:
+    with TemporaryDirectory() as scratch:
+        return load_judge(str(write_model("logistic", Path(scratch))), min_effect_size=SMALLEST / 100)
+
+
+def _draw_levels(values: NDArray[np.float64]) -> str:
+    bars = "▁▂▃▄▅▆▇"
+    heights = np.rint((values / np.nanmedian(values) - 0.8) / 0.4 * (len(bars) - 1)).clip(0, len(bars) - 1)
+    return "".join(bars[int(height)] if np.isfinite(height) else " " for height in heights)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.guard", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--history", type=Path, default=HISTORY, metavar="DIR", help="folder of earlier runs")
+    parser.add_argument("--add", action="store_true", help="add the run to the folder of earlier runs")
+    parser.add_argument(
+        "--measure", type=Path, metavar="FILE", help="only measure, and write the run to FILE"
+    )
+    parser.add_argument("--page", action="store_true", help="only write docs/results/guard.md")
+    options = parser.parse_args(arguments)
+    try:
+        if options.page:
+            write_page(options.history)
+        elif options.measure:
+            write_run(options.measure, measure_operations())
+        else:
+            return check_speed(options.history, add=options.add)
+    except InputError as error:
+        return report_error(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

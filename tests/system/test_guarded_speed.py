@@ -1,0 +1,116 @@
+"""The step of CI that guards the project's own speed, in a copy of the code."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+
+from benchmarks import guard
+from tests.imports import ROOT, copied
+
+#: The quickest operations; from five on, the variation between them decides.
+FEW = ("judging", "features", "lnt", "perf-stat", "pytest-benchmark")
+SLOWER = """
+
+_quick_judge_tables = judge_tables
+
+
+def judge_tables(*arguments, **options):
+    import time
+
+    begun = time.process_time()
+    judgement = _quick_judge_tables(*arguments, **options)
+    until = time.process_time() + 0.3 * (time.process_time() - begun)
+    while time.process_time() < until:
+        pass
+    return judgement
+"""
+ACKNOWLEDGED = """
+acknowledged:
+  - {operation: c, until: 2100-01-01, at_most: 60, by: anna, reason: sorts twice}
+"""
+
+
+def test_the_step_passes_unchanged_code_and_names_what_became_slower(tmp_path):
+    copied(tmp_path)
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("*.zip"))
+    for name in ("data/raw", "docs", "params.yaml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "benchmarks.guard", "--history", "runs", *arguments],
+            cwd=tmp_path, env=os.environ | {"PERFJUDGE_OPERATIONS": "\n".join(FEW)}, text=True,
+            capture_output=True, check=False,
+        )  # fmt: skip
+
+    assert [run("--add").returncode, run().returncode] == [0, 0]
+    assert len([*(tmp_path / "runs").iterdir()]) == 1
+    with (tmp_path / "serving/comparisons/judge.py").open("a") as file:
+        file.write(SLOWER)
+    slower = run()
+    assert slower.returncode == 1, slower.stderr
+    assert "slower in each of 2 runs: judging; " in slower.stderr
+
+
+#: Stands for the suite: it takes longer where there is a file "slow".
+FAKE = """
+import json, pathlib, sys
+samples = {name: [10.0, 10.1, 10.2, 9.9, 10.1] for name in "abcdef"}
+samples["c"] = [value * (1.5 if pathlib.Path("slow").exists() else 1) for value in samples["c"]]
+results = [{"benchmark": "b", "operation": name, "machine": MACHINE, "unit": "ms", "better": "lower",
+            "configurations": [{"samples": values}]} for name, values in samples.items()]
+pathlib.Path(sys.argv[-1]).write_text(json.dumps({"results": results}))
+"""
+
+
+def test_another_machine_measures_the_earlier_commit_and_this_one(tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.chdir(tmp_path)
+    suite = tmp_path / "benchmarks/guard.py"
+    suite.parent.mkdir()
+    suite.write_text(FAKE.replace("MACHINE", repr(guard.machine_name())))
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "Begin"]):
+        author = ("-c", "user.name=nobody", "-c", "user.email=nobody")
+        subprocess.run(["git", *author, *arguments], check=True)
+    commit = guard.head_commit(tmp_path)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(guard, "machine_name", lambda: "abacus x1")
+        guard.write_run(tmp_path / f"history/20260101-000000-g{commit[:8]}.json", {("b", "c"): [1.0, 2.0]})
+
+    history = ["--history", "history"]
+    assert guard.main(history) == 0
+    (tmp_path / "slow").touch()
+    assert guard.main(history) == 1
+    assert b"slower in each of 2 runs: c; " in capfdbinary.readouterr().err
+    (tmp_path / ".perfjudge.yaml").write_text(ACKNOWLEDGED)
+    assert guard.main(history) == 0
+    assert b"acknowledged by anna: sorts twice" in capfdbinary.readouterr().out
+    shutil.rmtree(tmp_path / ".git")
+    assert guard.main(history) == 0
+    assert b"no run of" in capfdbinary.readouterr().err
+
+
+def test_an_unknown_operation_is_refused_before_anything_is_measured(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PERFJUDGE_OPERATIONS", "judging\nsorting")
+    assert guard.main(["--measure", str(tmp_path / "run.json")]) == 2
+    assert "'sorting' is no operation; expected judging, features" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_page_draws_every_run_and_names_false_alarms(monkeypatch, tmp_path):
+    rng = np.random.default_rng(1)
+    for number in range(14):
+        samples = {("b", name): 20 * rng.normal(1, 0.01) * rng.normal(1, 0.01, 10) for name in "abcdef"}
+        samples["b", "c"] *= 2 if number == 13 else 1
+        values = {names: of_operation.tolist() for names, of_operation in samples.items()}
+        guard.write_run(tmp_path / f"runs/20261126-{number:06d}-g0123abc.json", values)
+    monkeypatch.chdir(tmp_path)
+    assert guard.main(["--page", "--history", "runs"]) == 0
+    page = (tmp_path / "docs/results/guard.md").read_text()
+    assert re.search(r"^\| b/c \| [34]\d.*\| [▃▄▅]{13}▇ \|$", page, re.MULTILINE)
+    assert re.search(r"^\| b/d \| [12]\d.*\| [▃▄▅]{14} \|$", page, re.MULTILINE)
+    assert "Of the last 4 runs, 3 have no regression beside" in page
+    assert "Called slower: b/c." in page
