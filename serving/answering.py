@@ -209,11 +209,11 @@ def import_sources(
     """Read `sources`, write their tables to `directory`, print a summary, and return the exit code 0.
 
     `kind` is the format of all sources; with the first source it decides the family. `options` are the given
-    family-specific options. The summary has numbers of rows by kind, the number ``skipped``, and the
+    family-specific options. The summary has the numbers of rows by name, the number ``skipped``, and the
     directory, in a line or, with `as_json`, a JSON object with ``skipped`` and ``directory``. Assumptions are
-    noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; otherwise its
-    first error raises an InputError, as does an unknown format or an option that does not apply to the
-    family. IndexError without sources.
+    noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; without it,
+    its first error raises an InputError. An unknown format, or an option that does not apply to the family,
+    always does. IndexError without sources.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])

@@ -399,7 +399,10 @@ class NamedSides:
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
-    """Return `siblings_worse` as an array, shape (n_comparisons,), NaN for None; None without any number."""
+    """Return the share of worse siblings per comparison as an array, NaN for None; None without any number.
+
+    Shape (n_comparisons,); NaN in `siblings_worse` is not a number either.
+    """
     stated = np.array(siblings_worse, np.float64)
     return None if np.isnan(stated).all() else stated
 

@@ -82,7 +82,7 @@ def conversion_factor(unit: str, wanted: str) -> Fraction | None:
 
 
 def scale_to(unit: str, wanted: str) -> float | None:
-    """Return the factor from `unit` to `wanted`; None if they are incompatible.
+    """Return the number by which values in `unit` are multiplied to be in `wanted`; None if incompatible.
 
     It is 1.0 if both are equal, or either is blank or "unknown".
     """

@@ -91,8 +91,9 @@ LARGEST = 1e100
 def may_be_negative(tables: MatrixTables) -> pd.Series:
     """Return by row of ``tables.metrics`` whether the metric may be negative: its flag ``signed``.
 
-    Where the flag is missing, the metric may be negative if it is so in more than 5 % (`SIGNED_SHARE`) of all
-    runs; a flag that is True or False is never changed. The result has the index of ``tables.metrics``.
+    Where the flag is missing, the metric may be negative if it is below 0 in more than 5 % (`SIGNED_SHARE`)
+    of all runs; a flag that is True or False is never changed. The result has the index of
+    ``tables.metrics``.
     """
     flags = tables.metrics["signed"]
     if flags.notna().all():
@@ -323,10 +324,11 @@ def _incomplete_runs(
 
 
 def unjudgeable_pairs(runs: pd.DataFrame, is_kept: NDArray[np.bool_]) -> pd.Series:
-    """Return the reason why each pair has too few runs, indexed by ``pair_id``; empty text if it has enough.
+    """Return for each ``pair_id`` the reason why it has too few runs, or an empty text if it has enough.
 
-    `is_kept`, shape (n_runs,), flags the usable rows of `runs`; needed are `BASELINE_RUNS` (2) of the
-    baseline and one of the target. Pairs are in the order of their first runs.
+    `is_kept`, shape (n_runs,), flags the usable rows of `runs`. A pair needs `BASELINE_RUNS` (2) of them in
+    the baseline and one in the target; if both are too few, the reason is that of the baseline. All pairs of
+    `runs` are in the result, in the order of their first runs.
     """
     pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
     pair, names = pair_sides.pair, pair_sides.names

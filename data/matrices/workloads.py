@@ -343,7 +343,10 @@ def polling_calls() -> Unit:
 
 
 def log_lines() -> Unit:
-    """Return a function that appends a formatted line to the file ``log`` in TMPDIR; KeyError if unset."""
+    """Open the file ``log`` in TMPDIR and return a function that appends a formatted line per call.
+
+    The file is created if missing. KeyError, at once, if TMPDIR is unset.
+    """
     handle = os.open(f"{os.environ['TMPDIR']}/log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     lines = iter(range(10**9))
 

@@ -104,9 +104,9 @@ def _set_niceness(nice: int, session: int | None) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return texts about this machine by name; "unknown" if unreadable.
+    """Return texts about this machine by their names; a text is "unknown" if it cannot be read.
 
-    Names are hostname, processor (the model), processors, memory, kernel, architecture, distribution,
+    The names are hostname, processor (the model), processors, memory, kernel, architecture, distribution,
     governor, nice, python and stress-ng (the version, or "not installed").
     """
     return {

@@ -336,7 +336,8 @@ HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HIS
 def with_versions(sides: Sides) -> Ints:
     """Return the ascending indices of configurations with samples on both sides and of several versions.
 
-    Several versions are samples in the history, or of more than one version of the baseline or the target.
+    A configuration is of several versions if it has samples in the history, or if the samples of its baseline
+    or its target come from more than one version.
     """
     versions = (
         _has_several_versions(sides.baseline)

@@ -46,12 +46,14 @@ def newest_change(
 ) -> NewestChange | None:
     """Return the change from the baseline to the newest measured version of one series.
 
-    Without a lasting change in between, the versions from `recent` on are compared with the others; with one,
-    they are a change of their own if they are after it and fewer than `SHORTEST` (3). The result has
-    ``change``, a share of the baseline's level (negative is worse), its 95 % interval ``low`` to ``high`` and
-    the two-sided ``p_value`` (NaN with too few versions), both fitted levels, ``since``, the index of the
-    first version of the change (None if unclear, and with neither a lasting change nor `recent`), and whether
-    it is ``creeping`` or ``lasting``.
+    Without a lasting change in between, the versions from `recent` on are compared with the others. With such
+    changes, the newest level is the one after the last of them; but if `recent` is later still, and fewer
+    than `SHORTEST` (3) versions were measured from it on, these have a level of their own. The result has
+    ``change``, a share of the baseline's level (negative is worse); its 95 % interval ``low`` to ``high`` and
+    the two-sided ``p_value``, which are all NaN with too few versions to know the noise; the fitted
+    ``baseline_level`` and ``newest_level``; ``since``, the index of the first version of the change (None if
+    unclear; always None with neither a lasting change nor `recent`); and whether it is ``creeping`` or
+    ``lasting``.
 
     medians: shape (n_versions,); NaN, 0 and negative ones count as not measured. shifts: the lasting changes
     of the series. sign: 1 where higher is better, -1 where lower is. baseline: index of the baseline's

@@ -186,7 +186,7 @@ def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> 
 
 
 def stressor_of(column: str) -> str:
-    """Return the stressor's name of a column of rates: the column's name, without any suffix ``@all``."""
+    """Return the stressor of a column of rates: the column's name without its suffix ``@all``, if any."""
     return column.removesuffix(EVERY_THREAD)
 
 

@@ -59,7 +59,11 @@ class ChangeCell(NamedTuple):
 
 
 def change_cells(sides: Sides, rows: slice = ALL) -> Iterator[ChangeCell]:
-    """Yield threads and change of the median (share, negative is worse) of each configuration in `rows`."""
+    """Yield the number of threads and the change of the median of each configuration in `rows`, in order.
+
+    The change is a share of the baseline's median, negative is worse; None if a side has no numbers or the
+    baseline's median is 0.
+    """
     before, after = sides.baseline_five[rows, 2], sides.target_five[rows, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         shares = sides.sign[rows] * (after - before) / np.abs(before)

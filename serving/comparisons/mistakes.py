@@ -81,8 +81,9 @@ def worst_mistakes(
 ) -> list[Mistake]:
     """Return the wrong verdicts with the highest confidence, the highest first, ties by comparison_id.
 
-    Confidence is the distance of the probability from the threshold as a share of the largest possible one;
-    ``unsure`` is wrong, too. At most `max_mistakes`, the first wrong row of each comparison.
+    Confidence is the distance of the probability from the threshold as a share of the largest distance that
+    is possible on this side of it. Every verdict other than the label is wrong, also ``unsure``. Only the
+    first wrong row of a comparison counts; at most `max_mistakes` are returned.
     `verdicts`: one model's out-of-fold verdicts: ``comparison_id, verdict, status`` (the label),
     ``probability, threshold``. `tables`: the comparisons of the verdicts, with their samples and labels.
     """

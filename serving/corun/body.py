@@ -145,8 +145,9 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 def answer_static(body: bytes, static: Static) -> Answered:
     """Answer a request to predict co-runs before they run; RefusedError (400, 413 or 422) if it is invalid.
 
-    Solo runs in the request are used for its co-runs only, except those on unknown machines. Co-runs of
-    unknown tasks or machines get no impact. A note explains either. ModelError if a prediction is not finite.
+    Solo runs in the request are used for the co-runs of this request only. Solo runs on unknown machines are
+    ignored, and co-runs of unknown tasks or machines get no impact, each with a note. ModelError if a
+    prediction is not finite.
     """
     return _answer_request(request_of(body, StaticRequest), static)
 

@@ -107,7 +107,9 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
 def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
     """Draw the explained variance of principal components, single and cumulated (quiho paper, figure 8).
 
-    `scores` has shape (n_runs, n_stressors), without NaN; `unit_name` is the noun for a column.
+    `name` is the chart's anchor in the page. `scores` has shape (n_runs, n_stressors), without NaN and not
+    all rows equal; columns are centred, but not scaled. `unit_name` is the noun for a column, such as
+    "stressor".
     """
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()

@@ -40,8 +40,8 @@ async def body_of(request: Request, limit: int) -> bytes:
     """Return the body of a request, unpacked according to its ``Content-Encoding``.
 
     RefusedError with 413 as soon as more than `limit` bytes are announced, received or unpacked; 415 if the
-    encoding is not gzip, zstd (with the extra ``train``) or identity; 400 if a packed body is incomplete,
-    does not have this encoding or has more than 100 parts (members or frames).
+    encoding is not gzip, x-gzip, zstd (if zstandard is installed) or identity; 400 if a packed body is
+    incomplete, does not have this encoding or has more than 100 parts (members or frames).
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     unpack = _UNPACK.get(encoding)
@@ -235,7 +235,7 @@ def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what:
     """Raise a RefusedError with 413 if the `marks` occur more than `max_count` times in a body in all.
 
     `what` is their plural noun for the message. Parsing holds the interpreter, so a large body would delay
-    all other requests until its end.
+    all other requests until it is parsed.
     """
     if sum(map(body.count, marks)) > max_count:
         problem = f"the body holds more than {max_count} {what}; send it in parts"

@@ -174,11 +174,12 @@ def imported(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> Counts:
-    """Write the matrices in `sources` to tables in `directory`; return the skipped errors and counts.
+    """Write the matrices in `sources` to tables in `directory`; return the numbers of rows and the errors.
 
-    The counts are of groups, workloads, pairs, runs and metrics. `include` and `exclude` are shell patterns
-    of workloads; a pair is written if both of its sides are chosen. InputError if a source cannot be read, a
-    pattern matches no workload or no pair is left; without `keep_going`, also at the first wrong run.
+    The numbers are those of groups, workloads, pairs, runs and metrics; the errors are those that were
+    skipped. `include` and `exclude` are shell patterns of workloads; `exclude` wins, and a pair is written if
+    the workloads of both its sides are chosen. InputError if a source cannot be read, a pattern matches no
+    workload or no pair is left; without `keep_going`, also at the first wrong run.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

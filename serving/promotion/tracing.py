@@ -257,11 +257,11 @@ def trace_answer(
 ) -> tuple[str, bool]:
     """Return a text on the origin of a model version (JSON: `as_json`), and whether nothing has changed.
 
-    `answer_or_name` is a file with an answer, or with `version` (a number, with or without "v") a registered
-    name. `source` is the input of the answer, which the version judges again with `options`; options that the
-    answer records may be omitted. The second result is False if the model's files or the answers differ; with
-    `version` it is True. InputError if the answer or version does not exist, `source` is given with `version`
-    or cannot be judged, or the registry does not answer.
+    `answer_or_name` is the path of a file with an answer; if `version` is given (a number, with or without
+    "v"), it is a registered name. `source` is the input of the answer, which the version judges again with
+    `options`; options that the answer records may be omitted. The second result is False if the model's files
+    or the answers differ; with `version` it is True. InputError if the answer or version does not exist,
+    `source` is given with `version` or cannot be judged, or the registry does not answer.
     """
     if version is not None:
         if source is not None:

@@ -272,8 +272,8 @@ def _open_database(path: Path, how: str) -> Iterator[sqlite3.Connection]:
 def add_shadow_endpoint(app: FastAPI) -> None:
     """Add the endpoint ``GET /v1/shadow``, which answers with a `ShadowReport`, to `app`.
 
-    It reads the counts of shadow mode from the file `figures_file`: the report is empty if the file does not
-    exist, and the status is 422 if it cannot be read.
+    Each request reads the counts of shadow mode from the file that `figures_file()` returns: the report is
+    empty if the file does not exist, and the status is 422 if it cannot be read.
     """
 
     @app.get("/v1/shadow", responses=schemas.refusal_responses(422))

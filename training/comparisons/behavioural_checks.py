@@ -193,7 +193,7 @@ Holds = Callable[[Floats, float], NDArray[np.bool_]]
 
 
 def at_least(bound: float) -> Holds:
-    """Return a function of probabilities and an ignored threshold; it flags each probability >= `bound`."""
+    """Return a function of probabilities and an ignored threshold; it is true for each one >= `bound`."""
     return lambda probability, _: probability >= bound
 
 

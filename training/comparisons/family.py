@@ -290,11 +290,11 @@ def perfherder_rule(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
 def conbench_rule(sides: Sides, z: float = 5.0) -> Flags:
     """Return true for comparisons where the target's mean is over `z` deviations worse than the baseline's.
 
-    Shape (n_comparisons,); one such configuration is enough. Whether more is worse depends on the
-    configuration. Conbench's lookback z-score: mean and standard deviation (by n - 1) are those of the means
-    of the baseline's versions if it has several, else those of its samples; history is not used. A
-    configuration without them, as with a single sample of the baseline, counts as not worse; with deviation
-    0, any loss counts.
+    Shape (n_comparisons,); one configuration that is worse is enough. Whether more is worse depends on the
+    configuration. This is Conbench's lookback z-score: if the baseline has several versions, mean and
+    standard deviation (by n - 1) are those of their means, else those of its samples; history is not used. A
+    configuration without both numbers, as with a single sample of the baseline, counts as not worse; with
+    deviation 0, any loss counts.
     """
     means = sample_moments(_version_means(sides.baseline))
     samples, target = sample_moments(sides.baseline), sample_moments(sides.target)

@@ -402,8 +402,8 @@ def read(path: Path, model: Path) -> CompiledPipeline | None:
 def belongs_to_model(path: Path, version: int, model: Path) -> bool:
     """Return whether a file of arrays states this layout version and the SHA-256 of the file `model`.
 
-    Other arrays are not checked. InputError if `path` or `model` is missing, or `path` is not an archive with
-    version and digest.
+    InputError if `path` or `model` is missing, or `path` is not a NumPy archive with version and digest;
+    other arrays in it are not checked.
     """
     owner = arrays.read_arrays(path, OWNER)
     return (owner["version"].item(), owner["model_digest"].item()) == (version, digest_of(model))

@@ -216,7 +216,7 @@ class HeldOut:
 def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, Rows]]:
     """Yield training and test row numbers of up to `number` folds; no CPU model is in both.
 
-    ValueError for a single CPU model.
+    At the first fold, ValueError if there is only one CPU model.
     """
     from sklearn.model_selection import GroupKFold
 

@@ -139,7 +139,7 @@ def resampling_units(measured: Measured) -> NDArray[np.str_]:
 
 
 def top_columns(shares: Floats) -> frozenset[int]:
-    """Return the indices of the five largest of `shares`, shape (n_columns,); of equal ones the first."""
+    """Return the indices of the five largest of `shares`, shape (n_columns,); the first of equal ones."""
     return frozenset(np.argsort(-shares, kind="stable")[:TOP].tolist())
 
 

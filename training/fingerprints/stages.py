@@ -59,10 +59,12 @@ def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the path of oof.parquet in a project (``files``), and functions that read predictions.
+    """Return how to read the out-of-fold predictions of forecast models in a project.
 
-    ``read(project, metrics)`` returns those of each model, the champion first; ``read_stored`` always raises
-    InputError, because forecast models are not registered.
+    ``files`` has one path, that of oof.parquet relative to the project. ``read(project, metrics)`` takes the
+    content of metrics.json and returns a list of each model's predictions, the champion's first;
+    FileNotFoundError without oof.parquet. ``read_stored`` always raises InputError, because forecast models
+    are not registered.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_unseen, _no_registered)
 

@@ -269,10 +269,11 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
     """Return up to `number` folds whose training and test runs share neither a cause nor a test case.
 
-    Each has training runs with flags, valid test runs without, and the truth by ``run_id``; both labels are
-    in training and test. Empty if fewer than two causes or test cases are known, `number` is below 2, or
-    fewer than two such folds remain. Otherwise InputError if not even two folds of test cases have both
-    labels.
+    Each has training runs with the flags ``valid`` and ``abnormal`` (also invalid runs), valid test runs
+    without these flags, and the truth by ``run_id``; both labels are in training and test. Empty if fewer
+    than two causes or test cases are known, or `number` is below 2. Then InputError if the test cases cannot
+    be dealt to two folds with both labels each. Also empty if fewer than two folds have both labels after
+    those with a cause of the test runs have left the training runs.
     """
     pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
     cause_by_pair = pair_causes(examples.tables)

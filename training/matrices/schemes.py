@@ -224,9 +224,11 @@ def leave_out_remedies(
 def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
     """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
-    In the first, the remedies are added one at a time, for each of `models`. In the second, each remedy is
-    left out in turn; this is done for the model "logistic" only, because these steps take longest. The
-    complete scheme is `full` with the form "subtracted", given groups and an untuned classifier.
+    In the first, for one of `models` after the other, the naive scheme comes first, and then one remedy more
+    in each step. In the second, the complete scheme comes first, and then each remedy is left out in turn;
+    this is done for the model "logistic" only, even if it is not in `models`, because these steps take
+    longest. The complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and
+    ``tuned=False``.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:

@@ -93,7 +93,7 @@ def import_mlflow() -> Any:
 def client() -> Any:
     """Return a new MLflow client for the store of this project; a missing SQLite file is created.
 
-    ImportError if MLflow is not installed.
+    So is its directory. ImportError if MLflow is not installed.
     """
     flow, store = import_mlflow(), local_store()
     if store is not None and not store.exists():

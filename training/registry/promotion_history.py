@@ -122,7 +122,10 @@ def challenger_reason(challenger: Version) -> str:
 
 
 def read_promotions(name: str) -> list[ChampionRecord]:
-    """Return all promotions of model `name`, with rollbacks, oldest first; InputError if not registered."""
+    """Return all promotions of model `name`, with rollbacks, the oldest first; [] if there was none.
+
+    InputError if it is not registered, or the registry does not answer.
+    """
     return _parse_promotions(_registered_model(client(), name).tags)
 
 

@@ -154,7 +154,9 @@ def require_content(
 ) -> None:
     """Raise an InputError if there is nothing to judge, unless `problems` has skipped parts.
 
-    `results` and `comparisons` are counts; 0 comparisons are an error only in result-xml and benchmark tools.
+    `name` is the format; `paths` are the sources, of which messages name the first. `results` and
+    `comparisons` are counts: 0 results are always an error, 0 comparisons only if the format is result-xml or
+    that of a benchmark tool.
     """
     if problems.skipped:
         return

@@ -87,12 +87,13 @@ def heat_files_beside(result: Path) -> Iterator[Path]:
 def read_heats(path: Path) -> HeatSamples:
     """Read loads in percent from the output of ``mpstat -P ALL -o JSON 1``, or from CSV of percentages.
 
-    The ending of the name decides: ``.mpstat.json``, else CSV, of nodes if ``.nodes.csv``. CSV has a column
-    ``seconds`` (strictly ascending) and one per core or node; empty cells are NaN. In mpstat's output, the
-    load of a core is its user and system time; the core "all" is ignored. The result has the names of
-    ``rows``, ``seconds`` from 0 on, and ``values`` of shape (n_rows, n_times). More than 600 times are
-    averaged to 600. InputError if the file is invalid, larger than 64 MiB, or has more than 4096 cores or
-    nodes; OSError if it is missing.
+    A file whose name ends in ``.mpstat.json`` is mpstat's output, any other CSV: of nodes if the name ends in
+    ``.nodes.csv``, else of cores. CSV has a column ``seconds`` (strictly ascending) and one per core or node;
+    empty cells are NaN. In mpstat's output, the load of a core is its user and system time; the core "all" is
+    ignored. The result has ``rows``, the names of cores or nodes in the order of the file, ``seconds`` since
+    the first time, and ``values`` of shape (n_rows, n_times). More than 600 times are averaged to 600.
+    InputError if the file is invalid, larger than 64 MiB, or has more than 4096 cores or nodes; OSError if it
+    is missing.
     """
     if path.stat().st_size > MAX_BYTES:
         raise InputError(f"is larger than {MAX_BYTES >> 20} MB", file=path)

@@ -421,7 +421,7 @@ def write_sentences(
 
 
 def describe_change(change: float, direction: Direction) -> str:
-    """Return a relative change in words, such as ``7.1 % slower``; negative is worse, 0 is ``unchanged``.
+    """Return a change, a share, in words: -0.071 as ``7.1 % slower``; negative is worse, 0 ``unchanged``.
 
     `direction` has the words for worse and better. One decimal is shown from 1 % on, none from 100 % on, and
     below 1 % up to two significant digits (``0.034 % slower``).

@@ -167,13 +167,14 @@ def operation_data(operation: TimelineOperation) -> Markup:
     """Return a JSON object of an operation, from which the page's scripts draw its chart and table columns.
 
     Its keys: ``benchmark, name, unit, better, threads``; ``featured``, the index of the configuration that is
-    shown first; ``five``, minimum, quartiles and maximum of each version of each configuration, in this
-    order, in the text of `pack_floats` (base64 of little-endian float32), NaN if not measured; ``beside``,
-    the verdicts against the baseline, and ``before``, those against the versions just before, texts with a
+    shown first; ``five``, minimum, quartiles and maximum of each version, one configuration after the other,
+    in the text of `pack_floats` (base64 of little-endian float32), NaN if not measured; ``beside``, the
+    verdicts against the baseline, and ``before``, those against the version just before, each a text with a
     digit per version: 0 not judged, 1 pass, 2 unsure, 3 fail, 4 invalid; ``probability``, a list with the
     probability of a regression against the baseline per version, in tenths of a percent, rounded, null where
     not judged; ``words``, lists of reasons by the index of a version; ``changes``, lists of kind, indices of
-    the first and the last version, change as a share of the level before (negative is worse) and threads.
+    the first and the last version, change as a share of the level before (negative is worse), and number of
+    threads.
     """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
@@ -244,9 +245,10 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
     """Return the rank of each finding, in the order of `all_findings`; 0 is the most urgent.
 
-    Operations that are worse or unsure now come before the others. In each of both groups, those with a
-    version unsure or fail or with a lasting change come first; then the order is worse, unsure, not compared,
-    better, unchanged, and the largest loss first.
+    A finding is about one operation; ranks are distinct. Operations that are worse or unsure now come before
+    the others. In each of both groups, those come first that have a lasting change, or a version that is
+    unsure or fails. Ties are in the order worse, unsure, not compared, better, unchanged; within one state,
+    the largest loss comes first.
     """
     order = sorted(
         range(len(all_findings)),
@@ -324,8 +326,9 @@ def describe_state(report: TimelineReport) -> str:
 def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
     """Return the state of a timeline as lines of text: its most urgent operations, and the others.
 
-    The first line counts operations that are worse or unsure. Then follow, indented, at most `max_operations`
-    of them, the number of further ones, and one line on all others.
+    The first line counts operations that are worse or unsure; if the baseline is the newest version, it says
+    so instead. Then follow, all indented, a line for each of them, at most `max_operations`, the number of
+    further ones, if any, and one line on the operations that are neither, if any.
     """
     urgent = sorted(
         (at for at, row in enumerate(report.operations) if row.state.status in URGENT),

@@ -123,11 +123,11 @@ def write_comparisons(
 ) -> bytes:
     """Return comparisons as XML in the layout of the scheduler thesis, figure 6.1, with samples and labels.
 
-    The result is in UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` unless
-    there is exactly one. A comparison whose id occurred before has the id "", and one with an infinite number
-    has no sides. Characters that XML cannot contain become U+FFFD.
+    The result is in UTF-8: an element ``comparison_results`` per machine and pair of versions; it is the root
+    if it is the only one, else they are in ``reports``. A comparison whose id occurred before has the id "",
+    and one with an infinite number has no results. Characters that XML cannot contain become U+FFFD.
     `statuses`: the ``result_status`` of each comparison; an empty text omits the attribute.
-    `verdicts`: a function without arguments that returns a list, an lxml element or None per comparison.
+    `verdicts`: called once, without arguments; its list has an lxml element to add, or None, per comparison.
     `notes`: texts that become elements ``note`` at the end of the root element.
     """
     from lxml import etree

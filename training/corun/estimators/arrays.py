@@ -287,8 +287,9 @@ def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast])
 def split_by_trees(trees: ImpactArrays, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
     """Return the trees' log impact of each co-run as a sum over its factors: exact Shapley values.
 
-    A result's ``impact`` is ``usual``, that of the average co-run, plus the sum of ``shares``, shape
-    (n_factors,). All `contrasts`, at least one, have the same factors.
+    There is a result per contrast, in order. Its ``impact`` is ``usual``, that of the average co-run, plus
+    the sum of ``shares``, shape (n_factors,); all are natural logarithms. `contrasts` must not be empty, and
+    must all have the same factors.
     """
     count, n_factors = len(contrasts), contrasts[0].n_factors
     owners, children = np.tile(contrasts[0].owners, 2), trees.children.reshape(-1)

@@ -187,13 +187,15 @@ def read_tool_tables(
 ) -> Iterator[ComparisonTables]:
     """Yield the tables of a tool's files; `paths` are in the order of versions, the oldest first.
 
-    Versions of one source are sorted by time if all have one. Every version but the first is compared with
-    the last version before it that measured the operation. The files of a directory are read in the order of
-    their names, character by character (10 before 9). Values are converted to the first unit of their
-    operation; operations that are always 0 are dropped, with a note. A chunk ends with the operation that
-    reaches `chunk_rows` results (None: one chunk); at least one, maybe empty, is yielded. InputError at the
-    first source that is invalid or contradicts the units or directions of earlier ones, or at a directory
-    without files of measurements; with ``problems.keep_going``, it is skipped as a whole.
+    A source is a file, or a directory that the tool fills as a whole. Its versions are sorted by time if all
+    have one, else they keep their order. Every version but the first is compared with the last version before
+    it that measured the operation. The files of a directory are read in the order of their names, character
+    by character (10 before 9). Values are converted to the first unit of their operation; operations that are
+    always 0 are dropped, with a note. A chunk ends with the operation that reaches `chunk_rows` results
+    (None: one chunk); at least one, maybe empty, is yielded. InputError at the first source that is invalid
+    or contradicts the units or directions of earlier ones, or at a directory without files of measurements;
+    with ``problems.keep_going``, this source or directory is skipped as a whole. `measure` has the user's
+    metric and direction, for formats that do not define them.
     """
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths, problems):

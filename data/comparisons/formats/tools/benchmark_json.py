@@ -184,9 +184,10 @@ class _HyperfineFile(msgspec.Struct):
 def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per command: its times, or in version 2 the primary metric, or else a summary.
 
-    Times of version 1 are in s; version 2 names the unit. A command's summary, which gives a note, has those
-    of min, q1, median, q3, max, mean and stdev that are present. Lower is better; names contain parameters.
-    InputError if a file cannot be read, or its JSON is invalid or not that of hyperfine.
+    Versions are those of the JSON format. Times of version 1 are in s; version 2 names the unit. A summary
+    has those of min, q1, median, q3, max, mean and stdev that are present; the source gets a note. Lower is
+    better; names contain parameters. InputError if a file cannot be read, or its JSON is invalid or not that
+    of hyperfine.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)

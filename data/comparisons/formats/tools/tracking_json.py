@@ -167,12 +167,12 @@ class _ConbenchPage(msgspec.Struct):
 
 
 def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the repetitions of every result, by commit (10 digits); missing values are dropped.
+    """Yield a measurement per result, with all its repetitions except missing values.
 
-    The tag ``suite`` is the benchmark, ``name`` the operation; all other tags but ``source`` are its
-    parameters, sorted, unless empty, 0 or false. Higher is better for rates (units such as ``B/s``), else
-    lower. Results without values are skipped, with a note. InputError if a file cannot be read, its JSON is
-    invalid, or a value is not a number.
+    Its version is the first 10 digits of the commit. The tag ``suite`` is the benchmark, ``name`` the
+    operation; all other tags are its parameters, sorted, except ``source`` and those that are empty, 0 or
+    false. Higher is better for rates (units such as ``B/s``), else lower. Results without values are skipped,
+    with a note. InputError if a file cannot be read, its JSON is invalid, or a value is not a number.
     """
     for path in source.files:
         for place, result in decode_each(_conbench_results(path), _ConbenchResult, path, "results"):
