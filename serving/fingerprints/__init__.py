@@ -93,7 +93,11 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     metric: Metric = "seconds",
     better: Direction = "lower",
     fail_on_regression: Annotated[
-        bool, typer.Option("--fail-on-regression", help="Exit with 1 if a stressor changed significantly.")
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="Exit with 1 on a significant change, if machines suffice.",
+        ),
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,

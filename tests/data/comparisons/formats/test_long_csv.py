@@ -17,9 +17,10 @@ def test_omitted_columns_of_long_csv_get_defaults(tmp_path):
     ]
 
 
-def test_versions_are_ordered_by_appearance_or_time(tmp_path):
-    old = "join,lower,old,2026-11-20,5\njoin,lower,old,2026-11-20,6\n"
-    rows = "{}" + old + "join,lower,new,2026-11-{},7\njoin,lower,new,2026-11-{},8\n"
+@pytest.mark.parametrize("month", ["2026-11-", "2026.11.", "202611"])
+def test_versions_are_ordered_by_appearance_or_time(tmp_path, month):
+    old = f"join,lower,old,{month}20,5\njoin,lower,old,2026-11-20,6\n"
+    rows = "{}" + old + f"join,lower,new,{month}{{}},7\njoin,lower,new,{month}{{}},8\n"
     header = "operation,better,version,measured_at,value\n"
     path = written(tmp_path / "a.csv", rows.format(header, 21, 21))
     assert compared(path) == [["new/long-csv/join", 0, 1]]
