@@ -36,10 +36,11 @@ LIBRARIES = (
     "sqlalchemy", "uvicorn", "xgboost",
 )  # fmt: skip
 #: Sends the call to that process, passes signals on to the fork, and ends as the fork does. Options of the
-#: interpreter need one that starts anew.
+#: interpreter, and workers that inherit pipes, need one that starts anew.
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
-if {program!r} == "python" and sys.argv[1][0] == "-" and sys.argv[1] not in ("-c", "-m"):
+workers = any("joblib" in word or "multiprocessing" in word for word in sys.argv[1:3])
+if {program!r} == "python" and (workers or sys.argv[1][0] == "-" and sys.argv[1] not in ("-c", "-m")):
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 server = socket.socket(socket.AF_UNIX)
 server.connect({address!r})
