@@ -43,7 +43,13 @@ _share, _positive_share = partial(_parse_percentage, zero=True), partial(_parse_
 
 
 def _parse_base_rate(text: str) -> float | str:
-    return text if text == "estimate" else _positive_share(text)
+    if text == "estimate":
+        return text
+    try:
+        return _positive_share(text)
+    except typer.BadParameter as exc:
+        problem = f"{text!r} is not a percentage between 0 and 100; expected one, estimate or none"
+        raise typer.BadParameter(problem) from exc
 
 
 def _check_costs(text: str) -> str:
