@@ -213,7 +213,7 @@ def import_sources(
     directory, in a line or, with `as_json`, a JSON object with ``skipped`` and ``directory``. Assumptions are
     noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; without it,
     its first error raises an InputError. An unknown format, or an option that does not apply to the family,
-    always does. IndexError without sources.
+    raises an InputError even with `keep_going`. IndexError without sources.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])

@@ -176,9 +176,10 @@ def clean_chunks(
 
     Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs are written next
     to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
-    same folder; `part` has by test case its fold, which is written as the column `PART`. `missing` is the
-    largest share of runs without a value for a valid metric, and of raw metrics without a value for a valid
-    run. `some` is the approximate number of runs to return in ``some``: whole pairs, drawn with `seed`.
+    same folder; `part` has by test case its fold, which is written as the column `PART`. A metric is dropped
+    if more than the share `missing` of all runs have no value of it; a run is invalid if it has no value of
+    more than the share `missing` of the remaining raw metrics. `some` is the approximate number of runs to
+    return in ``some`` of all results together: whole pairs, drawn with `seed`.
     InputError if no raw metric carries information, or a run breaks a rule of `MatrixTables`.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))

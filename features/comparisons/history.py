@@ -350,11 +350,11 @@ def with_versions(sides: Sides) -> Ints:
 def version_features(sides: Sides, rows: Ints) -> Floats:
     """Return features of the step from baseline to target relative to the steps between earlier versions.
 
-    rows: indices of the configurations to describe. Every version is represented by its median; the last 40
-    versions of the history, the last 40 of the baseline and the first 40 of the target are used. Smaller
-    features are worse; only ``history_trend``, which does not depend on the target, is neither better nor
-    worse. Shape (len(HISTORY), n_configurations), features in the order of `HISTORY`; NaN where unknown, and
-    for configurations that are not in `rows`.
+    rows: indices of the configurations to describe. Every version is represented by its median; history,
+    baseline and target may each have several. At most 40 of each are used: the last ones of history and
+    baseline, the first ones of the target. Smaller features are worse; only ``history_trend``, which does not
+    depend on the target, is neither better nor worse. Shape (len(HISTORY), n_configurations), features in the
+    order of `HISTORY`; NaN where unknown, and for configurations that are not in `rows`.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
     baseline, target, history = (

@@ -83,9 +83,9 @@ def with_policy(
 
     `max_false_negative_rate`, `max_false_positive_rate`: the largest shares of wrong verdicts; 0 or None: no
     guarantee, the model's usual threshold decides. The model's limit on reviews is dropped.
-    `costs`: by the keys ``false_negative, false_positive, review``, in place of the two shares.
-    Raises InputError if shares and costs are both given, a cost is not finite and above 0, or the model's
-    guarantee does not cover a share.
+    `costs`: by the keys ``false_negative, false_positive, review``, all required, in place of the two shares.
+    Raises InputError if costs and a share (even 0) are both given, a cost is not finite and above 0, or the
+    model's guarantee does not cover a share.
     """
     if (max_false_negative_rate, max_false_positive_rate, costs) == (None, None, None):
         return served

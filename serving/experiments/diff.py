@@ -124,7 +124,8 @@ _SCORES = ("entry", "score", "before", "after", "difference", "which is")
 def difference_text(difference: ExperimentsDifference) -> str:
     """Return the differences as lines of text and tables, with at most 20 flipped verdicts per champion.
 
-    The text has changed parameters, then by family the data, scores and flipped verdicts, and notes.
+    The text has the names of both states, changed parameters, then by family the data, scores and flipped
+    verdicts, then notes and the settings of the intervals. It states where parameters or data are equal.
     """
     return "\n".join(_difference_lines(difference)) + "\n"
 

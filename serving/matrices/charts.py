@@ -235,7 +235,8 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by undersampling (engine paper, figure 5), with a line per model and grouping.
 
     `curves` has ``figure, model, grouping, x`` (normal vectors per abnormal one), ``balanced_accuracy,
-    spread`` (one standard deviation over folds, drawn as an error bar); None without rows of ``figure`` 5.
+    spread`` (one standard deviation over folds, drawn as an error bar); rows of other figures and NaN are
+    ignored, and None is returned if no row of ``figure`` 5 remains.
     `folds`, the number of folds, is only used to test whether the gain that the title names is significant.
     """
     label = "normal training vectors per abnormal vector (log scale)"

@@ -56,8 +56,8 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
 def as_xml(answer: MatricesAnswer) -> bytes:
     """Return the XML document ``matrix_results`` as UTF-8 bytes, without attributes for unknown values.
 
-    It has a ``matrix_result`` per pair with elements ``driver``, ``invalid_run`` and ``note``, then a
-    ``note`` per general note.
+    Its attributes name the model. It has a ``matrix_result`` per pair with elements ``driver``,
+    ``invalid_run`` and ``note``, then a ``note`` per general note.
     """
     from lxml import etree
 

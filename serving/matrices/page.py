@@ -37,10 +37,11 @@ class AblationRow(NamedTuple):
 def report_advice(
     evaluation: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[AblationRow]
 ) -> Iterator[str]:
-    """Yield recommendations as sentences.
+    """Yield recommendations as sentences; none if nothing is to be recommended.
 
-    `mistakes` has the ``pair_id`` of wrong verdicts, the surest first; `without` holds the results of
-    `ablation_rows` for the part "left out".
+    They are about false alarms, labels to check, causes, remedies, and the choice between models. `mistakes`
+    has the ``pair_id`` of wrong verdicts, the surest first; `without` holds the results of `ablation_rows`
+    for the part "left out".
     """
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     if counts.n_passes:

@@ -124,7 +124,8 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 def stack_pairs(request: MatricesRequest) -> MatrixTables:
     """Return the tables of a request; run ids are ``PAIR SIDE NUMBER``, from 0.
 
-    The pairs are not checked: they must be distinct and complete (see `tables_of`).
+    The pairs are not checked: their ids must be distinct, and each must pass `require_sides`, which allows a
+    pair without runs on one side; it has only the runs of the other side in the result.
     """
     names = _metric_names(request.pairs)
     sides = StackedSides(names)

@@ -93,7 +93,8 @@ class VerdictTable:
 def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
     """Return a text table of the verdicts, in their order, with the summary and the notes below.
 
-    `terminal`: in the colours and width of this terminal; else wide and without colours.
+    `terminal`: in the colours and width of this terminal; else at most 180 characters wide and without
+    colours. Longer cells are wrapped, so that a verdict may take several lines; notes are not wrapped.
     """
     from rich.table import Column, Table
 

@@ -285,12 +285,13 @@ class Pool:
 def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     """Return the indices of the rows to label next, in order, shape (n,).
 
-    Fails are rare, so the first task is to find some: until a fail and a pass are labelled (the pass may be
-    in the extra training data), rows with the largest ``suspicion`` come first, and every fifth is drawn at
-    random. Then a model is fitted to the labels, and rows come first where its log-odds are nearest to 0
+    Fails are rare, so the first task is to find some. As long as no fail is labelled, or no pass (one in the
+    extra training data is enough), rows with the largest ``suspicion`` come first, and every fifth is drawn
+    at random. Then a model is fitted to the labels, and rows come first where its log-odds are nearest to 0
     (uncertainty sampling: D. Lewis, W. Gale, A sequential algorithm for training text classifiers, SIGIR
-    1994). Either way one row of an operation comes before a second, because neighbours in a series carry the
-    same information. Fewer than `n` rows are returned if fewer are unlabelled.
+    1994). Except for rows drawn at random, one row of an operation comes before a second of any, because
+    neighbours in a series carry the same information; until a fail is labelled, labelled passes of the
+    operation count, too. Fewer than `n` rows are returned if fewer are unlabelled.
     """
     data, free = pool.training_data, pool.unlabelled_rows
     model = fit_model(data, seed) if (data.user_labels.y == 1).any() else None

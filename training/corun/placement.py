@@ -80,8 +80,9 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
     """Return the placement with the smallest total slow-down; exact for one or two slots per machine.
 
     With more slots it is the best result of a local search, with ``exact=False``. `tasks` is the number of
-    tasks; `cost` takes groups of task numbers and returns slow-downs, shape (n_groups,), 0 for one task or
-    none; `seed` is used by the search only. Raises InputError if the tasks do not fit in `room`.
+    tasks; `cost` takes groups of task numbers and returns slow-downs, each the sum over the tasks of a group,
+    shape (n_groups,), 0 for one task or none; `seed` is used by the search only. Raises InputError if the
+    tasks do not fit in `room`, or it has no machine or no slot.
     """
     room.require_space(tasks)
     if room.slots == 1:

@@ -193,7 +193,7 @@ def promote_stage() -> None:
     not better or is refused, it becomes challenger. Without a champion to compare it with, it becomes
     champion unless it is refused. Nothing changes if the same evidence was judged before. The results are
     printed. InputError if params.yaml, metrics.json or a model is missing or invalid, or the registry does
-    not answer.
+    not answer; FileNotFoundError without the out-of-fold predictions.
     """
     for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

@@ -130,8 +130,8 @@ def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
 def summarise_folds(folds: Sequence[float] | Floats, pooled: float | None) -> dict[str, float | None]:
     """Return the ``mean`` and population ``std`` over `folds` and the ``pooled`` value, to 6 decimals.
 
-    `folds` has shape (n_folds,) and the unit of `pooled`. A value that is NaN or None, or has no fold, is
-    None.
+    `folds` has shape (n_folds,) and the unit of `pooled`. ``mean`` and ``std`` are None without folds, or if
+    a fold is NaN; ``pooled`` is None if it is NaN or None.
     """
     figures = {
         "mean": float(np.mean(folds)) if len(folds) else None,

@@ -123,10 +123,11 @@ def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> E
     `a` and `b` are two applications, or two sets of machines, with one row per machine and the same columns.
     Where at least half of the smaller side's machines are also on the other side, only shared machines are
     used (``paired``), and the two (standardised) performances of a machine are swapped, alike for all
-    machines of a CPU model. Otherwise machines are dealt to the two sides: machines of a CPU model that both
-    sides have are dealt one by one, within this model; any other CPU model moves as a whole. Scores of each
-    side, shape (1 + number, n_columns), are positive where a stressor's rate rises with performance; the
-    result also has the number of ``units`` exchanged and the ``least`` possible p-value.
+    machines of a CPU model. Otherwise machines are dealt to the two sides. If both sides have a CPU model,
+    its machines are dealt one by one, and each side keeps its number of them; the machines of any other CPU
+    model stay together on one side. Scores of each side, shape (1 + number, n_columns), are positive where a
+    stressor's rate rises with performance; the result also has the number of ``units`` exchanged and the
+    ``least`` possible p-value.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)

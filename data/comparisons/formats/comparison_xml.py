@@ -117,10 +117,10 @@ def read_documents(
 def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
     """Return the tables of a request in comparison XML; `name` is its file in messages.
 
-    `problems` receives skipped comparisons, and the note that higher is assumed to be better where ``better``
-    is missing. InputError at the first error, such as malformed XML or no comparison. With
-    ``problems.keep_going``, `problems` receives it instead, and the tables have what could be read; they may
-    be empty.
+    InputError at the first error, such as malformed XML or no comparison. With ``problems.keep_going``, no
+    error is raised: all are collected in ``problems.skipped``, and the tables have the comparisons without
+    errors, maybe none. `problems` also receives the note that higher is assumed to be better where ``better``
+    is missing.
     """
     return next(read_documents([Document.from_bytes(body, name)], problems or Problems()))
 

@@ -107,7 +107,10 @@ def describe_feature(feature: str, configurations: int = 1) -> str:
 
 
 def needed_sources(features: Iterable[str]) -> str:
-    """Return the distinct data sources of `features`, in order, joined by " and "; "" without features."""
+    """Return the distinct data sources of `features`, in order, joined by " and "; "" without features.
+
+    A feature without a known source gives its phrase, one without a phrase its name.
+    """
 
     def feature_source(feature: str) -> str:
         entry = feature_meaning(feature)

@@ -59,9 +59,11 @@ def default_address() -> str:
 def begun(options: Options) -> Options:
     """Return `options` with defaults for ``labels``, ``comparisons`` and ``label_rate``; check the store.
 
-    Raises InputError if the address is invalid, the database was written by a newer perfjudge, the file is
-    not an SQLite database, its directory is missing, or the comparisons do not exist. A PostgreSQL server may
-    be unavailable, which is logged. An existing database gets its tables; a missing file is not created.
+    The defaults are labels.db in the project, the project's ingested comparisons (None if there are none),
+    and 240 labels per person and minute. Raises InputError if the address is invalid, the database was
+    written by a newer perfjudge, the file is not an SQLite database, its directory is missing, or the
+    comparisons do not exist. A PostgreSQL server may be unavailable, which is logged. An existing database
+    gets its tables; a missing file is not created.
     """
     options = {
         "labels": default_address(),

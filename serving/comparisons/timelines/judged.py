@@ -445,13 +445,16 @@ def judged_versions(
 
     A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
     baseline and with the versions just before; where versions have few samples, windows of versions are
-    compared. Against the versions before, a step keeps one `fail`, the first, or with windows the clearest;
-    its other fails, and with windows `unsure` near it, become `pass`. At most 1,500 versions have reasons.
+    compared. Several neighbouring fails against the versions before are one step, which keeps its first
+    `fail`; the others become `pass`. With windows, a step keeps its clearest `fail`, and `unsure` near it
+    becomes `pass`, too. Reasons are given for `unsure` and `fail` (against the baseline, where the mark
+    changes), until 1,500 versions of all operations together have some.
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
     `hidden`: the smallest change detectable in the noise between versions, as a share, shape
-    (n_configurations,) of all operations together: `unsure` becomes `pass` if no configuration lost more
-    (with windows: lost at all); against the baseline, that with most threads must not have lost at all.
+    (n_configurations,) of all operations together. `unsure` becomes `pass` if no configuration lost more than
+    that; against the baseline, only if also the configuration with most threads lost nothing; and with
+    windows, only if no configuration lost anything.
     `answering`: the result of `model_judge` or `server_judge`. `advance`: called after each batch with the
     numbers of judged operations and of all.
     """

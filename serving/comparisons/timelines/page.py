@@ -57,7 +57,10 @@ def format_amount(value: float) -> str:
 
 
 def describe_share(share: float) -> str:
-    """Return a change in words, such as ``12.3 % worse``; negative is worse, 0 is ``0.0 % better``."""
+    """Return a change in words, such as ``12.3 % worse``; negative is worse, 0 is ``0.0 % better``.
+
+    The first space is a no-break space.
+    """
     return f"{percent(abs(share))} {'worse' if share < 0 else 'better'}"
 
 
@@ -376,8 +379,9 @@ class ShownChange(NamedTuple):
 def timeline_page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text (scheduler thesis, figure 5.1).
 
-    It shows the newest state, lasting changes, and per benchmark charts and a table of medians of the
-    featured configuration, which is that with most threads.
+    It shows the newest state, lasting changes, and per benchmark a chart of each operation and a table of
+    medians. The table is of the featured configuration, which is that with most threads; charts show it
+    first, others by choice. Charts and tables of medians need JavaScript.
     """
     all_findings, texts = list_findings(report), read_scripts()
     sections = defaultdict[str, list[Finding]](list)

@@ -117,8 +117,9 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     test's attributes, ``commit``, ``version``, ``revision`` and ``sha``; else it is the time. Without
     configured metrics, all other columns of numbers are metrics, with the user's choice of better values,
     else higher is assumed, with a note. Higher is better for configured metrics unless their ``direction`` is
-    -1. Empty cells are skipped, and a text that is not a time is ignored. InputError if a file cannot be
-    read, a column is missing, a value is not a finite number, or a column ``branch`` has several values.
+    -1. Empty cells are skipped. A row whose time cannot be parsed has values without a time; as a version,
+    its text is kept. InputError if a file cannot be read, a column is missing, a value is not a finite
+    number, a ``direction`` is not 1 or -1, or a column ``branch`` has several values.
     """
     for path in source.files:
         test = _otava_test(path)
