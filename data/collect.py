@@ -20,8 +20,8 @@ def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return the function that measures suites of the same ``kind`` as the YAML file `path`.
 
     It takes the suite's path, the directory for results and a `Screen` (notes and a progress bar), and
-    returns True if the measurement is complete, False after Ctrl-C. InputError if the file cannot be read or
-    is not YAML, or its kind is missing or unknown; the rest of the suite is not checked.
+    returns False after Ctrl-C, else True. InputError if the file `path` cannot be read or is not YAML, or its
+    kind is missing or unknown; the rest of the suite is not checked.
     """
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
@@ -34,9 +34,9 @@ def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
 def collect_suite(path: Path, directory: Path) -> bool:
     """Measure or resume the suite in the YAML file `path`, and write its tables to `directory`.
 
-    Notes and a progress bar appear on stderr. Returns True if complete, False after Ctrl-C; then the tables
-    have the runs measured so far. InputError if the suite is invalid, cannot be measured here, or `directory`
-    has another measurement.
+    Notes and a progress bar appear on stderr. Returns False after Ctrl-C (the tables then have the runs
+    measured so far), else True, even if runs exceeded their time limit. InputError if the suite is invalid,
+    cannot be measured here, or `directory` has another measurement.
     """
     measure = find_collector(path)
     with Screen() as screen:
@@ -46,9 +46,9 @@ def collect_suite(path: Path, directory: Path) -> bool:
 def main(suite: Path, directory: Path) -> int:
     """Measure the suite in the YAML file `suite` and write the results to `directory`; return the exit code.
 
-    It is 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP; the results are then those measured so far. If
-    `directory` has an unfinished measurement of this suite, it is resumed. InputError if the suite is
-    invalid, cannot be measured here, or `directory` has another measurement.
+    It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even without the runs that
+    exceeded their time limit. If `directory` has an unfinished measurement of this suite, it is resumed.
+    InputError if the suite is invalid, cannot be measured here, or `directory` has another measurement.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

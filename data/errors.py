@@ -19,7 +19,7 @@ def escape_invisible(text: str) -> str:
 
     Lone surrogates, control characters (also tabs, but no line feeds), bidirectional controls, zero-width,
     blank, private-use and unassigned characters, and line and paragraph separators are written as ``\x1b``,
-    ``\u202e`` or ``\U000e0001``. Spaces of any width are not changed.
+    ``\u202e`` or ``\U000e0001``. Spaces of any width, and variation selectors (U+FE0F), are not changed.
     """
     return _SUSPECT.sub(lambda match: _escape_char(match[0]), text)
 

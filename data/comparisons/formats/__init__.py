@@ -115,7 +115,8 @@ def stream_tables(
     those of `read_tables`; a chunk ends when it has `chunk_rows` results (None: no limit), in sap-hana ten
     times as many; a path of tables, or a file of comparison-json, is always one chunk. InputError at the call
     if the format is unknown or a path is missing; at the call or later if a directory has no file with the
-    suffix of its XML or JSON format; and at any other error, unless ``problems.keep_going`` collects these.
+    suffix of its XML or JSON format, result-xml has settings only, sap-hana has no valid annotations or no
+    series, or ``labels.csv`` lacks a column; and at any other error, unless ``problems.keep_going``.
     """
     reader = choose_reader(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)
@@ -132,13 +133,13 @@ def read_tables(
 ) -> Reading[ComparisonTables]:
     """Return the tables of all `paths`, with the errors of skipped parts and notes on assumptions.
 
-    `name` is one of `FORMATS`; `paths` are files, or directories, whose files are read by name, and whose
-    ``labels.csv`` adds labels. Where each file is a version, the first is the oldest. `label_rules` are for
-    marked change points (sap-hana); `measure` is the metric and its direction, where files do not define
-    them. With `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not
-    judged are included, and also counted as skipped. InputError if the format is unknown or a path is
-    missing; at the first part that cannot be read or judged, unless `keep_going`; and if nothing was skipped,
-    but there are no results or no two versions to compare.
+    `name` is one of `FORMATS`; `paths` are files, or directories, whose files are read in the order of their
+    names, and whose ``labels.csv`` adds labels. Where each file is a version, the first is the oldest.
+    `label_rules` are for marked change points (sap-hana); `measure` is the metric and its direction, where
+    files do not define them. With `keep_going`, parts that cannot be read are skipped; comparisons that can
+    be read but not judged are included, and also counted as skipped. InputError at the first part that cannot
+    be read or judged, unless `keep_going`; always for the errors that `stream_tables` never collects; and if
+    nothing was skipped, but there are no results or no two versions to compare.
     """
     problems = Problems(keep_going)
     chunks = stream_tables(name, paths, problems, label_rules=label_rules, measure=measure, chunk_rows=None)
@@ -173,13 +174,13 @@ def require_content(
 def results_of_run(
     path: Path, problems: Problems | None = None, measure: Measure | None = None, kind: str | None = None
 ) -> pd.DataFrame:
-    """Return the results of one run, with the columns of ``RESULT_DTYPES``.
+    """Return the results of one run, with the columns of ``RESULT_DTYPES``, then any others of the source.
 
-    `path` is a file of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a directory of
-    tables; `kind` is its format, by default recognised from the content. `problems` receives notes on
-    assumptions and, with ``keep_going``, the errors of skipped parts. `measure` is the metric and its
-    direction, where the file does not define them. InputError if the file cannot be read, its format is
-    unknown, or it has no results; and if it has comparisons, or the results of several versions.
+    `path` is a file or directory of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a
+    directory of tables; `kind` is its format, by default recognised from the content. `problems` receives
+    notes on assumptions and, with ``keep_going``, the errors of skipped parts. `measure` is the metric and
+    its direction, where the file does not define them. InputError if the file cannot be read, its format is
+    unknown or is for comparisons, or it has no results or those of several versions.
     """
     kind = kind or recognise_format(path)
     if kind == "comparison-json":
@@ -212,8 +213,8 @@ def recognise_format(path: Path) -> str:
 
     A directory is recognised by the names of its files, or if they are no sign of a format, by the content of
     its first file of measurements. Text that begins like JSON but is invalid is ``comparison-json``, so that
-    its reader explains the error. InputError if the format is unknown, XML is malformed, or `path` is
-    missing, empty or cannot be read.
+    its reader explains the error. InputError if the format is unknown, XML is malformed before its root
+    element, or `path` is missing, empty or cannot be read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)

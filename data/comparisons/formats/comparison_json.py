@@ -59,15 +59,15 @@ def tables_of(
     problems: Problems | None = None,
     used_names: UsedNames | None = None,
 ) -> ComparisonTables:
-    """Return the tables of a request that was loaded from JSON; `problems` receives skipped comparisons.
+    """Return the tables of a request that was loaded from JSON; `problems` receives errors of skipped parts.
 
     `name` is its file in messages. Versions are unnamed; their orders ascend from history to baseline, target
     and later versions. The first version of the baseline has, in all configurations, the length of the
     longest history as its order. `used_names` has the comparison ids and machine names of earlier requests,
     and receives those of this one. Comparisons share no samples: from the second comparison of an operation
-    on, the machine is called ``<machine> #2`` and so on. InputError if the request has no comparison or a
-    wrong key, or, unless ``problems.keep_going``, at the first invalid comparison, repeated id or repeated
-    threads.
+    on a machine on, the machine is called ``<machine> #2`` and so on. InputError if the request has no
+    comparison, or an unknown key or invalid value outside of them; and, unless ``problems.keep_going``, at
+    the first invalid comparison, repeated id or repeated threads.
     """
     used_names, builder = used_names or UsedNames(), Builder()
     request = _validate_part(JudgeRequest, content, name, "")

@@ -95,11 +95,11 @@ def read_documents(
 ) -> Iterator[ComparisonTables]:
     """Yield the comparisons of comparison XML in chunks; `problems` receives those that are skipped.
 
-    Results are samples, or, where a side has none, its five numbers with mean and stdev. Orders are
-    renumbered from 0: earlier versions, then the baseline's, the target's and later ones, each sorted by
+    Results are samples, or, where a side has none, its five numbers, and its mean and stdev if given. Orders
+    are renumbered from 0: earlier versions, then the baseline's, the target's and later ones, each sorted by
     ``order``. Where no machine is named, the report's name is used. From the second comparison of an
-    operation on, the machine's name ends in ``#2`` and so on. `better` ("higher" or "lower") is used where an
-    element has no attribute ``better``; without it, higher is assumed and noted. A ``result_status`` of pass
+    operation on a machine on, the machine's name ends in ``#2`` and so on. `better` ("higher" or "lower") is
+    used where an element has none; without `better`, higher is assumed and noted. A ``result_status`` of pass
     or fail is the label of a comparison without elements ``label``. Comparisons have the additional columns
     `UUIDS`. A chunk ends with the comparison that reaches `chunk_rows` results (None: one chunk); at least
     one, maybe empty, is yielded. InputError at the first error, also for a document that is malformed or has

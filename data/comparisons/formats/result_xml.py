@@ -225,8 +225,8 @@ def read_results(
     """Yield the tables of result files in chunks; `paths` begin with the oldest version.
 
     Settings files are skipped. Results have the additional columns ``real_seconds`` and
-    ``out_of_cpu_seconds`` (missing for summaries). The order of a version is its index among the files that
-    could be read; its name is the property ``kernel``, else the file's stem. Every version but the first is
+    ``out_of_cpu_seconds`` (NaN where not given). The order of a version is its index among the files that are
+    not skipped; its name is the property ``kernel``, else the file's stem. Every version but the first is
     compared with the one before. `measure` is the metric to read and its direction (default: as in
     `ResultRun`); a chunk ends with the file that reaches `chunk_rows` results (None: one chunk). InputError
     if all files are settings; and, unless ``problems.keep_going``, at the first error: an invalid file,

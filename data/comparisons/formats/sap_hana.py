@@ -70,7 +70,7 @@ def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRul
     """Return the boundaries with agreement, and with ``include_ambiguous`` also disputed ones, ascending.
 
     Marks at most ``match_window`` versions from each other form a group; groups with most annotators, then
-    the narrowest, are formed first; each mark is in one. A group is a change at its median, rounded down:
+    the narrowest, are formed first; no mark is in two. A group is a change at its median, rounded down:
     agreed with at least ``min_annotators`` annotators, else disputed (not ``agreed``). Every
     ``clean_every``-th version, from ``versions_before`` on, is a clean boundary if ``min_annotators``
     inspected it and no mark is within ``exclusion_window``. An annotator has inspected a boundary if one of

@@ -80,7 +80,8 @@ class _PyperfFile(_BenchmarksFile):
 def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: its values without warm-ups and calibration; lower is better.
 
-    The operation is the benchmark's name, else the file's stem. The unit is s unless the file names another.
+    The operation is the name of the benchmark, else that of all benchmarks in the file's metadata, else the
+    file's stem. The unit is s unless the file names another.
     Benchmarks without values are skipped, with a note. InputError if a file cannot be read or is not JSON of
     pyperf.
     """
@@ -128,9 +129,10 @@ def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per repetition, its real time; then summaries of benchmarks without repetitions.
 
     Summaries are of the aggregates mean, median, stdev, min and max that are present, and give a note. Other
-    aggregates, CPU times and counters are ignored. Benchmarks that were skipped or failed are left out, with
-    a note. The unit is the file's (default: ns), lower is better; operations contain the arguments except
-    ``/threads:``. InputError if a file cannot be read or is not JSON of Google Benchmark.
+    aggregates, CPU times and counters are ignored. Entries that were skipped, failed or have no real time
+    (BigO, RMS) are left out, with a note. The unit is the file's (default: ns), lower is better; operations
+    contain the arguments except ``/threads:``. InputError if a file cannot be read or is not JSON of Google
+    Benchmark.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()

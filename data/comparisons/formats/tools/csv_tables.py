@@ -43,8 +43,8 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     version`` and ``measured_at``; an empty cell has its default in `COLUMNS`. Columns are separated by comma,
     semicolon or tab. Without ``better``, the user's choice is used, else higher is assumed, with a note. A
     text in ``measured_at`` that is not a time, and columns with other names, are ignored. InputError if a
-    file cannot be read, a required column is missing, the name of a column is close to one of these, or an
-    operation, value, ``better`` or ``threads`` is invalid.
+    file cannot be read, a required column is missing, another column has nearly the name of a missing one, or
+    an operation, value, ``better`` or ``threads`` is invalid.
     """
     for path in source.files:
         table = read_cells(path, [OPERATION, VALUE], sep=delimiter_of(path))

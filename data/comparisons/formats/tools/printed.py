@@ -125,7 +125,7 @@ def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
 
     Operations are named like ``events`` or ``latency``, with the test's parameters in brackets. Higher rates
     and lower latencies are better. Rates per interval, if printed, replace that of the run. Other lines are
-    ignored; InputError if a number is invalid.
+    ignored; InputError if a file cannot be read or a number is invalid.
     """
     for path in source.files:
         run = _SysbenchRun()
@@ -165,7 +165,7 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
     lines after it, ``Unit NAME ... better=higher`` the direction of a unit. For other units, lower is better
     if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed, with a
     note. An operation's name has its unit at the end, except ``ns/op``, and does not have ``Benchmark`` at
-    the beginning. Other lines are ignored; InputError if a number is invalid.
+    the beginning. Other lines are ignored; InputError if a file cannot be read or a number is invalid.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()

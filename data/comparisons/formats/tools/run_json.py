@@ -51,8 +51,8 @@ _decode_fast = quick_reader(_RunDocument)
 def read_run_json(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per configuration of results in perfjudge's own JSON format, in their order.
 
-    InputError if a file is not JSON, has an unknown key, or a field is missing or invalid; the message shows
-    the expected form.
+    InputError if a file cannot be read, is not JSON or has a key twice; and, with the expected form in the
+    message, if a key is unknown or a field is missing or invalid.
     """
     for path in source.files:
         content = read_content(path)

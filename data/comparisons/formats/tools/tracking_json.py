@@ -67,9 +67,9 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
 
     Results that were recorded without ``--record-samples`` are summaries (median, q1, q3; with a note), or
     the median as the only value if quartiles are missing. Failed and skipped results are dropped. The
-    benchmark is the environment's name. If ``benchmarks.json``, one directory above, does not have a name,
-    its prefix, such as ``time_``, gives the unit, and parameters are named by position, from 1. InputError if
-    a file cannot be read, its JSON is invalid, or there is no file besides it and ``machine.json``.
+    benchmark is the environment's name. If ``benchmarks.json``, one directory above, does not list a name in
+    the results, its prefix, such as ``time_``, gives the unit, and parameters are named by position, from 1.
+    InputError if a file cannot be read, its JSON is invalid, or there are no files of results.
     """
     results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
     if not results:
@@ -250,10 +250,10 @@ class _LntFile(msgspec.Struct):
 def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every metric of every test, by revision (else the file's stem).
 
-    Operations are "test metric". For the suite nts, times are in s and sizes in B, where lower is better; for
-    its score, higher is better. Other metrics have no known unit, and the user's choice of better values,
-    else higher is assumed, with a note. Keys such as hash and status, and texts, are ignored. InputError if a
-    file cannot be read, or its JSON is invalid.
+    Operations are "test metric". Metrics are known by the names in the suite nts: times are in s and sizes in
+    B, where lower is better; of its score, higher is better. Others have no known unit, and the user's choice
+    of better values, else higher is assumed, with a note. Keys such as hash and status, and texts, are
+    ignored. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = read_json(path, _LntFile)
