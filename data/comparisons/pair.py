@@ -130,10 +130,10 @@ def pair_results(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str,
     `baseline` and `target` are results with the columns of ``RESULT_DTYPES``, whose orders are replaced by 0
     and 1; `names` are those of the sides in messages, such as their files. A missing benchmark, operation or
     machine becomes "unknown". In the result, comparisons are in the order of the baseline, their ids are
-    ``benchmark/operation/machine``, values are in the unit of the baseline, and parts that only one run has
-    are in ``missing`` and in the notes. An operation without a common configuration keeps all its rows, so
-    that its verdict is ``invalid``. InputError if no operation is common, or if ``better`` of one is not
-    lower or higher or differs between the runs, or units are incompatible.
+    ``benchmark/operation/machine``, values are in the unit of the baseline (else of the target), and parts
+    that one run lacks are in ``missing`` and the notes. An operation without a common configuration keeps all
+    its rows, so that its verdict is ``invalid``. InputError if no operation is common, or if ``better`` of
+    one is not lower or higher or differs between the runs, or units are incompatible.
     """
     results = pd.concat([baseline.assign(order=0), target.assign(order=1)], ignore_index=True)
     results[OPERATION] = results[OPERATION].fillna("unknown")

@@ -73,8 +73,8 @@ def version_orders(comparison: Comparison) -> tuple[int, int, int, int]:
     """Return the orders of the first baseline, target and later version, and the next free order.
 
     A request names no versions, so orders count up from 0 for the oldest version of the longest history. Each
-    part takes as many orders as the longest of its configurations has versions; an empty part takes none.
-    Without configurations, baseline and target take one each.
+    part takes as many orders as the longest of its configurations has versions: history and later versions
+    may take none, baseline and target take at least one each, also without samples or configurations.
     """
     lists = (
         (c.history, versions_of(c.baseline), versions_of(c.target), c.later)

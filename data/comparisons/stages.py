@@ -58,9 +58,10 @@ def import_tables(
     metric and its direction, where the format does not define them. Existing tables are replaced. With
     `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not judged are
     imported, and also counted as skipped. The result also has the errors in ``skipped``, and ``notes``.
-    InputError at the first error, unless `keep_going`; if nothing was skipped, but there are no results or no
-    two versions to compare; and if a later source has further columns, or columns of another type. OSError if
-    a table cannot be written.
+    InputError at the first error, unless `keep_going`; always for the errors that `stream_tables` of the
+    formats never collects, and if a later source has further columns, or columns of another type; and if
+    nothing was skipped, but there are no results or no two versions to compare. OSError if a table cannot be
+    written.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
@@ -200,8 +201,8 @@ class Valid(Tables):
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
     """Return the tables of the source that params.yaml names, with skipped errors and notes.
 
-    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; and if nothing
-    was skipped, but there are no results or no two versions to compare.
+    InputError as for `data.comparisons.formats.read_tables` with ``ingest.keep_going``, such as for a missing
+    source.
     """
     source = section.ingest
     return formats.read_tables(

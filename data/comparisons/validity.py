@@ -22,11 +22,12 @@ REPEATED = "repeats an earlier comparison"
 def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     """Return the reason why each comparison cannot be judged, shape (n_comparisons,); "" where it can.
 
-    The first of these counts: no measurement, or a number of threads that only one side has; a repeated
-    number of threads; a value of baseline or target that is not finite; only one repetition on a side, with
-    some number of threads; a value, also in the history, of 0 or less (times, sizes, rates and counts are
-    positive); a side given by its five-number summary (minimum, quartiles, maximum) that descends somewhere.
-    Values of the history that are NaN or infinite are no reason.
+    The first of these counts: no measurement, or a number of threads that only one side has (a mean alone is
+    no measurement); a repeated number of threads; a value of baseline or target that is not finite, or an
+    incomplete five-number summary; only one repetition on a side, at any number of threads; a value, also in
+    the history, of 0 or less (times, sizes, rates and counts are positive); a side given by its five-number
+    summary (minimum, quartiles, maximum) that descends somewhere. Values of the history that are NaN or
+    infinite are no reason.
     """
     reasons = np.full(sides.n_comparisons, "", object)
     if _are_all_usable(sides):

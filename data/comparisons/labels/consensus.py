@@ -63,11 +63,11 @@ class Votes:
 
 
 def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels pass and fail, without those that their author later replaced by `CANNOT_TELL`.
+    """Return the labels pass and fail, without those of authors whose latest label is `CANNOT_TELL`.
 
-    The latest label of an author for the same comparison counts. The author is the ``annotator``, else
-    ``labelled_by``; later is by ``labelled_at`` (missing: first), then by row. `labels` has the columns
-    ``LABEL_DTYPES``; the result has some of its rows, in their order.
+    This is decided per comparison; if an author's latest label is another one, all of the author's passes and
+    fails are kept. The author is the ``annotator``, else ``labelled_by``; the latest is by ``labelled_at``
+    (missing: first), then by row. `labels` has the columns ``LABEL_DTYPES``; rows keep their order.
     """
     undecided = labels["status"] == CANNOT_TELL
     if not undecided.any():

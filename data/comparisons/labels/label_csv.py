@@ -22,7 +22,7 @@ def with_csv_labels(
     """Yield `chunks`, then for each directory in `paths` with a ``labels.csv`` a chunk of its labels only.
 
     A label of a comparison that no chunk has, or another wrong row, is an InputError, or is skipped if
-    ``problems.keep_going``.
+    ``problems.keep_going``. A file without a required column is always an InputError.
     """
     files = [path / FILE for path in paths if (path / FILE).is_file()]
     seen: set[str] = set()
@@ -40,8 +40,8 @@ def read_labels(file: Path, problems: Problems, seen: set[str] | None = None) ->
     `seen` are the ids of known comparisons, by default any. A row is wrong if its status is not pass, fail or
     cannot_tell, its annotator is empty, its comparison is unknown, or its optional time is not ISO 8601 (in
     UTC if it has no offset). ``labelled_by`` is the annotator. InputError if the file or a column is missing,
-    and at the first wrong row, unless ``problems.keep_going``: then `problems` receives the errors, and wrong
-    rows are skipped.
+    and for a wrong row (wrong statuses first), unless ``problems.keep_going``: then `problems` receives an
+    error per wrong row, and these rows are skipped.
     """
     table = read_cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     table["line"] = range(2, len(table) + 2)

@@ -88,12 +88,12 @@ def read_heats(path: Path) -> HeatSamples:
     """Read loads in percent from the output of ``mpstat -P ALL -o JSON 1``, or from CSV of percentages.
 
     A file whose name ends in ``.mpstat.json`` is mpstat's output, any other CSV: of nodes if the name ends in
-    ``.nodes.csv``, else of cores. CSV has a column ``seconds`` (strictly ascending) and one per core or node;
-    empty cells are NaN. In mpstat's output, the load of a core is its user and system time; the core "all" is
-    ignored. The result has ``rows``, the names of cores or nodes in the order of the file, ``seconds`` since
-    the first time, and ``values`` of shape (n_rows, n_times). More than 600 times are averaged to 600.
-    InputError if the file is invalid, larger than 64 MiB, or has more than 4096 cores or nodes; OSError if it
-    is missing.
+    ``.nodes.csv``, else of cores. CSV has ``seconds`` (strictly ascending) as the first column, then one per
+    core or node; empty cells are NaN. Of mpstat's output, the first host is read; the load of a core is its
+    user and system time; the core "all" is ignored. The result has ``rows``, the names of cores or nodes in
+    the order of the file, ``seconds`` since the first time, and ``values`` of shape (n_rows, n_times). More
+    than 600 times are averaged in 600 parts, each with its first time. InputError if the file is invalid,
+    larger than 64 MiB, or has more than 4096 cores or nodes; OSError if it is missing.
     """
     if path.stat().st_size > MAX_BYTES:
         raise InputError(f"is larger than {MAX_BYTES >> 20} MB", file=path)

@@ -88,11 +88,11 @@ class TimelineRun:
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
     """Return the run in a result file (the scheduler thesis, figures 4.1 and 4.2).
 
-    `source` names it in messages; `measure` has the metric and direction if the file does not define them. A
-    file that names neither machine, version nor benchmark uses the settings file in its directory
+    `source` names the run; `measure` has the metric and direction if the file does not define them. A file
+    that names neither machine, version nor benchmark uses the settings file in its directory
     (`properties_beside`). A missing machine is "unknown", a missing version the file's stem; a time without
     zone is in UTC, one that is not ISO 8601 is ignored, with a note. Summaries are used only for series
-    without samples. InputError if it is not a result, or for the first invalid operation unless
+    without samples. InputError if the file is not a result, or for the first invalid operation unless
     ``problems.keep_going``, which skips it.
     """
     run = result_xml.ResultRun(path, problems, measure, times={})
@@ -271,11 +271,11 @@ def read_folder(
     """Read all results in a folder and its subfolders, hidden ones too, in the order of their names.
 
     Results are result XML, JSON objects with ``results``, and directories with ``results.parquet``; a
-    folder's own precede those of subfolders. Symbolic links and other XML and JSON are skipped, with a note.
-    `measure` is the metric and its direction, for files that do not define them; `jobs` the number of reading
-    processes. `advance` is called with the number of places read and that of all places. InputError if `root`
-    is not a directory or holds no result, and at the first invalid result; with `keep_going`, invalid results
-    are in ``skipped`` instead.
+    folder's own precede those of subfolders. Symbolic links, other JSON, and XML of other formats in
+    `formats.FORMATS` are skipped, with a note. `measure` is the metric and its direction, for files that do
+    not define them; `jobs` the number of reading processes. `advance` is called with the number of places
+    read and that of all places. InputError if `root` is not a directory or holds no result, and at the first
+    invalid result, malformed JSON or XML of an unknown format; with `keep_going`, these are in ``skipped``.
     """
     result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
