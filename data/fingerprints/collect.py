@@ -141,10 +141,10 @@ class MeasuredRun(PlannedRun):
 def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
     """Return all runs in their order: one repetition after the other, constraints and their runs shuffled.
 
-    Each constraint has every program and, for each number of threads, every stressor of the suite; all runs
-    of a constraint follow each other. Without constraints, that of all runs is the empty text. Stressors that
-    are not in `stressors`, those of the installed stress-ng, are left out. Equal suites and `stressors` give
-    equal orders.
+    Each constraint has every program and, for each number of threads, every stressor of the suite; within a
+    repetition, the runs of a constraint follow each other. Without constraints, the constraint of all runs is
+    the empty text. Stressors that are not in `stressors`, those of the installed stress-ng, are left out.
+    Equal suites and `stressors` give equal orders.
     """
     shuffle = random.Random(suite.seed)
     available = [name for name in suite.stressors if name in stressors]
@@ -166,8 +166,8 @@ def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stresso
     written together when the last one ends. A stressor or program that fails or exceeds its time limit has an
     entry without a value. Disturbed runs are repeated as in `Session.measure_missing`. `stressors` are those
     of the installed stress-ng; others of the suite are left out. If all runs have an entry, nothing is done.
-    InputError if `suite` has no program and none of its stressors is installed, or if a constraint cannot be
-    applied here.
+    InputError if `suite` has no program and none of its stressors is installed, or if a program is missing or
+    a constraint cannot be applied here.
     """
     planned = plan_runs(suite, stressors)
     if not planned:

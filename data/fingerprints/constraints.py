@@ -47,8 +47,8 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
     """Yield a function that turns a command (list of words) into one that runs under the constraint.
 
     The constraint is removed after the ``with`` block. `neighbour_cpu` is the processor of the neighbour, a
-    stressor, if the constraint has one. InputError if this machine does not allow the constraint, or the
-    neighbour ends within its first 0.2 s.
+    stressor, if the constraint has one; it ends after 600 s (`LIFETIME`). InputError if this machine does not
+    allow the constraint, or the neighbour is missing or ends within its first 0.2 s.
     """
     with ExitStack() as stack:
         try:

@@ -83,9 +83,9 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
 def open_runs(source: Path) -> ds.Dataset:
     """Return the runs of `source`, a Parquet file or a directory, as a dataset, without reading them.
 
-    Of a directory, that is its ``matrices.parquet`` if it has one, else all Parquet files in it, where the
-    name of a subdirectory may be a column (``group=oltp``). InputError if there are no Parquet files, or if a
-    required column is missing.
+    Of a directory, that is its ``matrices.parquet`` if it has one, else all files in it, which must be
+    Parquet files of runs; the name of a subdirectory may be a column (``group=oltp``). InputError if there
+    are no Parquet files, or if a required column is missing.
     """
     inside = source / "matrices.parquet" if source.is_dir() else source
     place = inside if inside.exists() else source
@@ -177,10 +177,11 @@ def clean_chunks(
     Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs are written next
     to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
     same folder; `part` has by test case its fold, which is written as the column `PART`. A metric is dropped
-    if more than the share `missing` of all runs have no value of it; a run is invalid if it has no value of
-    more than the share `missing` of the remaining raw metrics. `some` is the approximate number of runs to
-    return in ``some`` of all results together: whole pairs, drawn with `seed`.
-    InputError if no raw metric carries information, or a run breaks a rule of `MatrixTables`.
+    if more than the share `missing` of all runs have no value of it, or all values are equal; a run is
+    invalid if it has no value of more than the share `missing` of the remaining raw metrics, or by another
+    rule of `decide_validity`. `some` is the approximate number of runs to return in ``some`` of all results
+    together: whole pairs, drawn with `seed`. InputError if no raw metric carries information, a run breaks a
+    rule of `MatrixTables`, or a pair cannot be compared.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
@@ -236,7 +237,7 @@ def clean_chunk(
     The result has the written ``file``, the numbers of all ``runs``, of ``valid`` ones and of the ``pairs``
     with a valid run, and whether an analyst flagged a run invalid (``by_analysts``). ``some`` has all runs,
     also invalid ones, of pairs (a baseline and its target) that are drawn with the probability `share`, by
-    `seed` and the chunk's number. InputError if a run's content is wrong.
+    `seed` and the chunk's number. InputError if a run is wrong or a pair cannot be compared.
     """
     number, file = chunk
     tables = MatrixTables.from_frames(

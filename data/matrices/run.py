@@ -143,7 +143,7 @@ def metric_unit(name: str) -> str:
 def may_be_negative(name: str) -> bool:
     """Return whether a raw metric may be negative: True for a name that ends in ``.change``.
 
-    Such a metric is the change of a level. All others, such as counts and peaks of levels, are at least 0.
+    Such a metric is the change of a level. All others, such as counts and their peaks, are at least 0.
     """
     return name.endswith(CHANGE)
 

@@ -233,8 +233,7 @@ def remove_group(path: Path) -> None:
     """Kill all processes in the control group at `path`, and remove it with its subgroups.
 
     It waits up to 10 s for the processes to end. In version 1 of control groups, processes are not killed,
-    and a group with processes remains. Nothing happens, without an error, if the group is missing or cannot
-    be removed.
+    and a group with processes remains. No error is raised if the group is missing or cannot be removed.
     """
     if _has_processes(path):
         kill_group(path)

@@ -124,9 +124,9 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
 def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> Iterator[TimelineRun]:
     """Yield the runs in a JSON file of benchmark results, one per machine and benchmark.
 
-    Machine, version and time are those of ``<stem>.settings.xml`` or ``settings.xml`` in the directory, if
-    they have them. Else the machine is the file's, the version the file's stem, and the time None. InputError
-    if the file cannot be read or has no results, or holds comparisons or several versions.
+    Machine, version and time are those of ``<stem>.settings.xml``, else ``settings.xml``, in the directory.
+    If that does not state them, the machine is the file's, the version the file's stem, and the time None.
+    InputError if the file cannot be read or has no results, or holds comparisons or several versions.
     """
     properties = _with_names(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)

@@ -31,10 +31,11 @@ def read_tables(directory: Path) -> CorunTables:
     """Return the tables of one campaign or a directory of campaigns: ``validated.csv`` and ``sensitivity/``.
 
     Each campaign is a machine, named by its directory. The events of a program are the points of its curve
-    (``beside_<n>mb``: its seconds beside a program with a footprint of n MB) and, if the campaign has it,
-    ``reporter_slowdown``: its contentiousness multiplied by its solo seconds. Solo seconds are those at 0 MB.
-    Each pair gives two co-runs; the seconds of one are its program's solo seconds divided by ``actual1`` or
-    ``actual2``. InputError if a file, a column, a curve or its row for 0 MB is missing, or a number is wrong.
+    (``beside_<n>mb``: its seconds beside a program with a footprint of n MB) and, if the campaign has
+    ``reporter_sensitivity.csv`` and ``contentiousness.csv``, ``reporter_slowdown``: the reporter's value with
+    the program / its value alone, times the program's solo seconds, which are those at 0 MB. Each pair gives
+    two co-runs; the seconds of one are its program's solo seconds divided by ``actual1`` or ``actual2``.
+    InputError if a file, a column, a curve or its row for 0 MB is missing, or a number is wrong.
     """
     campaigns = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
     if (directory / PAIRS).exists():

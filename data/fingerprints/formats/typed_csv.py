@@ -46,7 +46,7 @@ def read_machines(path: Path) -> FingerprintTables:
     machine; any other has an application's values (`parse_measure`). Empty rates and values have no row in
     the result. A machine is described by its first row; by default, its CPU model is its name, its source the
     file's name. InputError if there is no row, a column is misspelt or repeated, a cell is wrong, or no
-    column is a stressor; signs of numbers and repeated runs are not checked.
+    column is a stressor; negative and infinite rates and values, and repeated runs, are no error.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]

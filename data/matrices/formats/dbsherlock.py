@@ -51,8 +51,8 @@ def read_tables(path: Path) -> MatrixTables:
     all faulty or all normal. Each measurement is the target of one pair, which is abnormal if it is faulty.
     Its baseline has the rows of up to three normal measurements of the same recording, other than the target,
     that have transactions; they are drawn with a fixed seed. Left out are seconds before the first
-    transaction, seconds that fill no measurement, and runs without two normal measurements that have
-    transactions. The kind of fault is the cause of abnormal rows.
+    transaction, seconds that fill no measurement, runs without two normal measurements that have
+    transactions, and the metrics `CLOCKS`. The kind of fault is the cause of abnormal rows.
     """
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:

@@ -151,9 +151,9 @@ def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:
     """Return an InputError (not raised) that names up to two nearest formats and their missing parts.
 
-    Nearest are formats with the largest share of a sign's parts in the file. Formats without any part are not
-    named; but formats of tables are, if the file is a table. `kind` is the kind of the content in the
-    message, such as "JSON".
+    Nearest are formats with the largest share of a sign's parts in the file; a format with two such signs is
+    named twice. Formats without any part are not named; but formats of tables are, if the file is a table.
+    `kind` is the kind of the content in the message, such as "JSON".
     """
     is_table = len(file.header_cells) > 1
     shares: list[tuple[float, str]] = []
