@@ -129,8 +129,8 @@ def canonical_counts(
 def unknown_events(names: Iterable[str], extra_events: Collection[str] = ()) -> dict[str, str | None]:
     """Return those of `names` that are no canonical event and not in `extra_events`, with a suggestion.
 
-    The dict has the most similar event by name, or None if none is similar; a suggestion may be another name
-    of an event. Names are compared exactly, so another name of a known event counts as unknown.
+    The dict maps such a name to the most similar event, or to None if none is similar; a suggestion may be
+    another name of an event. Names are compared exactly, so another name of a known event counts as unknown.
     """
     events = {*SYNONYMS, *extra_events}
     return {name: _nearest_event(name, frozenset(extra_events)) for name in names if name not in events}

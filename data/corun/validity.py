@@ -176,7 +176,7 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
 def read_coruns(section: Corun) -> Reading[CorunTables]:
     """Return the tables of the co-run source in params.yaml, and the errors of skipped rows.
 
-    Only co-runs and samples on machines with one of its ``engines`` (database engines) are kept, all if
+    Only co-runs and samples on machines with one of its ``engines`` (see `select_engines`) are kept, all if
     ``engines`` is empty; solo runs are not filtered, and validity is not decided here. InputError if the
     format or an engine is unknown, or the source is missing, cannot be read or has no pairs or solo runs; and
     at the first wrong row, unless ``keep_going``.
@@ -188,9 +188,9 @@ def read_coruns(section: Corun) -> Reading[CorunTables]:
 def select_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
     """Return the tables with only the pairs and samples on machines that have one of the `engines`.
 
-    The engine of a machine is in the column ``engine`` of ``tables.hosts``. Solo runs and machines are not
-    filtered; without `engines`, the result is `tables` itself. InputError if one of them is the engine
-    of no machine.
+    The engine of a machine, such as a WebAssembly runtime, is in the column ``engine`` of ``tables.hosts``.
+    Solo runs and machines are not filtered; without `engines`, the result is `tables` itself. InputError if
+    one of the `engines` is that of no machine.
     """
     if not engines:
         return tables

@@ -368,11 +368,11 @@ def _metric_values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C; the tables then have the runs so far. ``settings.json`` has, besides the usual
-    settings, ``foreign``, the ascending shares of the programs' processor that others used in each run,
-    ``others_busy``, the median share of the whole machine that others used (%), and ``lacking``, the events
-    that perf cannot count. InputError if the suite is invalid, perf is missing, a program fails, or
-    `directory` has another measurement.
+    False after Ctrl-C; the tables then have the runs so far. The result may be True without the runs that
+    exceeded their time limit. ``settings.json`` has, besides the usual settings, ``foreign``, the ascending
+    shares of the programs' processor that others used in each run, ``others_busy``, the median share of the
+    whole machine that others used (%), and ``lacking``, the events that perf cannot count. InputError if the
+    suite is invalid, perf is missing, a program fails, or `directory` has another measurement.
     """
     suite = matrix_suite.load_suite(path)
     *others, cpu = sorted(os.sched_getaffinity(0))

@@ -93,7 +93,7 @@ def read_documents(
     better: str | None = None,
     chunk_rows: int | None = None,
 ) -> Iterator[ComparisonTables]:
-    """Yield the comparisons of comparison XML in chunks; `problems` receives those that are skipped.
+    """Yield the comparisons of comparison XML in chunks; `problems` receives the errors of skipped ones.
 
     Results are samples, or, where a side has none, its five numbers, and its mean and stdev if given. Orders
     are renumbered from 0: earlier versions, then the baseline's, the target's and later ones, each sorted by

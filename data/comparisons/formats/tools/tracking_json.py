@@ -250,8 +250,8 @@ class _LntFile(msgspec.Struct):
 def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every metric of every test, by revision (else the file's stem).
 
-    Operations are "test metric". Metrics are known by the names in the suite nts: times are in s and sizes in
-    B, where lower is better; of its score, higher is better. Others have no known unit, and the user's choice
+    Operations are "test metric". Metrics with names of the suite nts are known: times are in s and sizes in
+    B, where lower is better; of ``score``, higher is better. Others have no known unit, and the user's choice
     of better values, else higher is assumed, with a note. Keys such as hash and status, and texts, are
     ignored. InputError if a file cannot be read, or its JSON is invalid.
     """
