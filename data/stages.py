@@ -161,7 +161,7 @@ def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesT
     """Return the tables of the source that params.yaml names, with the errors of skipped rows and notes.
 
     `sources` has the readers of the family's formats. InputError if the format is unknown, the path is
-    missing, the source cannot be read, or no rows that ``sources.needed`` requires are left; and at the first
-    wrong row, unless ``source.keep_going``.
+    missing, the source cannot be read, or no rows of one of the kinds in ``sources.needed`` are left; and at
+    the first wrong row, unless ``source.keep_going``.
     """
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

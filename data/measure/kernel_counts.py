@@ -27,7 +27,10 @@ _STARTED = 19
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file; an empty list if it cannot be read; UnicodeDecodeError if it is no text."""
+    """Return the lines of a file; an empty list if it cannot be read.
+
+    UnicodeDecodeError if it is not UTF-8, such as ``/proc/PID/stat`` of a program whose name is not.
+    """
     try:
         return path.read_text().splitlines()
     except OSError:
