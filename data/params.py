@@ -74,10 +74,10 @@ class Params(Generic[FamilyType]):
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
     """Return the random seed, the compute resources, and one family's section of params.yaml.
 
-    `section` is the class of the family's section, which has its defaults if it is missing; sections of other
-    families are not checked. The environment variables PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override
-    ``compute.scheduler`` and ``compute.storage``. InputError if the file cannot be read as YAML, has an
-    unknown key, or a value is missing (``seed`` has no default) or invalid.
+    `section` is the class of the family's section; without that section in the file, the defaults of the
+    class apply. Sections of other families are not checked. The environment variables PERFJUDGE_SCHEDULER and
+    PERFJUDGE_OPTUNA override ``compute.scheduler`` and ``compute.storage``. InputError if the file cannot be
+    read as YAML, has an unknown key, or a value is invalid, or missing without a default (such as ``seed``).
     """
     return validate_params(section, yaml_content(path), path)
 
@@ -85,9 +85,10 @@ def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[
 def validate_params(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:
     """Return the random seed, the compute resources and a family's section from a parsed params.yaml.
 
-    `section` is the class of the family's section; without it in `content`, the defaults apply. The variables
-    PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override ``compute``. InputError, which names the file `path`,
-    for an unknown key, or a missing or invalid value; `path` is not read.
+    `section` is the class of the family's section; without that section in `content`, the defaults of the
+    class apply. The variables PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override ``compute``. InputError,
+    which names the file `path`, for an unknown key, an invalid value, or a missing one without a default;
+    `path` is not read.
     """
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))

@@ -214,7 +214,8 @@ def end_with_process(process: int) -> None:
 def end_with_parent(parent: int) -> None:
     """Kill this process when its parent has ended; at once if the process id `parent` is not its parent.
 
-    Returns immediately. Except on Linux, only that check is made.
+    Returns immediately. On Linux, a parent of another session counts as ended; elsewhere, only the id is
+    checked.
     """
     if os.getppid() != parent:
         _kill_this_process()

@@ -89,9 +89,9 @@ def useless_column_reasons(
     """Return a text per column: the reason why it is useless for training; empty if it is useful.
 
     The result is a Series with the index of `counts`, the result of `column_counts`. A column is useless if
-    its values are missing in more than the share `missing` of the rows (this is checked first), or if it has
-    values that are all equal; without rows, every column counts as useful. The other parameters are words for
-    the messages: `rows` for the rows, `measured` for "measured", `value` for a single value.
+    its values are missing in more than the share `missing` (0 to 1) of the rows (this is checked first), or
+    if it has values that are all equal; without rows, every column counts as useful. The other parameters are
+    words for the messages: `rows` for the rows, `measured` for "measured", `value` for a single value.
     """
     too_few = [f"was {measured} in {count.measured} of {count.rows} {rows}" for count in counts.itertuples()]
     same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]
@@ -102,8 +102,9 @@ def useless_column_reasons(
 def missing_value_reasons(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
     """Return a text per row: that more than the share `missing` of its values are missing; else empty text.
 
-    The result is a Series with the index of `values`. If `of` is "the events, such as", a text is ``lacks 40%
-    of the events, such as "cycles"``, where "cycles" is the first column without a value.
+    The result is a Series with the index of `values`; `missing` is from 0 to 1. If `of` is "the events, such
+    as", a text is ``lacks 40% of the events, such as "cycles"``, where "cycles" is the first column without a
+    value in the row.
     """
     lacks, names = values.isna().mean(axis="columns"), values.columns.get_level_values(0)
     messages = pd.Series("", values.index, dtype="str")
@@ -159,7 +160,8 @@ def run_validate(
 def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
     """Return the tables of the source that params.yaml names, with the errors of skipped rows and notes.
 
-    InputError if the format is unknown, the path is missing, the source cannot be read or has no rows; and at
-    the first wrong row, unless ``source.keep_going``. `sources` has the readers of the family's formats.
+    `sources` has the readers of the family's formats. InputError if the format is unknown, the path is
+    missing, the source cannot be read, or no rows of one of the kinds in ``sources.needed`` are left; and at
+    the first wrong row, unless ``source.keep_going``.
     """
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

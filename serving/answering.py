@@ -62,11 +62,11 @@ def judge_source(
 ) -> int:
     """Judge a source with the model of its family, write the verdicts, and return the exit code.
 
-    The exit code is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. `uri` is a
-    model's directory or ``models:/...`` address (None: the champion), `options` the given family-specific
-    options. With `keep_going`, invalid data is skipped and reported on stderr, otherwise its first error is
-    raised. InputError if the source cannot be read, an option does not apply to its family, or the model is
-    missing.
+    The exit code is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, or if one is
+    ``unsure`` and `options` have ``fail_on_unsure``; else 0. `uri` is a model's directory or
+    ``models:/...`` address (None: the champion), `options` the given family-specific options. With
+    `keep_going`, invalid data is skipped and reported on stderr, otherwise its first error is raised.
+    InputError if the source cannot be read, an option does not apply to its family, or the model is missing.
     """
     judging = plugin_for_source(source).judging
     assert judging is not None
@@ -133,8 +133,8 @@ def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int
 
     It is written to the file ``wanted.output``, which is replaced, or to standard output if None; a table on
     a terminal is coloured. The exit code is 1 if a verdict is ``fail`` and `wanted` has
-    ``fail_on_regression``, else 0. InputError if the directory of the output file does not exist; KeyError
-    for an unknown form.
+    ``fail_on_regression``, else 0. InputError if the directory of the output file does not exist; OSError if
+    writing fails; KeyError for an unknown form.
     """
     styled = wanted.shown == "table" and wanted.output is None and sys.stdout.isatty()
     if wanted.shown == "json":
@@ -153,8 +153,9 @@ def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) 
     """Return the output form: `requested`, else the first of `forms` that has the suffix of the output file.
 
     `forms` are the forms of the command; the first is the default, without an output file or with a suffix
-    that is not in `FORMS_BY_SUFFIX`. InputError if the suffix is there without `requested` (if None: without
-    any of `forms`), as ``.yaml`` is, or if the directory of `output` does not exist.
+    that is not in `FORMS_BY_SUFFIX`. InputError if `FORMS_BY_SUFFIX` has the suffix, but its forms do not
+    include `requested` (if None: include none of `forms`); so ``.yaml`` is always an error. InputError, too,
+    if the directory of `output` does not exist.
     """
     if output is None:
         return requested or forms[0]

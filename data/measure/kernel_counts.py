@@ -27,7 +27,10 @@ _STARTED = 19
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file; an empty list if it cannot be read."""
+    """Return the lines of a file; an empty list if it cannot be read.
+
+    UnicodeDecodeError if it is not UTF-8, such as ``/proc/PID/stat`` of a program whose name is not.
+    """
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -46,9 +49,9 @@ def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def pressure_totals(path: Path) -> dict[str, float]:
-    """Return the microseconds so far during which "some" and "full" (all) tasks waited; empty if unknown.
+    """Return the microseconds so far in which some or all tasks waited, by the keys "some" and "full".
 
-    `path` is a file such as ``/proc/pressure/cpu``.
+    `path` is a file such as ``/proc/pressure/cpu``; the result is empty if it cannot be read.
     """
     return {kind: float(words[-1].partition("=")[2]) for kind, words in read_rows(path)}
 
@@ -375,7 +378,7 @@ def _kernel_object_levels() -> Numbers:
 
 
 def count_unit(name: str) -> str:
-    """Return the unit of a count or level by its name: "ms", "us", "ns", "KiB", "B", or "1" for others."""
+    """Return the unit of a machine's count or level by its name: "ms", "us", "ns", "KiB", "B", else "1"."""
     if name.startswith(("cpu.", "stat.")) and name.partition(".")[2] in CPU_TIMES:
         return "ms"
     if name in {"vmstat.pgpgin", "vmstat.pgpgout"} or name.startswith("meminfo."):

@@ -43,7 +43,7 @@ class CountedEvent(NamedTuple):
 
 
 def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
-    """Return the intervals of a run, counted by ``perf stat -I`` (text or JSON) or listed in a CSV file.
+    """Return the intervals of a run, from a file that ``perf stat -I`` with ``-x`` or ``-j`` wrote, or a CSV.
 
     One row per interval, by time: its end ``t_seconds``, then a column per event with the count within the
     interval, by the names in the file; NaN where nothing was counted. task-clock is in ms, as perf prints it.

@@ -384,9 +384,9 @@ def repeat_while_disturbed(
 ) -> tuple[Made, float]:
     """Call `make`, again while others use more than the share `foreign`; return the least disturbed result.
 
-    `make` returns a result and the share of the machine that others used, as this function does; of equal
-    shares, the first result counts. There are at most `attempts` calls of `make`, 2 s apart; before each
-    further one, `progress` is called with the reason for waiting.
+    `make` returns a result and the share of the machine that others used (0 to 1), as this function does; of
+    equal shares, the first result counts. There are at most `attempts` calls of `make`, 2 s apart; before
+    each further one, `progress` is called with the reason for waiting.
     """
     made, least = make()
     for attempt in count(1):

@@ -18,10 +18,11 @@ from data.errors import InputError
 def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
     """Return a CSV file as a frame of text, with stripped column names; an empty cell is empty text.
 
-    Cells are not stripped; cells missing at the end of a row are empty text, too. `columns` are required;
-    further columns are returned as well, a repeated name with a suffix such as ``.1``. `options` are those of
-    `pandas.read_csv` and take precedence. InputError if the file is missing or empty, is not CSV, has rows
-    that are longer than its header, or does not have one of `columns`.
+    Cells are not stripped; cells missing at the end of a row are empty text, too; blank lines are skipped.
+    `columns` are required; further columns are returned as well, a repeated name with a suffix such as
+    ``.1``. `options` are those of `pandas.read_csv` and take precedence. InputError if the file is missing or
+    empty, is not CSV, has rows that are longer than its header, has two names that differ only in white space
+    at their ends, or does not have one of `columns`.
     """
     options = {"dtype": "str", "keep_default_na": False, "index_col": False, **options}
     try:
@@ -108,8 +109,8 @@ def parse_numbers(
 
     `wrong` takes all numbers, shape (n_rows,), with NaN where a cell is not a number, and marks the invalid
     ones; by default those that are NaN or infinite. With `gaps`, blank text is allowed and becomes NaN.
-    InputError at the first invalid cell, with its line in `path`, which is `first` for the first row;
-    `expected` describes a valid cell.
+    InputError at the first invalid cell, with its line in `path`, counted from `first` for the first row, one
+    line per row (skipped blank lines are not counted); `expected` describes a valid cell.
     """
     text = column.str.strip() if column.dtype == "str" else column
     values = pd.to_numeric(text, errors="coerce").astype("float64")
@@ -126,7 +127,7 @@ def refuse_wrong_rows(
     """Raise an InputError at the line of the first row that is `wrong`, if any.
 
     `wrong` is a mask, shape (n_rows,). `describe_row` takes the position of a row in it and returns the
-    problem; position 0 is in line `first`.
+    problem; position 0 is in line `first` of `path`, each later row one line further.
     """
     rows = np.flatnonzero(wrong)
     if len(rows):

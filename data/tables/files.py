@@ -65,8 +65,8 @@ PART = ".part"
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path; rename it to `path` if the block succeeds, else remove it.
 
-    The temporary path is in the directory of `path`, which is created if missing. An OSError names `path`,
-    not the temporary path; the block has to create the file, else this is an OSError, too.
+    The temporary path is below the directory of `path`, which is created if missing. An OSError about the
+    temporary path names `path` instead; the block has to create the file, else this is an OSError, too.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with name_write_errors(path, path.parent):
@@ -101,7 +101,8 @@ def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterat
 def write_text(path: Path, text: str) -> None:
     """Write `text` as UTF-8 to `path` atomically: other processes see the old file or the new one.
 
-    An existing file is replaced, and a missing directory created. OSError if the file cannot be written.
+    An existing file is replaced, and a missing directory created. OSError if the file cannot be written,
+    UnicodeEncodeError if `text` has a lone surrogate, as in a file name that is not UTF-8.
     """
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -189,10 +190,11 @@ def json_content(text: str) -> Any:
 
 
 def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
-    """Return the content of a YAML file of at most 1 MiB (`MAX_YAML`); None if it has none or is ``null``.
+    """Return the content of a YAML file of at most 1 MiB (`MAX_YAML`); None if it has no content.
 
-    `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`. InputError if the file
-    cannot be read, is too large, is not YAML, or a mapping has a key twice.
+    `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`; ``null`` is None with
+    the first and text with the second. InputError if the file cannot be read, is too large, is not YAML, or a
+    mapping has a key twice.
     """
     import yaml
 

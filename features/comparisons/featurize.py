@@ -107,9 +107,10 @@ def training_tables(
 
     The result has ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the
     features; ``changes``: ``comparison_id, worst_change`` (the smallest change of a median, a share of the
-    baseline's; negative is worse, but 0 within between-run variation); ``bare``: the columns of both tables,
-    computed without earlier versions; all in the order of the comparisons table. ``runs`` has one row:
-    ``spread``, the usual between-run spread as a share of the level.
+    baseline's; negative is worse; changes for the worse within between-run variation count as 0); ``bare``:
+    the columns of both tables, computed without earlier versions and without sibling operations; all in the
+    order of the comparisons table. ``runs`` has one row: ``spread``, the usual between-run spread as a share
+    of the level.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     is_used = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
@@ -155,10 +156,10 @@ def _vectors_and_changes(
 def featurize_stage() -> None:
     """Run stage featurize: write labelled and unlabelled vectors, and changes of medians, for training.
 
-    A Parquet file is written for each table that `training_tables` returns (``changes`` has the changes of
-    medians), and for the vectors of unlabelled comparisons, ``unlabelled``. If ``extra_training_data`` in
-    params.yaml is "champion", the vectors that the shipped champion was trained on are written, too:
-    ``start``. InputError if params.yaml or a table is missing or invalid.
+    In ``data/processed/comparisons``, a Parquet file is written for each table that `training_tables` returns
+    (``changes`` has the changes of medians), and for the vectors of unlabelled comparisons, ``unlabelled``.
+    If ``extra_training_data`` in params.yaml is "champion", the vectors that the shipped champion was trained
+    on are written, too: ``start``. InputError if params.yaml or a table is missing or invalid.
     """
     params = load(Comparisons)
     section = params.section.featurize

@@ -316,8 +316,8 @@ def range_overlap(baseline: Floats, target: Floats) -> Floats:
     """Return (target maximum - baseline minimum) / range of both sides, shape (n_configurations,).
 
     1 where neither end of the target is worse or all values are equal, 0 where the target's best value is the
-    baseline's worst, towards -1 for a target far below the baseline. baseline, target: shape
-    (n_configurations, 5), as `orient_upwards` returns them.
+    baseline's worst, towards -1 for a target far below the baseline; NaN where a side has no numbers.
+    baseline, target: shape (n_configurations, 5), as `orient_upwards` returns them.
     """
     reach = target[:, 4] - baseline[:, 0]
     whole = np.maximum(baseline[:, 4], target[:, 4]) - np.minimum(baseline[:, 0], target[:, 0])

@@ -240,9 +240,9 @@ def seed_vectors(sides: Sides) -> Floats:
 
     The columns are ``model_columns("seed")``, signed square roots of the lowest, median and highest value
     over the configurations: for ``medians``, target - baseline as a share of the baseline; for ``mins, maxes,
-    q1s, q3s``, the target's median minus that number, as a share of that median. Where lower is better, all
-    values are mirrored (v -> -v) first: negative ``medians_*`` mean a worse target. NaN where medians are
-    zero or unknown.
+    q1s, q3s``, the target's median minus the target's minimum, maximum or quartile, as a share of the
+    target's median. Where lower is better, all values are mirrored (v -> -v) first: negative ``medians_*``
+    mean a worse target. NaN where medians are zero or unknown.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))

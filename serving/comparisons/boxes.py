@@ -174,7 +174,7 @@ def _side_box(
 
 
 def format_number(value: float) -> str:
-    """Return a value with five significant digits, such as ``1.2346``, ``123,460``; a dash if not finite."""
+    """Return a value with at most five significant digits, such as ``123,460``; a dash if not finite."""
     if not np.isfinite(value):
         return "\N{EN DASH}"
     digits = f"{value:.5g}"

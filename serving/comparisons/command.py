@@ -123,8 +123,9 @@ def imported(
     replaced, or none. With `keep_going`, parts that cannot be read are skipped; invalid comparisons are
     written and also reported as skipped.
     `better`: the direction of results without one, "lower" or "higher"; None: "higher".
-    Raises InputError at the first such part or comparison, unless `keep_going`; and if there is no
-    comparison, unless something was skipped (then empty tables are written).
+    Raises InputError at the first such part or comparison, unless `keep_going`; if there is no comparison,
+    unless something was skipped (then empty tables are written); and if a later source has further columns,
+    or columns of another type.
     """
     from data.comparisons.stages import import_tables
 

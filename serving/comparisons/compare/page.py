@@ -53,8 +53,9 @@ def as_fragment(compared: ComparedSides, name: str) -> str:
 def as_page(compared: ComparedSides, name: str) -> str:
     """Return a self-contained HTML page: table, box plots of its first 200 rows, and a comment in Markdown.
 
-    Rows that need attention come first, then the largest changes. The comment, to be copied into a pull
-    request, is marked with `name`, by which the next comment of the same name replaces it.
+    Rows are sorted by outcome, regressions first, then by size of the change, the largest first. The comment,
+    to be copied into a pull request, is marked with `name`, by which the next comment of the same name
+    replaces it.
     """
     copying = (files("serving.reports") / "templates/compare/copy.js").read_text(encoding="utf-8")
     scripts = [rendering.report_script(), Markup(copying)]  # noqa: S704 - a file of ours

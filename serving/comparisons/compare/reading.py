@@ -163,9 +163,9 @@ class RunReader:
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files and directories that are one run each; a missing path is yielded, too.
 
-    A directory is itself a run if it has ``results.parquet``, or is of asv or criterion. Any other yields the
-    files and directories in it, without hidden ones, in natural order (9 before 10); these are not searched
-    further. InputError if such a directory is empty.
+    A directory is itself a run if it has ``results.parquet``, is of asv, or is of criterion and has only
+    directories in it. Any other yields the files and directories in it, without hidden ones, in natural order
+    (9 before 10); these are not searched further. InputError if such a directory is empty.
     """
 
     def natural_key(path: Path) -> list[tuple[int, str]]:

@@ -286,7 +286,7 @@ def _markdown_details(rows: Sequence[ComparedRow], room: int) -> list[str]:
 def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) -> str:
     """Return the rows, the most urgent first, as a text table with a summary, then the notes, one line each.
 
-    `terminal`: in the width and colours of this terminal; else wide and without colours.
+    `terminal`: in the width and colours of this terminal; else at most 180 characters wide, without colours.
     `explain`: with the details of each row that needs attention.
     """
     from rich.table import Table
@@ -335,8 +335,8 @@ def as_compare_json(compared: ComparedSides) -> str:
     worse; or null), ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %,
     as a share; or null), ``faster`` (the configuration that improved most, its medians and change, or null)
     and ``acknowledged`` (an excuse, or null). The document also has ``model``, ``notes``, ``missing`` (parts
-    that only one side has), ``counts`` of outcomes, and ``whole_run``: the median change of all operations by
-    machine, as a share; negative is worse.
+    that only one side has), ``counts`` of outcomes, and ``whole_run``: the common change of all operations by
+    machine, as a share; negative is worse; only machines with five operations or more are in it.
     """
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
