@@ -368,7 +368,7 @@ class ClassCounts:
 
 
 def space_of(model: Model) -> Space:
-    """Return by name the ranges or constants of a model's parameters, of resampling, and of class weights."""
+    """Return the ranges or constants of a model's parameters, resampling and any class weights, by name."""
     return {**model.space, **_RESAMPLING, **(_WEIGHTING if model.weighted else {})}
 
 
@@ -383,7 +383,7 @@ def strict_pipeline(
 
     `y` has shape (n_rows,) and both labels, 1 is fail. `params` are values in `space_of`; `constraints` has
     constraints on the columns, if any. InfeasibleError if the sampler cannot reach its rate with these
-    labels, or ``k`` exceeds the number of rows after resampling.
+    labels, SMOTE has at most 5 rows of a class, or ``k`` exceeds the number of rows after resampling.
     """
     from imblearn.pipeline import Pipeline
     from sklearn.impute import SimpleImputer
@@ -425,7 +425,7 @@ def build_pipeline(
     """Return the unfitted pipeline (impute, scale, resample, classify) for labels `y`; never infeasible.
 
     It is that of `strict_pipeline` with the same arguments, or if that is infeasible, one without sampler and
-    with at most len(y) neighbours. `y`, shape (n_rows,), are labels, 1 is fail.
+    with at most len(y) neighbours. `y`, shape (n_rows,), has both labels, 1 is fail.
     """
     try:
         return strict_pipeline(model, params, y, seed, constraints)

@@ -386,7 +386,7 @@ def read(path: Path, model: Path) -> CompiledPipeline | None:
     """Return the compiled pipeline that `write` wrote to `path`, read without pickle.
 
     None if the file does not exist, has another version or does not belong to the file `model`. InputError if
-    `model` does not exist, or the file has other content; it names the array.
+    the file exists and `model` does not, or if the file has other content.
     """
     if not path.is_file() or not belongs_to_model(path, VERSION, model):
         return None

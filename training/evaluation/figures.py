@@ -33,8 +33,9 @@ MOST_POINTS = 1000
 def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return the precision, a mean over folds, at 100 values of recall: ``recall, precision``.
 
-    Recalls are 0.01, 0.02, ... 1; the positive class is ``fail``; folds without fails are ignored.
-    `verdicts` are rows of oof.parquet of one entry in one split; ValueError if none is a fail.
+    Recalls are 0.01, 0.02, ... 1; the positive class is ``fail``; folds without fails are ignored. `verdicts`
+    are rows of oof.parquet of one entry in one split; ValueError if none has the label fail, or a probability
+    is missing.
     """
     recall, precision = precision_by_recall(verdicts)
     # the last step is at 1; rounding must not exceed it
@@ -145,8 +146,8 @@ def dvc_prediction_figures(
     None are left out. The plots ``predicted`` and ``coverage`` are the tables of `predicted_points` and
     `interval_coverage`, with ``entry``, for the champion and up to two other models, those with the smallest
     pooled error `by`. `metrics` is the content of metrics.json; the champion was chosen by the error `by` on
-    `split`. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; only errors of one
-    unit are compared.
+    `split`. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; an interval's width
+    comes from errors of the same ``unit``.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
     return _dvc_figures(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])

@@ -113,7 +113,7 @@ def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
     """Return ``kind``, and ``mean, std, pooled`` over the folds of each metric, of one entry in one split.
 
     Average precision is not pooled (None), because the probabilities of the folds' models are on different
-    scales; all three are None if a probability is missing. `verdicts` are rows of oof.parquet;
+    scales; its ``mean, std`` are None, too, if a probability is missing. `verdicts` are rows of oof.parquet;
     ZeroDivisionError unless both labels occur in every fold.
     """
     folds = [score_rows(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
@@ -174,7 +174,7 @@ def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
     """Return, by entry of `verdicts` in `split`, its ``kind``, and ``mean, std, pooled`` of each metric.
 
     `verdicts` are rows of oof.parquet. The result is empty if the split has no rows; ZeroDivisionError unless
-    an entry has both labels in every fold.
+    each entry has both labels in every fold.
     """
     rows = verdicts[verdicts["split"] == split]
     return {

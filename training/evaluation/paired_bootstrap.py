@@ -209,8 +209,8 @@ def compare_entries(
     not count as common. Verdicts are scored by balanced accuracy, missed and false alarms, each if the labels
     that it needs occur; ``unsure`` counts as ``pass`` in them. Numbers (`after` has a tolerance) are scored
     by mean relative error and the share outside the tolerance; their verdicts are "within" and "outside".
-    Differences are after minus before, with a bootstrap interval. Flipped cases that became wrong come first.
-    Without a common case, scores and flipped cases are empty.
+    Differences are after minus before, with a bootstrap interval. Flipped cases whose later verdict is wrong
+    come first. Without a common case, scores and flipped cases are empty.
     """
     numbers = after.tolerance is not None
     truth = "measured" if numbers else "status"

@@ -86,7 +86,8 @@ def _finished_trials(study: Study) -> list[FrozenTrial]:
 def prepare_storage(storage: str | None) -> None:
     """Create the tables of the database `storage` that it lacks; do nothing if `storage` is None.
 
-    InputError if the address is invalid or the database does not answer.
+    InputError if the address is invalid or the database does not answer; ImportError if psycopg is needed and
+    not installed.
     """
     if storage is not None:
         with _connect_storage(storage):
@@ -188,7 +189,7 @@ def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
     """Return the tuned parameters in `directory`/tuned.json, by part and model, as objects of class `kind`.
 
     A part is a set of training rows that was searched: "all", or the name of a fold. InputError if the file
-    is missing or invalid.
+    is missing, is not JSON or has other fields than `kind`.
     """
     path = directory / "tuned.json"
     try:

@@ -294,10 +294,10 @@ def thresholds_for(
     alone: limits are ignored. A limit on reviews (`max_review_rate`) replaces the limit on false negatives,
     needs `usual`, and determines ``low`` and, without a limit on false positives, ``high``. If a rate of
     false negatives cannot be guaranteed, ``pass`` is never given (``low`` is 0); if one of false positives
-    cannot, ``fail`` is never given (``high`` is above 1). Where the guarantees for ``pass`` and for ``fail``
-    overlap, ``low`` and ``high`` are the probability in the overlap that is nearest to `threshold`, and
-    nothing is ``unsure``. InputError if the guarantee is None or does not have the rate of a limit that is
-    used; for a limit on reviews, if the guarantee or `usual` is None.
+    cannot, ``fail`` is never given (``high`` is above 1). Where ``low`` would exceed ``high``, both are the
+    probability between them that is nearest to `threshold`, and nothing is ``unsure``. InputError if the
+    guarantee is None or does not have the rate of a limit that is used; for a limit on reviews, if the
+    guarantee or `usual` is None.
     """
     if policy.costs is not None:
         return policy.costs.cheapest_thresholds()
@@ -331,10 +331,10 @@ def limit_reviews(threshold: float, usual: OrdinaryCases, share: float, limits: 
     At `threshold`, a probability between 0 and 1 exclusive, both verdicts cost the same: a missed regression
     costs (1 - threshold) / threshold false alarms. A review saves the expected cost of the verdict that the
     case would get without it. The price of a review, at least ``limits.cheapest`` false alarms, is as high as
-    it must be for at most `share` of the cases `usual` to save as much (Chow 1970); the result has ``unsure``
-    for cases that save the price. ``limits.high``, unless None, is the threshold of ``fail``; cases from it
-    on are not reviewed. If it is above 1, all cases from `threshold` on are ``unsure``, even if these are
-    more than `share`.
+    it must be for at most `share` of cases like `usual` to save as much (Chow 1970), with the probability
+    ``limits.confidence``; the result has ``unsure`` for cases that save the price. ``limits.high``, unless
+    None, is the threshold of ``fail``; cases from it on are not reviewed. If it is above 1, all cases from
+    `threshold` on are ``unsure``, even if these are more than `share`.
     """
     odds, fixed = threshold / (1 - threshold), limits.high is not None
     high = threshold if limits.high is None else limits.high

@@ -225,7 +225,7 @@ def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tup
 
 
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
-    """Return errors when each CPU model is predicted from the others, and their growth by shuffling.
+    """Return errors when CPU models are predicted from others (up to 5 folds), and their growth by shuffling.
 
     ``r2`` of log performance and the relative ``median_error`` are NaN without two CPU models; ``growth``,
     one number per group, at least 0, is the increase of the mean squared log error when the columns of the

@@ -62,7 +62,7 @@ def out_of_fold_source() -> PredictionReaders:
     """Return how to read the out-of-fold predictions of forecast models in a project.
 
     ``files`` has one path, that of oof.parquet relative to the project. ``read(project, metrics)`` takes the
-    content of metrics.json and returns a list of each model's predictions, the champion's first;
+    content of metrics.json and returns a list of each entry's predictions, the champion's first;
     FileNotFoundError without oof.parquet. ``read_stored`` always raises InputError, because forecast models
     are not registered.
     """

@@ -130,10 +130,11 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
     """Return the smallest group of columns that leads; if no group of up to five does, the first alone.
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
-    row. A group leads if all its values exceed all others in the share `limit` of the resamples. The result
-    has the column indices, the share of the resamples where they lead, whether it suffices (``settled``), the
-    other column most often ahead (``rival``) and the factor by which the number of machines must grow: 1 or
-    more, infinity if no number suffices. A single column always leads.
+    row. A group leads if all its values exceed all others in at least the share `limit` of the resamples. The
+    result has the column indices, the share of the resamples where they lead, whether it suffices
+    (``settled``), the other column most often ahead (``rival``; if none ever is, most often next) and the
+    factor by which the number of machines must grow: 1 or more, infinity if no number suffices. A single
+    column always leads.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)

@@ -70,7 +70,7 @@ def served_and_validity(
     engines: Sequence[FittedEngine | None],
     compute: Compute,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return two tables: verdicts on held-out pairs with labels, and counts of runs rejected as invalid.
+    """Return two tables: verdicts on held-out ``examples.pairs``, and counts of runs rejected as invalid.
 
     The first has ``pair_id, workload, group, fold, verdict, probability`` (of fail; NaN if invalid),
     ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of valid runs) and

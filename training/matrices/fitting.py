@@ -254,9 +254,9 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 
     `fold_of` is the fold by ``workload`` or ``pair_id``; the name of its index is the column that is
     compared. Training runs are all runs outside the fold, also invalid ones; their columns ``valid`` and
-    ``abnormal`` are kept. Test runs are the valid runs of the fold whose pairs can be scored; in these
-    columns, all their values are missing. The truth has, by ``run_id``, whether each test run is abnormal;
-    one without a label is normal.
+    ``abnormal`` are kept. Test runs are the valid runs of the fold whose pairs can be scored; their ``valid``
+    and ``abnormal`` are all missing. The truth has, by ``run_id``, whether each test run is abnormal; one
+    without a label is normal.
     """
     truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):
@@ -271,9 +271,9 @@ def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[Fo
 
     Each has training runs with the flags ``valid`` and ``abnormal`` (also invalid runs), valid test runs
     without these flags, and the truth by ``run_id``; both labels are in training and test. Empty if fewer
-    than two causes or test cases are known, or `number` is below 2. Then InputError if the test cases cannot
-    be dealt to two folds with both labels each. Also empty if fewer than two folds have both labels after
-    those with a cause of the test runs have left the training runs.
+    than two causes or test cases are known, or `number` is below 2. Otherwise, InputError if the test cases
+    cannot be dealt to two folds with both labels each; empty, too, if fewer than two folds have both labels
+    after runs with a cause of the test runs have left the training runs.
     """
     pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
     cause_by_pair = pair_causes(examples.tables)

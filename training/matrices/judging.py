@@ -165,10 +165,11 @@ def judge_tables(
 
     The result has ``verdicts``, an object per pair in the order of their first runs, and ``notes`` on metrics
     and groups. Rules reject runs first, then the validity tree checks the remaining runs. A pair is judged if
-    at least two runs of its baseline and one of its target are left, and its sides can be compared (see
-    `incomparable_pairs`). Flags ``valid`` and ``abnormal`` of `tables` are ignored. `n_attributions` is the
-    number of raw metrics to name for each pair, at most 10 (0: none). `watch` is called with the iterator of
-    answers and their number, and returns an iterator of the same answers, so that it can show progress.
+    at least two runs of its baseline and one of its target are left, its sides can be compared (see
+    `incomparable_pairs`), and both have a value of a metric of the model. Flags ``valid`` and ``abnormal`` of
+    `tables` are ignored. `n_attributions` is the number of raw metrics to name for each pair, at most 10 (0:
+    none). `watch` is called with the iterator of answers and their number, and returns an iterator of the
+    same answers, so that it can show progress.
 
     InputError if `tables` is empty, if more metrics are missing than the card allows, or if a run has no id,
     workload, group or pair, is on a side other than baseline or target, or repeats the id of another run.

@@ -113,8 +113,9 @@ def promote_stage() -> None:
 
     It becomes champion if it is better than the current champion or there is none to compare it with;
     otherwise, or if it is refused, it becomes challenger. Nothing changes if the same evidence was judged
-    before. It reads params.yaml and the files of evaluate and train below the working directory; InputError
-    if metrics.json or the model is missing, or the registry does not answer.
+    before against the same champion, which can still be read. It reads params.yaml and the files of evaluate
+    and train below the working directory; InputError if metrics.json or the model is missing, or the registry
+    does not answer.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     candidate = Candidate(

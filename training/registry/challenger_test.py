@@ -95,8 +95,10 @@ def promote_candidate(candidate: Candidate) -> str:
     it, it becomes challenger; a person may promote it. A candidate that is not refused also becomes champion
     if there is none, if the champion's files are gone or unreadable, or if both have no common cases, or none
     that can be compared. Each test logs and registers the candidate in MLflow. If this evidence was judged
-    before, nothing changes, and it takes milliseconds, because the stage runs with every ``dvc repro``.
-    Raises InputError if the candidate or metrics.json cannot be read, or the registry does not answer.
+    before against the same champion, which can still be read, or if there is no champion and the challenger
+    has this evidence, nothing changes, and it takes milliseconds, because the stage runs with every ``dvc
+    repro``. Raises InputError if the candidate or metrics.json cannot be read, or the registry does not
+    answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)

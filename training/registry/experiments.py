@@ -64,7 +64,7 @@ def open_state(
     `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version
     (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on the progress.
     Missing predictions are in ``notes``. Raises InputError if the state does not exist, has nothing
-    evaluated, or is a version without files.
+    evaluated, or is a version without files; OSError if a version has no out-of-fold predictions.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:

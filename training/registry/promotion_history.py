@@ -124,7 +124,7 @@ def challenger_reason(challenger: Version) -> str:
 def read_promotions(name: str) -> list[ChampionRecord]:
     """Return all promotions of model `name`, with rollbacks, the oldest first; [] if there was none.
 
-    InputError if it is not registered, or the registry does not answer.
+    InputError if it is not registered, or the registry does not answer. A missing SQLite file is created.
     """
     return _parse_promotions(_registered_model(client(), name).tags)
 
@@ -195,9 +195,9 @@ def _interrupted_version(store: Any, name: str, evidence: str) -> Any:
 def promote_version(name: str, version: str, record: ChampionRecord, former: str) -> None:
     """Make a version champion; the former champion becomes challenger, with the reason in its tags.
 
-    `record` names the same version, with reason and user. `former` is the version that was champion at the
-    decision (empty: no champion); raises MovedError if it is not champion any more, InputError if nothing is
-    registered as `name`.
+    The version must exist, which is not checked. `record` names the same version, with reason and user.
+    `former` is the version that was champion at the decision (empty: no champion); raises MovedError if it is
+    not champion any more, InputError if nothing is registered as `name`.
     """
     store = client()
     with lock_aliases(name):
@@ -303,8 +303,8 @@ def sync_if_moved(name: str) -> None:
 def lock_aliases(name: str) -> Iterator[None]:
     """Hold a lock on the aliases of `name` on this machine; wait while another lock is held.
 
-    With a local store, the lock is on the aliases of all names. A second lock inside the first waits for
-    ever.
+    With a local store, the lock is on the aliases of all names; with a server, it excludes only processes of
+    the same user. A second lock inside the first waits for ever.
     """
     local = local_store()
     if local is not None:

@@ -188,8 +188,8 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     classifier is tuned and causes are known, the two for pairs also use cases held out together with their
     causes, because predictions are more confident for known causes than for new ones. A guarantee on the
     false positive rate can only raise the threshold for pairs. If ``question.balance`` is False, or a third
-    of the test cases would have only one label, there is no calibration, and thresholds are 0.5; in the
-    second case, nothing is searched.
+    of the test cases would have only one label, there is no calibration and no guarantee, and thresholds are
+    0.5; in the second case, nothing is searched.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)

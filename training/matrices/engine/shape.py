@@ -85,7 +85,10 @@ class CausedCases:
 
 
 def pair_causes(tables: MatrixTables) -> dict[str, str]:
-    """Return by ``pair_id`` the first known cause of its abnormal runs; pairs without one are left out."""
+    """Return by ``pair_id`` the first known cause of its abnormal runs; pairs without one are left out.
+
+    The first is that in the order of ``tables.causes``.
+    """
     caused_runs = tables.causes[tables.causes["cause"].fillna(NONE) != NONE]
     if caused_runs.empty:
         return {}
