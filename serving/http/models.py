@@ -255,8 +255,8 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
 
     `options` are the given options of ``perfjudge serve``, `shared` is the directory that the processes of
     one server share. InputError if an option names a model that does not exist or whose card cannot be read;
-    for models without a readable card (of comparisons), and for a missing champion, only `ensure_loaded`
-    raises it.
+    for models whose card cannot be read alone (of comparisons), and for a missing champion, only
+    `ensure_loaded` raises it.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)

@@ -164,7 +164,7 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
 
 
 def promotion_entries() -> Iterator[dict[str, Any]]:
-    """Yield for each registered name its champion, and the challenger that lost against it, or was replaced.
+    """Yield for each registered name its champion, and the challenger that it beat or replaced.
 
     The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model, reason,
     against``, or None. ``refused`` is the challenger if it lost the test against this champion, or if a

@@ -82,7 +82,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
-    """Draw by ``cause`` the share of fails (``status``) with ``verdict`` fail; None if no fail has one."""
+    """Draw the share of fails (``status``) with ``verdict`` fail by ``cause``; None if none has a cause."""
     abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if abnormal.empty:
         return None
