@@ -82,8 +82,8 @@ class HotReloadingModel:
         """Return a registered model that is configured by the given options of ``perfjudge serve``.
 
         `options` has the address under ``model.key``, and further parameters. `shared` is the directory that
-        the processes of one server share. InputError if the options name a model that does not exist; a
-        missing champion is an error only in `ensure_loaded`.
+        the processes of one server share. InputError if the options name a model that does not exist; for
+        an `eager` model, and for a missing champion, only `ensure_loaded` raises it.
         """
         params = {name: options[name] for name in model.params if options.get(name) is not None}
         version_file = None if shared is None else Path(shared) / f"{model.key}.json"
@@ -254,8 +254,9 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
     """Return the models of all endpoints by their key; each is loaded when first used.
 
     `options` are the given options of ``perfjudge serve``, `shared` is the directory that the processes of
-    one server share. InputError if an option names a model that does not exist; a missing champion is no
-    error here.
+    one server share. InputError if an option names a model that does not exist or whose card cannot be read;
+    for models whose card cannot be read alone (of comparisons), and for a missing champion, only
+    `ensure_loaded` raises it.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)

@@ -164,10 +164,12 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
 
 
 def promotion_entries() -> Iterator[dict[str, Any]]:
-    """Yield for each registered name its champion, and the challenger that lost the test against it.
+    """Yield for each registered name its champion, and the challenger that it beat or replaced.
 
     The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model, reason,
-    against``, or None. A name with None for both, or whose registry does not answer, is omitted.
+    against``, or None. ``refused`` is the challenger if it lost the test against this champion, or if a
+    person replaced it by this champion. A name with None for both, or whose registry does not answer, is
+    omitted.
     """
     for name in dict.fromkeys(
         endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None
@@ -247,7 +249,7 @@ def _drift_line(drift: ModelDrift) -> dict[str, Any]:
 
 
 def add_start_page(app: FastAPI) -> None:
-    """Add ``/``, ``/reports/FAMILY``, and directions in 404 and 405 answers, after `add_error_handlers`."""
+    """Add ``/``, ``/reports/FAMILY``, and directions in 404 and 405 answers; after `add_error_handlers`."""
 
     @app.get("/", include_in_schema=False)
     def start_page(request: Request) -> Response:

@@ -319,13 +319,15 @@ BACKLOG = 2048
 
 
 def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
-    """Serve HTTP until SIGTERM or Ctrl-C, and return the exit code 0; a second signal ends it at once.
+    """Serve HTTP until SIGTERM or Ctrl-C; a second signal ends it at once.
 
-    The address is printed. The options in `settings` are completed with the families' defaults. `port` 0 is
-    any free port. Each of `workers` processes loads the models and follows the registry by itself. With
-    `shadow`, challengers judge the same requests in a separate process. InputError if an option names a
-    missing model, a model that is loaded at the start (of comparisons) has no usable version, the address
-    cannot be used or is reachable from other machines without tokens, or the token file is invalid.
+    With several `workers`, 0 is returned. With one, the signal is raised again after the shutdown: SIGTERM
+    ends the process, Ctrl-C raises KeyboardInterrupt. The address is printed. The options in `settings` are
+    completed with the families' defaults. `port` 0 is any free port. Each of `workers` processes loads the
+    models and follows the registry by itself. With `shadow`, challengers judge the same requests in a
+    separate process. InputError if an option names a missing model, a model that is loaded at the start (of
+    comparisons) has no usable version, the address cannot be used or is reachable from other machines without
+    tokens, or the token file is invalid.
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")

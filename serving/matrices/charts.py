@@ -45,7 +45,7 @@ def validity_sentence(validity: pd.DataFrame) -> str:
 
 
 def validity_chart(validity: pd.DataFrame) -> Chart | None:
-    """Draw the share of runs that are rejected, for valid runs and each kind of invalid ones.
+    """Draw the share of runs that each judge rejects, for valid runs and each kind of invalid ones.
 
     `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), and the numbers ``runs,
     rejected``, which are summed over folds. None without rows of invalid runs.
@@ -82,7 +82,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
-    """Draw by ``cause`` the share of fails (``status``) with the ``verdict`` fail; None without causes."""
+    """Draw the share of fails (``status``) with ``verdict`` fail by ``cause``; None if none has a cause."""
     abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if abnormal.empty:
         return None
@@ -221,8 +221,9 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by the cost of a false negative, in false positives (engine paper, figure 4).
 
     `curves` has ``figure, model, grouping, x`` (that ratio), ``balanced_accuracy, spread`` (one standard
-    deviation over folds, drawn as an error bar); None without rows of ``figure`` 4. `folds`, the number of
-    folds, is only used to test whether the gain that the title names is significant.
+    deviation over folds, drawn as an error bar). Rows of other figures or with a NaN accuracy are ignored;
+    None if no row of ``figure`` 4 remains. `folds`, the number of folds, is only used to test whether the
+    gain that the title names is significant.
     """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(
@@ -252,8 +253,9 @@ def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by number of dimensions (analysis engine paper, figure 6).
 
     `curves` has ``figure, model, grouping, x`` (dimensions), ``balanced_accuracy, spread`` (one standard
-    deviation over folds, drawn as an error bar); None without rows of ``figure`` 6. `folds`, the number of
-    folds, is only used to test whether the difference in the title is significant.
+    deviation over folds, drawn as an error bar). Rows of other figures or with a NaN accuracy are ignored;
+    None if no row of ``figure`` 6 remains. `folds`, the number of folds, is only used to test whether the
+    difference in the title is significant.
     """
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
     return _curve_chart(curves, folds, DIMENSION, "dimensions, a line a model", across, _dimensions_title)
@@ -290,7 +292,7 @@ def ablation_chart(
 
     `steps` holds the rows of each model; all rows are measured on one set of pairs or target runs (`unit`
     names them). `alone`: the first row has all remedies, and each other row leaves out one; otherwise the
-    first row has none, and each other row adds one.
+    first row has none, and each other row adds one. `name`: the anchor in the page.
     """
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None

@@ -146,8 +146,9 @@ def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep
     """Judge all pairs of matrices of `source`, write the verdicts, and return the exit code.
 
     It is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if the source
-    or the model at `uri` (None: the champion) cannot be read; with `keep_going`, wrong runs are skipped, and
-    reported on stderr. ModelError if the model fails.
+    or the model at `uri` (None: the champion) cannot be read, the source has too few of the model's metrics,
+    or a run is wrong; with `keep_going`, wrong runs are skipped, and reported on stderr. ModelError if the
+    model fails.
     """
     reading = read_source(source, keep_going=keep_going)
     print_skipped(reading.skipped)
@@ -179,7 +180,7 @@ def imported(
     The numbers are those of groups, workloads, pairs, runs and metrics; the errors are those that were
     skipped. `include` and `exclude` are shell patterns of workloads; `exclude` wins, and a pair is written if
     the workloads of both its sides are chosen. InputError if a source cannot be read, a pattern matches no
-    workload or no pair is left; without `keep_going`, also at the first wrong run.
+    workload or no pair is left; without `keep_going`, also at the first wrong run or incomparable pair.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

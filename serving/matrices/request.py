@@ -215,7 +215,8 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
     """Answer a request to judge pairs, in their order; ids may be repeated.
 
     Pairs that cannot be judged are ``invalid``: all if the model cannot use their metrics. RefusedError: 400
-    if the body is not JSON, 422 if it is not a request, 413 if it holds too much. ModelError if it fails.
+    if the body is not JSON, 422 if it is not a request, 413 if it holds too much. ModelError if the model
+    fails.
     """
     request = _CheckedRequest.from_body(body)
     return request.complete_answer(_judge_pairs(request.complete, served))

@@ -91,7 +91,8 @@ _EXPONENT = re.compile(r"(?<![\w.])([-\u2212]?\d+(?:\.\d+)?e[+-]?\d+)(?!\w)")
 def reword_text(text: str) -> str:
     """Return text of stages for a page, with papers by short title and numbers without exponents.
 
-    ``seed 000`` to ``seed 003`` become titles such as ``the quiho paper``, and ``1e-05`` becomes ``0.00001``.
+    ``seed 000`` to ``seed 003`` become titles such as ``the quiho paper``, ``the seed's`` becomes
+    ``the paper's``, and ``1e-05`` becomes ``0.00001``.
     """
     for number, paper in _NUMBERED.items():
         text = text.replace(number, paper.short)

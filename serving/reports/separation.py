@@ -105,7 +105,7 @@ def difference_predicate(difference: Difference) -> str:
 
 
 def differs_from_half(times: int, total: int) -> bool:
-    """Return whether `times` of `total`, at least 1, differs from a half (two-sided binomial test at 5 %)."""
+    """Return whether `times` of `total` (at least 1) differs from a half (two-sided binomial test at 5 %)."""
     from scipy.stats import binomtest
 
     return bool(binomtest(times, total).pvalue < 1 - CONFIDENCE)

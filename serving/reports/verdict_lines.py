@@ -109,7 +109,8 @@ def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
 def as_markdown(lines: VerdictTable) -> str:
     """Return the verdicts as a Markdown table below a summary, followed by folded details and the notes.
 
-    The order is fail, unsure, invalid, pass, and within each the given order.
+    Rows are in the order fail, unsure, invalid, pass, and within each in the given order; details are in the
+    given order.
     """
     parts = [
         markdown_line(lines.summary),

@@ -210,7 +210,7 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 
     The result has `running` (whether this server runs challengers), the numbers of lost requests by reason,
     the agreement by versions and source, the latest judged first, and the 50 latest disagreements, newest
-    first. InputError if the file cannot be read.
+    first. InputError if the file cannot be read or is read-only.
     """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])

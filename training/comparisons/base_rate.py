@@ -115,10 +115,10 @@ class BaseRate:
 
 
 def estimate_base_rate(training: TrainingScores, scores: Floats, threshold: float) -> BaseRate:
-    """Return the share of fails among unlabelled rows.
+    """Return the share of fails among unlabelled rows, with its 95 % interval and checks of the estimate.
 
     `scores`, shape (n_rows,), are like those of `training`; ``fail`` is the better guess from `threshold` on.
-    InputError for fewer than `FEWEST` scores, or if `training` has one label only.
+    InputError for fewer than 100 (`FEWEST`) scores, or if `training` has one label only.
     """
     if len(set(training.failed)) == 1:
         raise InputError("base_rate: the model has training scores of one label only; expected a number")

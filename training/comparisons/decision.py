@@ -45,8 +45,9 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
     """Return vectors, labels and groups of `table`, and in the field `bare` those computed without history.
 
     `bare` has the same rows in the same order. In both, the field `below` flags rows where no median worsened
-    by at least the family's minimum effect size; none if that is 0. InputError if a file of the stage
-    featurize is missing, has other comparisons than `table`, or has another order of them.
+    by at least the family's minimum effect size; no row if that is 0, and none of unknown
+    change. InputError if a file of the stage featurize is missing, has other comparisons than `table`, or has
+    another order of them.
     """
     min_effect_size, path = family.section.decide.min_effect_size or 0.0, family.stage_file("bare")
     bare = FeatureTable.read(path, table.columns).examples

@@ -162,8 +162,8 @@ def read_training_data(
 
     The extra training data are in start.parquet (field ``start``), the unlabelled rows in unlabelled.parquet
     (field ``rest``), both next to the file `features`, which is not read. A field is None if its file does
-    not exist; ``start`` also if the file has no rows. InputError if a file is not readable or a column of
-    `table` is missing.
+    not exist; ``start`` also if the file has no rows. InputError if a column of `table` is missing, or
+    unlabelled.parquet is not readable.
     """
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None

@@ -94,7 +94,7 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     The parameters come from the trials. If there are many rows, the trials leave out random passes. The score
     of a trial is the mean of two figures, balanced accuracy and average precision; the highest wins. The
     result also has the inner out-of-fold probabilities of all training rows. The threshold comes from these,
-    or, with extra training data, from `label_review.choose_threshold`. The result depends on the task alone:
+    or, with ``task.extra_data``, from `label_review.choose_threshold`. The result depends on the task alone:
     each trial has its own sampler, seeded by the trial's number, so that an interrupted and continued search
     has the same result. InputError if the rows cannot be split into folds with both labels.
     """

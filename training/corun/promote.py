@@ -162,7 +162,7 @@ def _read_registered(directory: Path, run: str, root: Path) -> OutOfFoldPredicti
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the names of the files with out-of-fold predictions of impacts, and functions that read them."""
+    """Return names of files with out-of-fold impacts, and readers of these files and of a logged model."""
     return PredictionReaders((_OOF.as_posix(), _ONLINE.as_posix()), _read_predictions, _read_registered)
 
 

@@ -106,9 +106,10 @@ def possible_splits(
 
     A design needs enough to hold out: two combinations of families ("pairs"), two machines
     ("pairs-on-machine"), two devices ("machines"), or two families per fold ("tasks"). All but "random" and
-    "tasks" have fewer folds where there are fewer groups. `table` has ``families, machine, device``. Raises
-    InputError if no design is possible, KeyError if a name is unknown, ValueError if "random" is wanted and
-    there are fewer rows than folds.
+    "tasks" have fewer folds where there are fewer groups. A design is left out, too, if a fold has no
+    training or no test rows, as "tasks" where most co-runs mix families of several folds. `table`
+    has ``families, machine, device``. Raises InputError if no design is possible, KeyError if a name is
+    unknown, ValueError if "random" is wanted and there are fewer rows than folds.
     """
     divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
     if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine
@@ -122,8 +123,8 @@ def possible_splits(
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return one part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    `possible_splits` tells which designs are possible, and which may have fewer than `folds` folds. They are
-    in the order of `wanted`; the design of the first part is that of the function `main_design`. InputError
+    `possible_splits` tells which designs are possible, and which may have fewer than `folds` folds. Designs
+    keep the order of `wanted`; the design of the first part is that of the function `main_design`. InputError
     if none is possible, KeyError if a name is unknown, ValueError if "random" is wanted and there are fewer
     rows than folds.
     """

@@ -417,9 +417,9 @@ def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
 def evaluate_stage() -> None:
     """Evaluate all models, reproduce table 1 of the co-run paper, explain the champion; write all results.
 
-    The champion is the model with the smallest pooled ``mape`` in the main design of folds ("pairs" if it was
-    evaluated). The files are in reports/corun: metrics.json, the tables in ``evaluated``, and figures for
-    DVC. InputError if an earlier stage has not run.
+    The champion is the regression with the smallest pooled ``mape`` in the main design of folds ("pairs" if
+    it was evaluated). The files are in reports/corun: metrics.json, the tables in ``evaluated``, and figures
+    for DVC. InputError if an earlier stage has not run.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _make_cells(table, params)

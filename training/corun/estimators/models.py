@@ -49,8 +49,8 @@ def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
     """Return the unfitted model behind the preparation steps that ``params["preparation"]`` names.
 
     "d&n" discretises (10 bins of equal width) and normalises, "n-d" only normalises, "n-n" only discretises;
-    before, gaps become medians and constant columns are dropped. Another name is a KeyError. Models that are
-    not in the co-run paper take no preparation and are returned as they are.
+    before, gaps become medians and constant columns are dropped. Another name is a KeyError. The model
+    "contention" takes no preparation and is returned as it is.
     """
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
