@@ -75,11 +75,13 @@ def commands(process):
 
 def own_groups(*processes):
     """Return the control groups of measurements, by the numbers of their processes."""
+    own_names = {f"perfjudge-{process}" for process in processes}
+    # unlike a glob, a walk goes on when a group of another measurement disappears
     return [
-        group
-        for process in processes
-        for pattern in (f"perfjudge-{process}", f"perfjudge-{process}-*")
-        for group in Path("/sys/fs/cgroup").glob(f"**/{pattern}")
+        Path(folder, name)
+        for folder, names, _ in os.walk("/sys/fs/cgroup")
+        for name in names
+        if "-".join(name.split("-")[:2]) in own_names
     ]
 
 
