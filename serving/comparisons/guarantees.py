@@ -67,7 +67,7 @@ def decided_answer(card: Card) -> dict[str, Any]:
 
 
 def base_rate_notes(base_rate: BaseRate) -> Iterator[str]:
-    """Yield the base rate that the verdicts are corrected for, and whether its assumption fails, in words."""
+    """Yield a sentence with the base rate that verdicts are corrected for; a second if it may be wrong."""
     share = _percentage(base_rate.rate)
     if base_rate.low is None or base_rate.high is None or base_rate.black_box is None:
         yield f"probabilities and thresholds are corrected for {share} % regressions"
@@ -119,9 +119,9 @@ def decision_summary(card: Card) -> str:
 
     With costs, it has nothing else. Otherwise it has a part for each limit on regressions that pass, false
     alarms and reviews; the first two are left out if the model has no risk guarantee. If a rate cannot be
-    guaranteed, its part states how many labelled operations a guarantee takes. Parts are joined by "; ".
-    Without parts it is "nothing is promised". StopIteration if the guarantee does not contain a requested
-    rate.
+    guaranteed, its part states how many labelled operations a guarantee takes. The last part is "corrected
+    for the base rate" if the thresholds are. Parts are joined by "; ". Without parts it is "nothing is
+    promised". StopIteration if the guarantee does not contain a requested rate.
     """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:

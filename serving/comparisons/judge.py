@@ -272,10 +272,11 @@ def judge_sides(
     the same version name. `served`: the model. `reasons`: number of strongest features explained per verdict.
     `notes`: assumptions about the input, to be part of the answer. `assumed`: standard deviation between
     runs, as a share, where too few runs show it; a fail within that variation is ``unsure``. 0: the model
-    decides. `base_rate`: the share of regressions that probabilities and thresholds are corrected for, or
-    "estimate" from these comparisons together; None: that of the training data.
+    decides. `base_rate`: the share of regressions (above 0, below 1) that probabilities and thresholds are
+    corrected for, or "estimate" from these comparisons together; None: that of the training data.
     Raises ModelError if the model computes a number that is not finite; for explanations, when they are
-    accessed. InputError if the model has no scores for another base rate, or the comparisons are too few.
+    accessed. With `base_rate`, InputError if the model has no training scores; for "estimate", also if these
+    are of one label only, or fewer than 100 comparisons can be judged.
     """
     if base_rate is not None:
         served, rate = _at_base_rate(named, served, base_rate)

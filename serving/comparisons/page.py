@@ -181,10 +181,10 @@ def iterate_advice(
 ) -> Iterator[str]:
     """Yield recommendations for the report, one or two sentences each; the last one is always given.
 
-    In order: the risk guarantee to request, if any was evaluated for the champion; labels to review;
-    operations with most wrong verdicts (``unsure`` is wrong, too); not to choose another model, if the
-    champion is among the best and others do not differ significantly from it (not if the champion is the only
-    best one); limits of the data.
+    In order: the risk guarantee to request, or to request none, if any was evaluated for the champion; labels
+    to review; operations with most wrong verdicts (``unsure`` is wrong, too); not to choose another model, if
+    the champion is among the best and others do not differ significantly from it (not if the champion is the
+    only best one); limits of the data.
     `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
     `doubtful`: ``suspects``, objects with a ``comparison_id``, and ``many``, the number of doubtful labels.
     """

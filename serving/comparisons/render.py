@@ -89,8 +89,8 @@ def judgement_summary(judgement: Judgement) -> str:
 
     Example: ``2 comparisons: 1 fail, 0 unsure, 1 pass, 0 invalid (model NAME 4, fail from a probability of
     0.600, unsure from 0.400; POLICY)``; without the number and threshold of ``unsure`` if the model's
-    thresholds exclude it, and without the policy if there is none or between-run variation decided at least
-    one verdict.
+    thresholds exclude it, and without the policy if there is none or ``judgement.by_runs`` is above 0:
+    verdicts of `judge_runs`, or at least one that between-run variation decided.
     """
     cuts, model = judgement.card.decision_thresholds, judgement.model
     kinds: list[Answer] = ["fail", "unsure", "pass", "invalid"]

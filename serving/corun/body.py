@@ -145,9 +145,10 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 def answer_static(body: bytes, static: Static) -> Answered:
     """Answer a request to predict co-runs before they run; RefusedError (400, 413 or 422) if it is invalid.
 
-    Solo runs in the request are used for the co-runs of this request only. Solo runs on unknown machines are
-    ignored, and co-runs of unknown tasks or machines get no impact, each with a note. ModelError if a
-    prediction is not finite.
+    Solo runs in the request are used for the co-runs of this request only; one without a machine is ignored,
+    with a note, unless the model knows exactly one machine. A co-run for which `predict_corun` raises an
+    InputError, such as that of an unknown task, gets no impact, but a note. ModelError if a prediction is not
+    finite.
     """
     return _answer_request(request_of(body, StaticRequest), static)
 

@@ -87,11 +87,12 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
 
     The result's ``table`` has all samples, with a row of NaN per gap in time; ``stretch`` is the longest part
     without a gap. The times of both count from the beginning of their first interval; a note describes the
-    longest gap. Left out are unknown events, with a note, and events without any count, which ``never``
-    names. Intervals without any counts get zeros, since perf counts nothing while a task sleeps; intervals
-    where only some events were counted are kept, with NaN and a note. InputError, naming `source`, if times
-    do not ascend from above 0, a count is negative, the run has counts neither of an event that measures
-    progress nor of one of `events` (a model's events), or ``stretch`` is shorter than 0.4 seconds.
+    longest gap. Left out are unknown events (not in `synonyms.SYNONYMS` or `events`), with a note, and events
+    without any count, which ``never`` names. Intervals without any counts get zeros, since perf counts
+    nothing while a task sleeps; intervals where only some events were counted are kept, with NaN and a note.
+    InputError, naming `source`, if times do not ascend from above 0, a count is negative, the run has counts
+    neither of an event that measures progress nor of one of `events` (a model's events), or ``stretch`` is
+    shorter than 0.4 seconds.
     """
     _require_time(samples.ends, source)
     renamed, privileges = synonyms.canonical_counts(samples, events)
@@ -416,8 +417,9 @@ def predict_online(
 ) -> OnlineAnswer:
     """Return the impact predicted from samples of a task alone and with its co-runners, and its interval.
 
-    The impact combines the estimates by progress and by the trained model. The latter is ignored if an event
-    that counts work measures the progress, and `ended` is given or the model misses over half of its events.
+    The impact combines the estimates by progress and by the trained model. Where progress can be estimated,
+    the model is ignored if `ended` is given; also if it misses over half of its events, and an event that
+    counts work measures the progress or both runs seem complete.
 
     Parameters
     ----------

@@ -101,7 +101,10 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
 
 
 def page(root: Path) -> str:
-    """Return the page for the project `root` as self-contained HTML; InputError if a file is missing."""
+    """Return the page of the project `root` as self-contained HTML.
+
+    InputError if a file of the stages is missing or invalid.
+    """
     evaluation = EvaluatedCoruns.read(root)
     metrics, repeats = evaluation.metrics, evaluation.metrics.repeatability
     checked = check_placements(*evaluation.held_out, evaluation.solo_seconds, metrics.seed)

@@ -83,9 +83,10 @@ class MeasuredPlacements:
 
 
 def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
-    """Return the measured saving of the plan in `directory`; None if it was not measured on `machine`.
+    """Return the measured saving of the plan in `directory`; None if not measured, or not for `machine`.
 
-    The saving is against random placements. InputError if a file of a measured plan is missing or invalid.
+    The saving is against random placements; the machine is that of the plan, not the one that it ran on.
+    InputError if a file of a measured plan is missing or invalid.
     """
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
@@ -94,7 +95,7 @@ def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAns
 
 
 def plan_of(path: Path) -> PlaceAnswer:
-    """Return the plan that ``perfjudge corun place --json`` wrote to a file; InputError for other files."""
+    """Return the plan that ``perfjudge corun place --json`` wrote; InputError for other and missing files."""
     try:
         return PlaceAnswer.model_validate(content_of(path))
     except ValidationError as exc:
@@ -146,12 +147,12 @@ def place_tasks(
     """Return the best, then five random placements, then the worst placement of tasks on equal machines.
 
     `tasks` may have a task several times; if it is empty, all known tasks of the machine are placed.
-    `machine` None is the only known machine. The best has the smallest sum of predicted slow-downs
-    (impact - 1), the worst the largest on the fewest machines that hold the tasks, both approximately with
-    more than two slots per machine. For an unknown machine, the runs of the tasks alone on a known one are
-    used, with a note. Run times, in seconds, are None unless all tasks have solo times on the machine.
-    InputError if a task is unknown, `machine` is None and not exactly one is known, no tasks are given for an
-    unknown machine, or `room` is too small.
+    `machine` None is the only known machine (one with solo runs). The best has the smallest sum of predicted
+    slow-downs (impact - 1), the worst the largest on the fewest machines that hold the tasks, both
+    approximately with more than two slots per machine. For an unknown machine, the runs of the tasks alone on
+    a known one are used, with a note. Run times, in seconds, are None unless all tasks have solo times on the
+    machine. InputError if a task is unknown, `machine` is None and not exactly one is known, no tasks are
+    given for an unknown machine, or `room` is too small; ModelError if a prediction is not finite.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))

@@ -55,10 +55,10 @@ def shorten_names(names: Sequence[str], max_names: int = LISTED) -> str:
 
 
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
-    """Return the prediction for one co-run; for an unknown machine, the lower median over the known ones.
+    """Return the prediction for one co-run; on a machine without solo runs, the lower median over the others.
 
-    InputError as by `resolve_machine` and `source_machines`, for example for an unknown task. ModelError if
-    the prediction is not finite.
+    The others are the machines with solo runs of all its tasks. InputError as by `resolve_machine` and
+    `source_machines`, for example for an unknown task. ModelError if the prediction is not finite.
     """
     resolved = _ResolvedCorun.from_question(question, static)
     return StaticAnswer(model=static.ref.model_answer, predictions=_predict_resolved([resolved], static))
@@ -104,7 +104,8 @@ def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
     """Return the impact (co-run time / solo time) of each co-runner (column) on each task (row).
 
     The shape is (n_tasks, n_tasks); on the diagonal, a task runs with a second copy of itself. Nothing is
-    checked: `machine` must have solo runs of all `tasks` (`source_machines`).
+    checked: `machine` must have solo runs of all `tasks` (`source_machines`). ModelError if an impact is not
+    finite.
     """
     number = len(tasks)
     placed = Placed(
@@ -117,7 +118,7 @@ def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
 
 
 def resolve_machine(machine: str | None, static: Static) -> str:
-    """Return `machine`, unchecked, or if None the only known one; InputError if several or none are known."""
+    """Return `machine`, unchecked; if None, the only machine with solo runs (InputError if not one)."""
     known_machines = sorted(static.known_tasks.tasks_by_machine)
     if machine is None and len(known_machines) != 1:
         raise InputError(
@@ -128,9 +129,10 @@ def resolve_machine(machine: str | None, static: Static) -> str:
 
 
 def source_machines(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
-    """Return the machines with usable solo runs of all `tasks`: `machine` if known, else every such machine.
+    """Return machines with solo runs of all `tasks`: `machine` if any task ran alone on it, else all of them.
 
-    InputError if a task has no solo run, on `machine` if that is known, or no machine has those of all tasks.
+    InputError if a task has no solo run (on `machine`, if any task ran alone on it), or no machine has those
+    of all tasks.
     """
     on = static.known_tasks.tasks_by_machine
     everywhere = sorted(frozenset().union(*on.values()))

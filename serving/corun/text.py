@@ -22,7 +22,10 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return an answer as text, with interval, notes and drivers; ValueError unless it has one prediction."""
+    """Return an answer as text, with interval, notes and drivers; ValueError unless it has one prediction.
+
+    TypeError if the prediction has no impact.
+    """
     (prediction,) = answer.predictions
     others = ", ".join(prediction.corunners)
     lines = [
@@ -64,7 +67,10 @@ def shares_text(prediction: StaticPrediction) -> str:
 
 
 def online_text(answer: OnlineAnswer) -> str:
-    """Return an online answer as text: impact, interval, estimates so far, notes, drivers and model."""
+    """Return an online answer as text: impact, interval, estimates so far, notes, drivers and model.
+
+    TypeError if it has no impact.
+    """
     lines = [
         f"{impact_text(answer.impact)}, from {answer.sampled_seconds:.1f} s of samples alone and together",
         interval_text(answer),

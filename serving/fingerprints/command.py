@@ -65,8 +65,8 @@ def profile_machines(
 
     `application` is a name in `machines`, or else a CSV file; `predicting` adds the machines without a value.
     `output` None is standard output. Warnings are in json and html, and for text and html on stderr.
-    InputError if data is invalid or missing, fewer machines remain than a profile needs, or `predicting` and
-    all measured machines have one CPU model.
+    InputError if data is invalid or missing, fewer machines remain than a profile needs, or machines are to
+    be predicted and all measured ones have one CPU model.
     """
     tables = _read_tables(machines, learning)
     data = requested_application(with_application(tables, application, learning.measure), learning.section)
@@ -134,7 +134,7 @@ def compare_profiles(
 def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequence[Prediction]:
     """Return predictions with intervals for machines with a fingerprint but no value, sorted by machine.
 
-    Empty if all have a value; InputError if the application was measured on one CPU model only.
+    Empty if all have a value; else InputError if the application was measured on one CPU model only.
     """
     machines, rates = data.only_fingerprinted()
     if not len(machines):
@@ -176,7 +176,8 @@ def answer_irup(body: bytes) -> Answered:
     """Answer a request to profile an application, and predict it on the machines without a value.
 
     Invalid parts are left out with a warning. With too little data the profile is empty and has the reason.
-    RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much.
+    RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many parts, or
+    over 500,000 rates and values.
     """
     request, problems = request_of(body, IrupRequest), Problems(keep_going=True)
     try:

@@ -187,7 +187,7 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
 
 
 def stability_sentence(stability: pd.DataFrame) -> str:
-    """Return a text with the number of applications on which our top five is more stable; empty without any.
+    """Return a text with the number of applications on which our top five is more stable; "" without rows.
 
     `stability` has ``application`` and the mean overlap of the top five between resamples, by the quiho
     paper's method (``seed``) and by ours (``ours``).
@@ -229,7 +229,8 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
     """Yield figures 6 to 9 and 12: name, chart or None, and the text to show without a chart.
 
-    Figure 9 shows the paper's applications if the data has any.
+    The text is empty where there always is a chart. Figure 9 shows the paper's applications if the data has
+    any, else all.
     """
     columns, targets = list(table.columns), table.targets
     scores = zscores(table.runs[columns].to_numpy(np.float64))

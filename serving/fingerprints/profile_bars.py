@@ -282,7 +282,7 @@ def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: 
 
 
 def difference_page(difference: ProfileDifference) -> str:
-    """Return the difference of two profiles (b - a) as a complete, self-contained HTML page."""
+    """Return the difference of two profiles (b - a) as a self-contained HTML page."""
     return render(
         "irup_page.html",
         heading=f"{difference.a} against {difference.b}",

@@ -39,7 +39,8 @@ def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings
     """Return the application with the endpoints and pages of all families, and the middleware.
 
     `models` are the served models by the key of their endpoints; each is loaded when the application starts
-    or when it is first used, not here. `settings` has defaults if None.
+    or when it is first used, not here. `settings` has defaults if None. InputError if the address of the
+    label store in them is invalid.
     """
     app = FastAPI(
         title="perfjudge",

@@ -39,7 +39,7 @@ def page_response(
 def report_response(html: str) -> HTMLResponse:
     """Return the response for a report written by the pipeline, whose charts use inline styles.
 
-    Its content security policy allows only the script of `serving.reports.rendering.report_script`.
+    Of scripts, its content security policy allows only `serving.reports.rendering.report_script`.
     """
     sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hash_source(report_script())}
     return _html_response(html, 200, sources)

@@ -138,8 +138,8 @@ def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
     """Return the result of ``perfjudge compare`` on uploaded files.
 
     In messages, a file is ``baseline/NAME``, ``target/NAME`` or ``history/NAME``; the temporary copies are
-    deleted. InputError if a file cannot be read or the sides have nothing in common; ModelError if the model
-    computes a number that is not finite.
+    deleted. InputError if a file cannot be read, or the sides have nothing in common or cannot be compared;
+    ModelError if the model computes a number that is not finite.
     """
     with TemporaryDirectory(prefix="perfjudge-") as scratch:
 

@@ -228,10 +228,10 @@ def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknow
     """Return the outcome of comparison `row`, given its adjusted `verdict`.
 
     A fail is "regression", or "acknowledged" if `acknowledged`; "unsure" and "invalid" stay. A pass is
-    "improvement" if `row` is a key of ``weighed.faster``. It is "unchanged" if the worst change of a median
-    and the improvement of any other configuration are below the minimum effect size, and a slow-down of 5 %
-    would be detected with a probability of 80 %; with a minimum of 0, the worst change must be below 0.5 %,
-    and no other configuration may have improved. Else it is "within_noise".
+    "improvement" if `row` is a key of ``weighed.faster``. It is "unchanged" if the worst change of a median,
+    for better or worse, and the improvement of any other configuration are below the minimum effect size, and
+    a slow-down of 5 % would be detected with a probability of 80 %; with a minimum of 0, the worst change
+    must be below 0.5 %, and no other configuration may have improved. Else it is "within_noise".
     """
     match verdict.verdict:
         case "fail":

@@ -123,6 +123,9 @@ def needed_sources(features: Iterable[str]) -> str:
 
 
 def format_value(feature: str, value: float) -> str:
-    """Return a feature's value in readable units, not as logarithm or root; 3 digits for unknown features."""
+    """Return a feature's value as text in readable units, not as logarithm or root, such as ``12.3 %``.
+
+    Without an entry in the table of meanings, it has three significant digits.
+    """
     entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)

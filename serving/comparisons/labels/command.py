@@ -62,8 +62,9 @@ def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
     """Return doubtful labels by the out-of-fold verdicts on whole operations.
 
     Keys: ``suspects``, at most 20 `Suspect` objects, the most doubtful labels first, then those on which
-    annotators disagree; ``many``, the number without this limit; ``people``, the reliability of annotators as
-    records, empty if no comparison has two; ``divided``, the number of comparisons whose annotators disagree.
+    annotators disagree; ``many``, the number without this limit; ``people``, the rows of
+    `annotator_reliability` as dicts, empty if no comparison has two annotators; ``divided``, the number of
+    comparisons whose annotators disagree.
     """
     rows, labels = _find_suspects(evaluated), evaluated.tables.labels
     status = consensus_status(labels, evaluated.rule)
@@ -187,9 +188,9 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
 
     `address`: of the store; None: the project's.
     `source`: the comparisons, whose labels are written; None: those of the project, or for "csv" all labels.
-    `form`: "csv": labels only, in a directory as labels.csv; "xml": comparisons with labels (scheduler
-    thesis, figure 6.1); "tables": Parquet files in a directory. "xml" and "tables" also have the labels that
-    only the source has.
+    `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": comparisons with labels
+    (scheduler thesis, figure 6.1); "tables": Parquet files in the directory `output`. "xml" and "tables" also
+    have the labels that only the source has.
     Raises InputError if the store does not answer, the comparisons are missing or cannot be read, or an
     existing CSV file has labels that are not in the store.
     """
@@ -249,7 +250,8 @@ def give_next(
 ) -> int:
     """Print up to `number` unlabelled comparisons to label next, or write them to a CSV file; return 0.
 
-    `uri`: the model's address; None: the champion, or a rank statistic if it cannot be loaded.
+    `uri`: the address of the model that gives ``probability`` and, until a fail and a pass are labelled, the
+    order; None: the champion. If that cannot be loaded, a rank statistic gives the order.
     `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
     `output`: the CSV file to fill in (``status`` and ``annotator`` are empty), which replaces an existing
     one; None: print a table, or with `as_json` a list of objects, with the columns of

@@ -260,9 +260,9 @@ def install_endpoints(app: FastAPI) -> None:
     """Add PUT and GET ``/v1/labels/COMPARISON_ID`` and GET ``/v1/labels`` to `app`.
 
     ``app.state`` must have ``settings`` (with the option ``labels``, the store's address, and tokens) and
-    ``failure_checks``; before the first request, also a ``pool``. Sets ``app.state.labels``, None without
-    that option, and adds a failure check for an unreachable store, which is not contacted here. InputError if
-    the address is invalid.
+    ``failure_checks``; before the first request, also ``pool``, ``models`` and ``metrics``. Sets
+    ``app.state.labels``, None without that option, and adds a failure check for an unreachable store, which
+    is not contacted here. InputError if the address is invalid.
     """
     options = app.state.settings.options
     address = options.get("labels")

@@ -65,9 +65,9 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
 
     A summary of each timeline is printed, too. `as_json`: print an object with ``directory, index, reports,
     skipped`` (the number of skipped parts) and ``notes`` instead of paths and summaries. Skipped parts and
-    notes are written to stderr in any case. Raises InputError if rules, results or the model cannot be read
-    or do not fit together, if no machine has a baseline and targets, if a server does not answer, or if both
-    a model and a server are given.
+    notes are written to stderr in any case. Raises InputError if rules, results or a named model cannot be
+    read or do not fit together, if no machine has a baseline and targets, if a server does not answer, or if
+    a server is given together with a model or a base rate.
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
@@ -167,7 +167,7 @@ def choose_judge(model: str | None, server: str | None, base_rate: BaseRateOptio
     champion that can be read, the judge has a note and no function. Raises InputError if the named model is
     missing or unreadable, if `server` is not an address (it is not contacted), or if the package
     perfjudge-client, which `server` needs, is not installed.
-    `base_rate`: as for `judge_sides`.
+    `base_rate`: as for `judge_sides`; ignored with `server`.
     """
     if server is not None:
         return TimelineJudge(server_judge(server), f"the server {server}")

@@ -320,11 +320,12 @@ def model_judge(served: Judge, base_rate: BaseRateOption = None) -> Answering:
     """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
 
     The verdicts are in the order of the comparisons. Valid comparisons below the minimum effect size pass
-    without the model (probability 0, change NaN, no reasons), unless its guarantee covers them. The function
-    raises ModelError if a number is not finite.
-    `base_rate`: as for `judge_sides`; comparisons with the baseline and those with the versions before have
-    an estimate each, since all later versions show a regression that stays. Without enough comparisons, a
-    note says so, and the base rate is that of the training data.
+    without the model (probability 0, change NaN, no reasons), unless its guarantee covers them or `base_rate`
+    is given. The function raises ModelError if a number is not finite, InputError if the model has no scores
+    for `base_rate`.
+    `base_rate`: as for `judge_sides`; with "estimate", comparisons with the baseline and those with the
+    versions before have an estimate each, since all later versions show a regression that stays. Without
+    enough comparisons, a note says so, and the base rate is that of the training data.
     """
 
     def judge_with_model(
@@ -444,11 +445,12 @@ def judged_versions(
     """Judge every version of every operation, and return the marks of each operation, in order.
 
     A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
-    baseline and with the versions just before; where versions have few samples, windows of versions are
-    compared. Several neighbouring fails against the versions before are one step, which keeps its first
-    `fail`; the others become `pass`. With windows, a step keeps its clearest `fail`, and `unsure` near it
-    becomes `pass`, too. Reasons are given for `unsure` and `fail` (against the baseline, where the mark
-    changes), until 1,500 versions of all operations together have some.
+    baseline and with the versions just before; the first version of a lasting loss also by the levels before
+    and after the loss. Where versions have few samples, windows of versions are compared instead. Several
+    neighbouring fails against the versions before are one step, which keeps its first `fail`; the others
+    become `pass`. With windows, a step keeps its clearest `fail`, and `unsure` near it becomes `pass`, too.
+    Reasons are given for `unsure` and `fail` (against the baseline, where the mark changes), until 1,500
+    versions of all operations together have some.
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
     `hidden`: the smallest change detectable in the noise between versions, as a share, shape

@@ -79,7 +79,7 @@ def describe_change(change: Change, versions: Sequence[TimelineVersion], configu
 
 
 def describe_now(state: OperationState) -> str:
-    """Return the newest change in words with its interval, such as ``7.1 % worse (6.5 to 7.7 %)``.
+    """Return the change from the baseline to now, with its interval: ``7.1 % worse (6.5 to 7.7 %)``.
 
     A negative limit is in the other direction; unknown limits are omitted. Without a change: "not compared".
     """
@@ -312,8 +312,8 @@ def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> 
 def describe_state(report: TimelineReport) -> str:
     """Return in words how many operations are worse and how many unsure, or that the baseline is the newest.
 
-    An operation is worse if it is so with the newest version, compared with the baseline. Unsure ones are
-    only mentioned if there are any.
+    The state of an operation is that of the newest version that measured it, compared with the baseline.
+    Unsure ones are only mentioned if there are any.
     """
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")

@@ -71,7 +71,8 @@ def operation_state(
     configuration got worse, and its p-value is unknown or at most 0.05 / the number of operations. Unsure:
     that verdict is unsure or fail. Better: lasting changes make a configuration better, or its newest level
     is better by more than `hidden`. Else unchanged. The ``threads`` of the result are those of the worst
-    configuration; if better, of the most improved one; if unchanged or not compared, the largest number.
+    configuration (of those with lasting losses, if any); if better, of the most improved one; if unchanged or
+    not compared, the largest number.
     `shifts`: the lasting changes per configuration. `hidden`: shape (n_configurations,), the smallest
     detectable change of each, as a share. `marks`: the verdicts. `baseline`: index of the baseline's version.
     IndexError if no version is measured.

@@ -48,9 +48,9 @@ Floats = NDArray[np.float64]
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:
     """Return an lxml element ``verdict`` per comparison, in order, with the values of the JSON answer.
 
-    Names are those of the JSON answer, without the comparison's id, names and verdict, but with ``model`` and
-    ``decided``. Numbers and texts are attributes, objects and items of lists child elements, texts in lists
-    their text; None and empty values are omitted.
+    Names are those of the JSON answer, without the comparison's id, names and verdict, but with ``model``,
+    its address, and ``decided``, the `decision_summary`. Numbers and texts are attributes, objects and items
+    of lists child elements, texts in lists their text; None and empty values are omitted.
     `flipped`: whether to compute counterfactuals. ModelError if a contribution is not finite.
     """
     from lxml import etree
@@ -103,8 +103,9 @@ def _fill_element(element: Any, content: Mapping[str, Any]) -> None:
 def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     """Return comparisons, their verdicts and notes as XML in the layout of the scheduler thesis, figure 6.1.
 
-    The attribute ``result_status`` holds the verdict. Judging the result again gives equal verdicts and
-    probabilities; labels are included.
+    The attribute ``result_status`` holds the verdict. Judging the result again with the same model and
+    options gives equal verdicts and probabilities, except after `judge_runs`, which adjusts verdicts to whole
+    runs. Labels are included.
     `tables`: the judged comparisons. Samples, earlier and later versions are written in addition to the
     numbers of the figure; summaries stay summaries.
     Returns UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` unless there is
