@@ -162,14 +162,15 @@ def read_content(path: Path) -> bytes:
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the text of each line that is not blank; only the line break is removed.
 
-    A form feed breaks lines, too (`str.splitlines`). InputError, before any line, if the file cannot be read,
-    is blank, larger than 1 GiB or not UTF-8.
+    Lines end with a line feed, a carriage return or both, as in editors. InputError, before any line, if the
+    file cannot be read, is blank, larger than 1 GiB or not UTF-8.
     """
     try:
         text = read_content(path).decode()
     except UnicodeDecodeError as exc:
         raise InputError(f"is not text (byte {exc.start} is not UTF-8)", file=path) from exc
-    for number, line in enumerate(text.splitlines(), 1):
+    # str.splitlines also splits at form feeds, U+2028 and others
+    for number, line in enumerate(re.split("\r\n|[\r\n]", text), 1):
         if line.strip():
             yield number, line
 

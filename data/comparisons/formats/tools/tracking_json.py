@@ -319,11 +319,10 @@ class _HerderSeries(msgspec.Struct):
 def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the replicates (else the value) of every subtest, or of suites without subtests.
 
-    The benchmark is the suite with its extra options. Lower is better unless the file says otherwise. A suite
-    without values is skipped, but a subtest without values is yielded, and then the tables refuse the source.
-    Files are JSON, or logs with JSON after ``PERFHERDER_DATA:``. JSON may also be a list of series: then one
-    value per point, by revision (12 digits), else by push. InputError if a file cannot be read, or its JSON
-    is invalid.
+    The benchmark is the suite with its extra options. Lower is better unless the file says otherwise. Suites
+    and subtests without values are skipped, with a note. Files are JSON, or logs with JSON after
+    ``PERFHERDER_DATA:``. JSON may also be a list of series: then one value per point, by revision (12
+    digits), else by push. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = standard_json(read_content(path))
@@ -336,18 +335,21 @@ def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
                     yield from _series_measurements(series)
             else:
                 suites = decode_json(document, _HerderData, path).suites
-                for _, suite in decode_each(suites, _HerderSuite, path, "suites"):
-                    yield from _suite_measurements(suite)
+                for place, suite in decode_each(suites, _HerderSuite, path, "suites"):
+                    yield from _suite_measurements(suite, place, source)
 
 
-def _suite_measurements(suite: _HerderSuite) -> Iterator[Measurement]:
+def _suite_measurements(suite: _HerderSuite, place: str, source: SourceFiles) -> Iterator[Measurement]:
     benchmark = " ".join([suite.name, *suite.extraOptions])
-    for test in suite.subtests or [suite]:
+    for index, test in enumerate(suite.subtests or [suite]):
         values = test.replicates or ([] if test.value is None else [test.value])
-        if values or suite.subtests:
-            lower = suite.lowerIsBetter if test.lowerIsBetter is None else test.lowerIsBetter
-            unit = test.unit or suite.unit or UNKNOWN
-            yield Measurement(test.name, values, unit, _LOWER[lower is not False], benchmark)
+        if not values:
+            part = f"{place}.subtests[{index}]" if suite.subtests else place
+            source.note_omission(f"{part} ({test.name})", "it has no values")
+            continue
+        lower = suite.lowerIsBetter if test.lowerIsBetter is None else test.lowerIsBetter
+        unit = test.unit or suite.unit or UNKNOWN
+        yield Measurement(test.name, values, unit, _LOWER[lower is not False], benchmark)
 
 
 def _series_measurements(series: _HerderSeries) -> Iterator[Measurement]:

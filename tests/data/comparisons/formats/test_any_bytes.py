@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from data.comparisons import formats
 from data.comparisons.formats.tools import TOOLS
+from data.comparisons.formats.tools.measurement import read_lines
 from data.errors import InputError
 from data.tables.problems import Problems
 from tests.data.comparisons.formats.reading import FILES, NO_RESULTS, SAMPLES, refusal, written
@@ -44,6 +45,16 @@ def test_any_bytes_give_rows_or_one_error(tmp_path, kind, content):
     path.write_bytes(content)
     read_or_refuse(path, kind)
     read_or_refuse(path)
+
+
+@given(text=st.text(st.sampled_from("a \n\r\t\v\f\x1c\x85\u2028\u2029")))
+@FAST
+def test_line_numbers_count_line_feeds_and_carriage_returns_only(tmp_path, text):
+    path = tmp_path / "lines"
+    path.write_bytes(f"a{text}".encode())
+    with path.open(encoding="utf-8") as file:
+        lines = [(number, line.removesuffix("\n")) for number, line in enumerate(file, 1) if line.strip()]
+    assert list(read_lines(path)) == lines
 
 
 @pytest.mark.parametrize("source", FILES, ids=lambda path: str(path.relative_to(SAMPLES)))

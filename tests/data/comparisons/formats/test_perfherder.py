@@ -24,6 +24,16 @@ def test_replicates_are_read_from_json_and_logs(tmp_path):
     assert run(written(tmp_path / "a.log", log), "perfherder") == expected
 
 
+def test_suites_and_subtests_without_values_are_skipped_with_notes(tmp_path):
+    empty = [{"name": "load"}, {"name": "paint", "subtests": [*SUBTESTS, {"name": "hover", "replicates": []}]}]
+    path, notes = written(tmp_path / "a.json", DATA | {"suites": empty}), []
+    assert [name for _, name, *_ in run(path, "perfherder", notes)] == ["join", "score"]
+    assert notes[-2:] == [
+        f"{path}: suites[0] (load) is left out: it has no values",
+        f"{path}: suites[1].subtests[2] (hover) is left out: it has no values",
+    ]
+
+
 def test_a_series_of_treeherder_is_compared_push_by_push(tmp_path):
     points = [
         {"value": value, "push_timestamp": f"2026-11-2{day}T10:00:00", "revision": f"{day}abc"}
