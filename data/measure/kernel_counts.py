@@ -284,16 +284,18 @@ def _is_level(name: str) -> bool:
 def processor_counts(cpu: int) -> Numbers:
     """Return times in ms of all processors and of `cpu`, and counts and levels of processes, by name.
 
-    Times are ``stat.<kind>`` and, of `cpu`, ``cpu.<kind>``; counts and levels are ``stat.ctxt``,
-    ``stat.intr``, ``stat.softirq`` and others. Empty if ``/proc/stat`` cannot be read; without times of `cpu`
-    if there is no such processor.
+    Times are ``stat.<kind>`` (``stat.softirq_time`` of soft interrupts) and, of `cpu`, ``cpu.<kind>``; counts
+    and levels are ``stat.ctxt``, ``stat.intr``, ``stat.softirq`` (the number of soft interrupts) and others.
+    Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no such processor.
     """
     numbers: Numbers = {}
     for name, values in read_rows(PROC / "stat"):
         if name in {"cpu", f"cpu{cpu}"}:
             place = "stat" if name == "cpu" else "cpu"
             for kind, ticks in zip(CPU_TIMES, values, strict=False):
-                numbers[f"{place}.{kind}"] = float(int(ticks) * TICK_MILLISECONDS)
+                # stat.softirq is the number, from the line softirq
+                suffix = "_time" if (place, kind) == ("stat", "softirq") else ""
+                numbers[f"{place}.{kind}{suffix}"] = float(int(ticks) * TICK_MILLISECONDS)
         elif name in {"intr", "ctxt", "processes", "softirq"} or name.startswith("procs_"):
             numbers[f"stat.{name}"] = float(values[0])
     return numbers
@@ -378,8 +380,12 @@ def _kernel_object_levels() -> Numbers:
 
 
 def count_unit(name: str) -> str:
-    """Return the unit of a machine's count or level by its name: "ms", "us", "ns", "KiB", "B", else "1"."""
-    if name.startswith(("cpu.", "stat.")) and name.partition(".")[2] in CPU_TIMES:
+    """Return the unit of a machine's count or level by its name: "ms", "us", "ns", "KiB", "B", else "1".
+
+    ``stat.softirq``, a number, has the wrong unit "ms", as in existing data and models: numbers in different
+    units are not compared.
+    """
+    if name.startswith(("cpu.", "stat.")) and name.partition(".")[2].removesuffix("_time") in CPU_TIMES:
         return "ms"
     if name in {"vmstat.pgpgin", "vmstat.pgpgout"} or name.startswith("meminfo."):
         return "KiB"

@@ -308,7 +308,7 @@ def test_a_much_shorter_last_interval_makes_no_peak(end, count, peak):
 @pytest.mark.parametrize(
     ("name", "unit", "signed"),
     [
-        ("cpu.user", "ms/s", False), ("stat.ctxt.peak", "1/s", False), ("disk.write_volume", "KiB/s", False),
+        ("cpu.user", "ms/s", False), ("stat.softirq_time", "ms/s", False), ("stat.ctxt.peak", "1/s", False), ("disk.write_volume", "KiB/s", False),
         ("disk.busy_time", "ms/s", False), ("net.rx_bytes", "B/s", False),
         ("pressure.io_some", "us/s", False), ("meminfo.Cached.change", "KiB/s", True),
         ("process.user", "ms/txn", False), ("process.busy", "ms/s", False),
@@ -341,6 +341,17 @@ def test_kernel_counters_are_monotonic_with_stable_names():
     assert not any(name.removeprefix("irq.").removeprefix("cpu.").isdecimal() for name in before)
     assert {"vmstat.nr_free_pages", "meminfo.Cached"} <= set(kernel_counts.machine_levels(0))
     assert "vmstat.nr_free_pages" not in before
+
+
+def test_times_and_counts_of_processors_have_distinct_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_counts, "PROC", tmp_path)
+    ticks = "1 2 3 4 5 6 7 8"
+    counts = "intr 100 1\nctxt 200\nprocesses 300\nprocs_running 9\nsoftirq 400 1\n"
+    (tmp_path / "stat").write_text(f"cpu {ticks} 0 0\ncpu0 {ticks} 0 0\n{counts}")
+    numbers = kernel_counts.processor_counts(0)
+    assert len(numbers) == 2 * len(kernel_counts.CPU_TIMES) + len(counts.splitlines())
+    assert numbers["stat.softirq_time"] == numbers["cpu.softirq"] == 7 * kernel_counts.TICK_MILLISECONDS
+    assert numbers["stat.softirq"] == 400
 
 
 def test_all_summary_metrics_match_their_formulas():
