@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
@@ -16,6 +17,7 @@ from data.errors import InputError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from pydantic import TypeAdapter
 
 
 def digest_of(*paths: Path) -> str:
@@ -136,14 +138,22 @@ def read_json(path: Path, model: type[T]) -> T:
     not strict JSON, is nested too deeply, or has a key twice in an object; also if the content is not a valid
     `model`: the error names the first wrong key.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     from data.tables.documents import validation_message
 
     try:
-        return TypeAdapter(model).validate_python(content_of(path))
+        return _adapter_of(model).validate_python(content_of(path))
     except ValidationError as exc:
         raise InputError(validation_message(exc), file=path) from exc
+
+
+@cache
+def _adapter_of(model: type[T]) -> TypeAdapter[T]:
+    # building one takes milliseconds
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(model)
 
 
 def content_of(path: Path) -> object:

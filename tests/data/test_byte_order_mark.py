@@ -1,10 +1,13 @@
-"""A byte order mark before a text is skipped, whatever reads the text."""
+"""Files of text and JSON: a byte order mark is skipped, and validators are built once."""
 
 import codecs
 import json
 from pathlib import Path
+from typing import Literal
 
+import pydantic
 import pytest
+from pydantic import TypeAdapter
 
 from data.comparisons import formats
 from data.comparisons.formats.sap_hana import read_data_set as read_sap_hana
@@ -51,6 +54,16 @@ def test_input_files_may_begin_with_a_byte_order_mark(tmp_path, text, read):
         (tmp_path / "file").write_bytes(mark + text.encode())
         found.append(read(tmp_path / "file"))
     assert found[0] == found[1]
+
+
+def test_the_validator_of_a_type_of_files_is_built_once(tmp_path, monkeypatch):
+    built = []
+    monkeypatch.setattr(pydantic, "TypeAdapter", lambda kind: built.append(kind) or TypeAdapter(kind))
+    kind = dict[Literal["of this test"], int]
+    (tmp_path / "file").write_text('{"of this test": 1}')
+    for _ in range(3):
+        assert read_json(tmp_path / "file", kind) == {"of this test": 1}
+    assert built == [kind]
 
 
 def test_sap_hana_marks_may_begin_with_a_byte_order_mark(tmp_path):

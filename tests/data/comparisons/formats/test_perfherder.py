@@ -25,7 +25,10 @@ def test_replicates_are_read_from_json_and_logs(tmp_path):
 
 
 def test_suites_and_subtests_without_values_are_skipped_with_notes(tmp_path):
-    empty = [{"name": "load"}, {"name": "paint", "subtests": [*SUBTESTS, {"name": "hover", "replicates": []}]}]
+    empty = [
+        {"name": "load"},
+        {"name": "paint", "subtests": [*SUBTESTS, {"name": "hover", "replicates": []}]},
+    ]
     path, notes = written(tmp_path / "a.json", DATA | {"suites": empty}), []
     assert [name for _, name, *_ in run(path, "perfherder", notes)] == ["join", "score"]
     assert notes[-2:] == [
