@@ -47,11 +47,12 @@ def main() -> None:
     assert settings.shadow is not None
     with follow_aliases(models, settings.watch):
         while not select.select([sys.stdin], [], [], PAUSE)[0]:
-            for requests in drain_requests(Path(settings.shadow)):
-                try:
+            try:
+                for requests in drain_requests(Path(settings.shadow), judges):
                     judge_requests(requests, judges)
-                except Exception:
-                    LOG.exception("shadow: %s requests are lost", len(requests))
+            except Exception:
+                # other files are judged after the next pause
+                LOG.exception("shadow: requests of a file are lost")
 
 
 def find_challengers(settings: ServerSettings) -> Judges:

@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -227,19 +227,33 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 
 
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
-    """Return the agreement of two versions of model `name`, the one judged latest first.
+    """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
-    There is an entry per source (``http`` or the path of an input) and champion: if each version was champion
-    for a time, a source has two entries. `versions` holds the numbers of both as text. Reads `figures_file`;
-    empty if the file does not exist or cannot be read.
+    If each version was champion for a time, requests of both times are added up, and the latest result of an
+    input counts; the entry has the latest champion. `versions` holds the numbers of both as text. Reads
+    `figures_file`; empty if the file does not exist or cannot be read.
     """
+    by_source: dict[str, ShadowFigures] = {}
     with suppress(InputError):
-        return [
-            pair
-            for pair in read_report(figures_file()).figures
-            if pair.name == name and {pair.champion, pair.challenger} == versions
-        ]
-    return []
+        for pair in read_report(figures_file()).figures:
+            if pair.name == name and {pair.champion, pair.challenger} == versions:
+                latest = by_source.setdefault(pair.source, pair)
+                if latest is not pair and pair.source == HTTP:
+                    by_source[HTTP] = _add_exchanged(latest, pair)
+    return list(by_source.values())
+
+
+def _add_exchanged(latest: ShadowFigures, earlier: ShadowFigures) -> ShadowFigures:
+    """Return `latest` with the cases of `earlier` added, whose champion is the challenger of `latest`."""
+    counts = Counter({(pair.champion, pair.challenger): pair.count for pair in latest.verdict_pairs})
+    counts.update({(pair.challenger, pair.champion): pair.count for pair in earlier.verdict_pairs})
+    return replace(
+        latest,
+        since=min(latest.since, earlier.since),
+        judged=latest.judged + earlier.judged,
+        agreed=latest.agreed + earlier.agreed,
+        verdict_pairs=[VerdictPair(*verdicts, count) for verdicts, count in sorted(counts.items())],
+    )
 
 
 def _read_figures(store: sqlite3.Connection) -> list[ShadowFigures]:

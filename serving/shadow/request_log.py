@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -108,16 +108,28 @@ class RequestLog:
                 self._counter.inc(len(requests))
 
 
-def drain_requests(directory: Path) -> Iterator[list[AnsweredRequest]]:
+def drain_requests(directory: Path, endpoints: Container[str]) -> Iterator[list[AnsweredRequest]]:
     """Yield the requests in each ``*.jsonl`` file of a directory as a list, in the order of the files' names.
 
-    Each file is removed before its requests are yielded. msgspec.DecodeError if a file is invalid; that file
-    is not removed.
+    Each file is removed before its requests are yielded. Lines that are no request to one of the `endpoints`
+    (their paths) are left out: each is logged with file, line and field, and counted as lost. InputError if
+    the count cannot be written.
     """
-    decode = msgspec.json.Decoder(AnsweredRequest).decode_lines
+    decode = msgspec.json.Decoder(AnsweredRequest).decode
     for path in sorted(directory.glob("*.jsonl")):
-        requests = decode(path.read_bytes())
+        requests, failed = [], 0
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+            try:
+                request = decode(line)
+                if request.path not in endpoints:
+                    raise ValueError(f"{request.path!r} is no endpoint of shadow mode - at `$.path`")
+                requests.append(request)
+            except ValueError as exc:
+                LOG.warning("shadow: %s:%s cannot be replayed: %s", path.name, number, exc)
+                failed += 1
         path.unlink()
+        if failed:
+            figures.record_lost(figures.figures_file(), FAILED, failed)
         yield requests
 
 

@@ -3,11 +3,15 @@
 import json
 import os
 import signal
+import sqlite3
 import time
+from collections import Counter as Counts
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
@@ -17,7 +21,7 @@ from serving.plugins import Opinion
 from serving.promotion.decisions import promote
 from serving.shadow import figures, request_log
 from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
-from serving.shadow.request_log import RequestLog
+from serving.shadow.request_log import AnsweredRequest, RequestLog, drain_requests
 from tests.commands import perfjudge
 from tests.system.conftest import FIGURE, Listening, comparison
 from tests.system.serving.registry import NAME, Registry
@@ -145,6 +149,21 @@ def test_requests_without_room_are_dropped_and_counted(tmp_path, monkeypatch):
     assert sample.value == 996
 
 
+def test_unreadable_lines_of_a_log_are_named_and_counted(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(figures, "figures_file", lambda: tmp_path / "shadow.db")
+    good = msgspec.json.encode(AnsweredRequest(DOOR, "m", b"", b"", NAME, "1"))
+    bad = good.replace(DOOR.encode(), b"/v1/unknown"), good.replace(b'"1"', b"1"), b"{", b"\xff"
+    (tmp_path / "1.jsonl").write_bytes(b"\n".join([bad[0], good, *bad[1:], good]))
+    (tmp_path / "2.jsonl").write_bytes(good)
+    assert [len(requests) for requests in drain_requests(tmp_path, {DOOR})] == [2, 1]
+    assert figures.read_report(tmp_path / "shadow.db").lost == {"failed": 4}
+    assert [record.getMessage().partition(" cannot be")[0] for record in caplog.records] == [
+        f"shadow: 1.jsonl:{line}" for line in (1, 3, 4, 5)
+    ]
+    assert caplog.messages[0].endswith("'/v1/unknown' is no endpoint of shadow mode - at `$.path`")
+    assert caplog.messages[1].endswith("Expected `str`, got `int` - at `$.version`")
+
+
 def test_disagreements_are_bounded_and_replaced_by_source(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "KEPT", 3)
     path, held = tmp_path / "shadow.db", OpinionCounts()
@@ -162,6 +181,24 @@ def test_disagreements_are_bounded_and_replaced_by_source(tmp_path, monkeypatch)
     }  # fmt: skip
     assert [each.disagreement.case for each in found.disagreements] == ["c9", "c8", "c7"]
     assert found.disagreements[0].disagreement == Disagreement("c9", "b o", "pass", "fail", 0.1, 0.1)
+
+
+def test_versions_that_exchanged_roles_have_one_entry_per_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "figures_file", lambda: tmp_path / "shadow.db")
+    for champion, challenger, verdicts, count in (
+        ("1", "2", ("fail", "pass"), 3), ("1", "2", ("pass", "pass"), 5), ("2", "1", ("pass", "fail"), 4)
+    ):  # fmt: skip
+        for source in (figures.HTTP, "data.json"):
+            contenders = Contenders(NAME, champion, challenger, source)
+            figures.record_counts(
+                figures.figures_file(), contenders, OpinionCounts(Counts({verdicts: count}))
+            )
+    with closing(sqlite3.connect(figures.figures_file(), isolation_level=None)) as store:
+        store.execute("UPDATE verdict_pairs SET until = '2099' WHERE champion = '2'")
+    assert [pair.summary for pair in figures.figures_of(NAME, {"1", "2"})] == [
+        "same verdict on 41.7% of 12 cases of requests (different verdicts of v2 and v1: 7 pass and fail)",
+        "same verdict on 0.0% of 4 cases of data.json (different verdicts of v2 and v1: 4 pass and fail)",
+    ]
 
 
 @pytest.mark.slow
