@@ -64,8 +64,9 @@ class ChallengerTest:
     """The functions of a family that read, compare and log a candidate for a champion/challenger test."""
 
     read: Callable[[Path], object]  # reads a model from a directory, or raises
-    #: Compares the candidate with the champion in a directory; None without a common case.
-    compare: Callable[[Path], Compared | None]
+    #: Compares the candidate with the champion in a directory; None without a common case, or else why the
+    #: common cases cannot be compared.
+    compare: Callable[[Path], Compared | str | None]
     track: Callable[[dict[str, str]], Tracked]  # logs the candidate in MLflow, with these tags
     #: Returns why a candidate in a directory cannot be champion at all; empty if it can.
     refused: Callable[[Path], str] = lambda _: ""
@@ -92,13 +93,13 @@ def promote_candidate(candidate: Candidate) -> str:
     """Make the candidate champion if it is better; return the outcome and its reason in one line.
 
     It is better if the whole interval of the difference is above zero. Otherwise, or if the family refuses
-    it, it becomes challenger; a person may promote it. A candidate that is not refused also becomes champion
-    if there is none, if the champion's files are gone or unreadable, or if both have no common cases, or none
-    that can be compared. Each test logs and registers the candidate in MLflow. If this evidence was judged
-    before against the same champion, which can still be read, or if there is no champion and the challenger
-    has this evidence, nothing changes, and it takes milliseconds, because the stage runs with every ``dvc
-    repro``. Raises InputError if the candidate or metrics.json cannot be read, or the registry does not
-    answer.
+    it, or if the common cases cannot be compared, it becomes challenger; a person may promote it. A candidate
+    that is not refused also becomes champion if there is none, if the champion's files are gone or
+    unreadable, or if both have no common cases. Each test logs and registers the candidate in MLflow. If this
+    evidence was judged before against the same champion, which can still be read, or if there is no champion
+    and the challenger has this evidence, nothing changes, and it takes milliseconds, because the stage runs
+    with every ``dvc repro``. Raises InputError if the candidate or metrics.json cannot be read, or the
+    registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)
@@ -224,6 +225,8 @@ def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version
         return CHAMPION, f"v{champion.version} cannot be read any more ({_one_line(exc)})"
     if compared is None:
         return CHAMPION, f"v{champion.version} was judged on other cases"
+    if isinstance(compared, str):
+        return CHALLENGER, f"cannot be compared with v{champion.version}: {compared}"
     difference = compared.difference
     word = "better" if difference.is_better else "not significantly better"
     reason = (
@@ -236,6 +239,7 @@ def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version
 
 #: The file next to a registered model with its out-of-fold predictions.
 OOF = "oof.parquet"
+Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | str | None]
 
 
 @dataclass(frozen=True)
@@ -249,13 +253,11 @@ class CandidateLog:
     runs: Sequence[TrackedRun]  # the candidate's first, then the others, best first
     oof: pd.DataFrame  # the candidate's out-of-fold predictions
 
-    def make_test(
-        self, read: Callable[[Path], object], compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
-    ) -> ChallengerTest:
+    def make_test(self, read: Callable[[Path], object], compare: Compare) -> ChallengerTest:
         """Return the functions for a test: `read` reads a model from a directory, `compare` is called below.
 
-        `compare` takes the out-of-fold predictions of the candidate, then of the champion, and returns None
-        if they have no common case.
+        `compare` takes the out-of-fold predictions of the candidate, then of the champion. It returns None if
+        they have no common case, and text if these cannot be compared.
         """
         return ChallengerTest(
             read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.log_candidate
@@ -280,26 +282,25 @@ class CandidateLog:
         return Tracked(run_id, f"{book.store.get_run(run_id).info.artifact_uri}/model")
 
 
-Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
-
-
 def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares their balanced accuracy.
 
     On the rows that both have, by the columns `keys`, it returns the difference (negative: the candidate is
-    worse) with a bootstrap interval, or None if these rows have only one label or there are none. Both tables
-    have ``verdict``; the candidate's also has ``status`` (the label, "fail" or not) and ``group``, whose rows
-    are drawn together. `how` has the number and seed of the draws and the confidence; `cases` are the rows in
-    words, for the reason, such as "the same unseen pairs".
+    worse) with a bootstrap interval; None if there are no such rows; or text that names the missing label if
+    all have the same one. Both tables have ``verdict``; the candidate's also has ``status`` (the label,
+    "fail" or not) and ``group``, whose rows are drawn together. `how` has the number and seed of the draws
+    and the confidence; `cases` are the rows in words, for the reason, such as "the same unseen pairs".
     """
 
-    def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:
+    def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | str | None:
         rows = candidate.merge(champion[[*keys, "verdict"]], on=list(keys), suffixes=("", "_champion"))
         failed, mine, other = (
             (rows[column] == "fail").to_numpy(bool) for column in ("status", "verdict", "verdict_champion")
         )
-        if failed.all() or not failed.any():
+        if rows.empty:
             return None
+        if failed.all() or not failed.any():
+            return f'none of {cases} is labelled "{"pass" if failed.all() else "fail"}"'
         difference = paired_difference(failed, mine, other, rows["group"].to_numpy(np.str_), how)
         return Compared(difference, cases, "balanced accuracy")
 

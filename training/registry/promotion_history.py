@@ -44,6 +44,8 @@ Way = Literal["challenger test", "promote", "rollback", "by hand"]
 MOVED, CROWNED = "champion ", "champion_"
 #: The tag of a version that a person replaced, with the reason.
 REPLACED = "replaced"
+#: The reason of a champion whose alias was moved in MLflow.
+BY_HAND = "the alias was moved in MLflow"
 #: Largest length of a reason, in characters.
 LONGEST = 2000
 
@@ -104,10 +106,13 @@ def champion_reason(champion: Version) -> str:
     """Return why a version is champion, in one line; empty if that is not recorded.
 
     After a promotion or rollback by a person, it is like "promoted by ann on 2026-11-22: REASON" (after a
-    rollback "restored by ..."), else the reason of the version's champion/challenger test.
+    rollback "restored by ..."). If the alias was moved in MLflow, it says so. Else it is the reason of the
+    version's champion/challenger test.
     """
+    if champion.tags.get(ROLE_TAG, CANDIDATE) not in {CANDIDATE, CHAMPION}:
+        return BY_HAND  # and `sync_tags` has not run since
     record = ChampionRecord.from_version(champion)
-    if record is not None and record.way in {"promote", "rollback"}:
+    if record is not None and record.way != "challenger test":
         return record.summary_line
     return champion.tags.get("reason", "")
 
@@ -233,8 +238,8 @@ def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
     The version's reason of an earlier replacement is deleted. The caller holds `lock_aliases`; `store` is an
     MLflow client.
     """
-    for tag, value in record.version_tags.items():
-        store.set_model_version_tag(name, record.version, tag, value)
+    # a role of before would mean that the alias was moved in MLflow
+    store.set_model_version_tag(name, record.version, ROLE_TAG, CANDIDATE)
     if REPLACED in store.get_model_version(name, record.version).tags:
         store.delete_model_version_tag(name, record.version, REPLACED)
     _store_record(store, name, record)
@@ -243,6 +248,8 @@ def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
 
 
 def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
+    for tag, value in record.version_tags.items():
+        store.set_model_version_tag(name, record.version, tag, value)
     # keys in MLflow must not contain "+"
     key = f"{MOVED}{record.at.replace('+00:00', 'Z')}"
     store.set_registered_model_tag(name, key, json.dumps(asdict(record)))
@@ -258,7 +265,7 @@ def sync_tags(store: Any, name: str) -> None:
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
     now = aliases.get(CHAMPION)
     if now is not None and (not moves or moves[-1].version != now):
-        moves.append(ChampionRecord(now, "by hand", "the alias was moved in MLflow", by=""))
+        moves.append(ChampionRecord(now, "by hand", BY_HAND, by=""))
         _store_record(store, name, moves[-1])
     former_champions = {bearer.version for bearer in moves}
     for version in store.search_model_versions(f"name = '{name}'"):

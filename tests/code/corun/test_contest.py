@@ -12,9 +12,10 @@ from data.params import validate_params
 from data.paths import FamilyPaths
 from training.corun.promote import promotion_candidates
 from training.corun.stored import ImpactCard, TrainedImpact
+from training.evaluation.paired_bootstrap import BootstrapSettings
 from training.evaluation.search import SearchOutcome, TrialRow, Tuned, write_outcomes
 from training.registry import champions
-from training.registry.challenger_test import promote_candidate
+from training.registry.challenger_test import compare_by_verdicts, promote_candidate
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 from training.registry.promotion_history import ChampionRecord, promote_version, read_promotions
 
@@ -107,6 +108,18 @@ def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, mlflow
     expected = f"{NAME} v1 (forest) stays champion, v3 (forest) is challenger: v1 became champion meanwhile"
     assert told.startswith(expected)
     assert version_of(NAME, CHAMPION).version == "1"
+
+
+@pytest.mark.parametrize(("label", "missing"), [("fail", "pass"), ("pass", "fail")])
+def test_a_candidate_compared_on_one_label_becomes_challenger(tmp_path, mlflow_store, label, missing):
+    good, better = (candidate(tmp_path / str(error), error) for error in (0.05, 0.01))
+    promote_candidate(good)
+    rows = pd.DataFrame({"case": ["a", "b"], "status": label, "verdict": "pass", "group": ["a", "b"]})
+    compare = compare_by_verdicts(["case"], BootstrapSettings(100, 0.95, 1), "the same unseen pairs")
+    means = replace(better.means(), compare=lambda _: compare(rows, rows))
+    told = promote_candidate(replace(better, means=lambda: means))
+    reason = f'cannot be compared with v1: none of the same unseen pairs is labelled "{missing}"'
+    assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: {reason}; ")
 
 
 def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, mlflow_store):

@@ -12,6 +12,7 @@ from tests.commands import perfjudge
 from tests.system.serving.registry import NAME, registry_in, truncate, with_a_feature_of_tomorrow
 from training.registry.champions import CHALLENGER, CHAMPION, find_version, version_of
 from training.registry.promotion_history import (
+    BY_HAND,
     ChampionRecord,
     MovedError,
     challenger_reason,
@@ -125,12 +126,18 @@ def test_only_one_of_several_decisions_at_once_is_made(store):
 
 def test_a_manually_moved_alias_can_be_rolled_back(store):
     promote(NAME, "2", "better", "anna")
-    store.set_registered_model_alias(NAME, CHAMPION, "3")
-    sync_if_moved(NAME)
+    for version in ("1", "3"):
+        # version 1 was champion before, version 3 never
+        store.set_registered_model_alias(NAME, CHAMPION, version)
+        if version == "1":
+            assert champion_reason(version_of(NAME, CHAMPION)) == BY_HAND
+        sync_if_moved(NAME)
+        assert champion_reason(version_of(NAME, CHAMPION)).startswith("moved by somebody on ")
+        assert champion_reason(version_of(NAME, CHAMPION)).endswith(f": {BY_HAND}")
     assert standings(store) == {1: "challenger", 2: "former champion", 3: "champion"}
     assert read_promotions(NAME)[-1].summary_line.startswith("moved by somebody on ")
     rollback(NAME, "nobody said why")
-    assert borne() == ("2", "3")
+    assert borne() == ("1", "3")
 
 
 def test_the_command_line_promotes_and_rolls_back(store):
