@@ -43,10 +43,10 @@ class ChangeCell(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The change in percent with its sign, without a unit; a dash if unknown."""
+        """The change in percent with its sign, positive is worse, without a unit; a dash if unknown."""
         if self.change is None:
             return "\N{EN DASH}"
-        rounded = round(100 * self.change, 1)
+        rounded = -round(100 * self.change, 1)
         digits = 1 if abs(rounded) < 100 else 0  # noqa: PLR2004 - three significant digits
         return f"{rounded:+.{digits}f}".replace("-", "\N{MINUS SIGN}") if rounded else "0.0"
 
@@ -102,7 +102,7 @@ class ConfigurationBoxes:
 
 @dataclass(frozen=True)
 class BoxDrawing:
-    """All configurations on one scale: changes of each baseline's median, worse at the left."""
+    """All configurations on one scale: changes of each baseline's median, worse at the right."""
 
     pairs: Sequence[ConfigurationBoxes]
     ticks: Sequence[tuple[float, str]]  # positions and numbers of the scale, in percent of the width
@@ -152,10 +152,10 @@ def _percent_text(share: float) -> str:
 
 
 def _shares_of_median(sides: Sides, row: int, values: Floats) -> Floats:
-    """Return values as changes of the baseline's median of a configuration; negative is worse."""
+    """Return values as changes of the baseline's median of a configuration; positive is worse."""
     median = sides.baseline_five[row, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return np.asarray(sides.sign[row] * (values - median) / np.abs(median))
+        return np.asarray(-sides.sign[row] * (values - median) / np.abs(median))
 
 
 def _side_box(

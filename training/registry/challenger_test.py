@@ -223,10 +223,11 @@ def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version
             compared = means.compare(directory)
     except UNREADABLE as exc:
         return CHAMPION, f"v{champion.version} cannot be read any more ({_one_line(exc)})"
-    if compared is None:
-        return CHAMPION, f"v{champion.version} was judged on other cases"
-    if isinstance(compared, str):
-        return CHALLENGER, f"cannot be compared with v{champion.version}: {compared}"
+    if not isinstance(compared, Compared):
+        no_cases = CHAMPION, f"v{champion.version} was judged on other cases"
+        return (
+            (CHALLENGER, f"cannot be compared with v{champion.version}: {compared}") if compared else no_cases
+        )
     difference = compared.difference
     word = "better" if difference.is_better else "not significantly better"
     reason = (

@@ -36,10 +36,11 @@ from serving.answering import print_skipped, write_output
 from serving.comparisons.command import read_source
 from serving.comparisons.evaluated import EvaluatedComparisons, consensus_rule
 from serving.comparisons.labels.endpoints import default_address, ingested_directory
-from serving.comparisons.model import Judge, load_judge
+from serving.comparisons.model import Judge, load_judge, registered_name
 from serving.comparisons.xml.report import write_comparisons
 from serving.reports.text_tables import text_table
 from training.comparisons.label_review import UNLABELLED, Pool, Suspect, next_to_label, suspected_labels
+from training.registry.champions import CHAMPION, served_version
 
 #: Most suspects on the report page.
 _MOST = 20
@@ -139,13 +140,15 @@ class LabelCandidates:
         """Return the next `n` comparisons to label, one per row, fewer if fewer are unlabelled.
 
         Columns: ``comparison_id, benchmark, operation, machine, versions, probability`` (NaN without a
-        model), ``reason``.
+        model), ``reason`` (the order that placed it; see `next_to_label`).
         """
         rows = next_to_label(self.pool, n)
-        has_fails = bool((self.pool.y == 1).any())
-        reason = (
-            "a model of the labels so far is unsure" if has_fails else "most suspicious, or drawn at random"
-        )
+        if {0, 1} <= {*self.pool.y.tolist()}:
+            reason = "a model of the labels so far is unsure"
+        elif np.isnan(self.probability).all():
+            reason = "most suspicious by a rank statistic, as there is no champion, or drawn at random"
+        else:
+            reason = "most suspicious, or drawn at random"
         chosen = self.comparisons.iloc[rows].assign(probability=self.probability[rows], reason=reason)
         return chosen[[*NEXT]].reset_index(drop=True)
 
@@ -251,20 +254,16 @@ def give_next(
     """Print up to `number` unlabelled comparisons to label next, or write them to a CSV file; return 0.
 
     `uri`: the address of the model that gives ``probability`` and, until a fail and a pass are labelled, the
-    order; None: the champion. If that cannot be loaded, a rank statistic gives the order.
+    order; None: the champion, or without one a rank statistic that gives the order.
     `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
     `output`: the CSV file to fill in (``status`` and ``annotator`` are empty), which replaces an existing
     one; None: print a table, or with `as_json` a list of objects, with the columns of
     `LabelCandidates.first_candidates`.
-    Raises InputError if the source cannot be read, or the named model does not exist.
+    Raises InputError if the source or the model cannot be read, or the named model does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
-    try:
-        served = load_judge(uri)
-    except InputError:
-        if uri is not None:
-            raise
-        served = None
+    champion_missing = uri is None and served_version(f"models:/{registered_name()}@{CHAMPION}") is None
+    served = None if champion_missing else load_judge(uri)
     chosen = LabelCandidates.from_tables(tables, served, consensus_rule()).first_candidates(number)
     if output is None:
         return _print_table(chosen, as_json=as_json)

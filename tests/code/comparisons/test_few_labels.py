@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,8 @@ from training.comparisons.label_review import (
 from training.comparisons.stored import TrainedModel
 from training.comparisons.train import train
 from training.comparisons.tune import tasks_of, tune
+from training.registry import champions
+from training.registry.champions import Version
 
 
 def drawn(n=600, groups=60, fails=0.03, seed=0):
@@ -175,6 +178,7 @@ def test_unlabelled_comparisons_count_as_passes_on_request(tmp_path):
 def source(tmp_path, monkeypatch):
     """Four operations, one of them slower; nothing is labelled, and no model is registered."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'missing.db'}")
     generator = np.random.default_rng(0)
     results = []
     for name, level in (("a", 100), ("b", 100), ("c", 70), ("d", 100)):
@@ -182,6 +186,30 @@ def source(tmp_path, monkeypatch):
     tables = ComparisonTables.from_rows(results, [comparison_row(name) for name in "abcd"], [])
     tables.write(tmp_path / "data")
     return tmp_path / "data"
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        ([], "most suspicious by a rank statistic, as there is no champion, or drawn at random"),
+        (["fail"], "most suspicious by a rank statistic, as there is no champion, or drawn at random"),
+        (["fail", "pass"], "a model of the labels so far is unsure"),
+    ],
+)
+def test_reasons_name_the_order_that_was_used(source, capsys, labels, reason):
+    given = [f"id-{name},{status},anna,\n" for name, status in zip("ca", labels, strict=False)]
+    (source / "labels.csv").write_text(f"comparison_id,status,annotator,labelled_at\n{''.join(given)}")
+    assert run_command(["labels", "next", str(source), "--json"]) == 0
+    assert {row["reason"] for row in json.loads(capsys.readouterr().out)} == {reason}
+
+
+def test_labels_next_refuses_a_champion_that_cannot_be_read(source, tmp_path, monkeypatch, capsys):
+    broken = Version("regression-comparison", "1", {}, str(tmp_path / "model"))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.skops").write_text("half a mo")
+    monkeypatch.setattr(champions, "find_version", lambda _: broken)
+    assert run_command(["labels", "next", str(source)]) == 2
+    assert "model.skops: is not a model" in capsys.readouterr().err
 
 
 def test_a_filled_in_label_file_is_read_with_data(source, capsys):

@@ -83,21 +83,21 @@ def test_reports_group_by_machine_and_versions_under_anonymous_addresses():
     assert offered.labels == {"a/1": "pass"}
 
 
-def test_a_worsened_configuration_has_a_negative_change():
+def test_a_worsened_configuration_is_shown_with_a_positive_change():
     offered = OfferedComparisons.from_tables(small())
     found = list(change_cells(offered.select_comparisons(np.array([1])).sides))
     assert [(one.threads, round(one.change, 6)) for one in found] == [(1, -0.1), (4, 0.05)]
-    assert [(one.text, one.level) for one in found] == [("\u221210.0", "worse-4"), ("+5.0", "better-3")]
+    assert [(one.text, one.level) for one in found] == [("+10.0", "worse-4"), ("\u22125.0", "better-3")]
     assert ChangeCell(1, None).text == "\u2013"
     assert ChangeCell(1, -0.0004).text == "0.0"
 
 
-def test_worse_boxes_are_drawn_left_of_their_baseline():
+def test_worse_boxes_are_drawn_right_of_their_baseline():
     drawing = BoxDrawing.from_sides(
         OfferedComparisons.from_tables(small()).select_comparisons(np.array([1])).sides
     )
     slower, faster = drawing.pairs
-    assert slower.target.five[2] < slower.baseline.five[2] == faster.baseline.five[2] < faster.target.five[2]
+    assert slower.target.five[2] > slower.baseline.five[2] == faster.baseline.five[2] > faster.target.five[2]
     places = [
         place
         for one in drawing.pairs
