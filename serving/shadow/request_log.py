@@ -121,12 +121,15 @@ def drain_requests(directory: Path, endpoints: Container[str]) -> Iterator[list[
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 request = decode(line)
-                if request.path not in endpoints:
-                    raise ValueError(f"{request.path!r} is no endpoint of shadow mode - at `$.path`")
-                requests.append(request)
+                known = request.path in endpoints
+                problem = "" if known else f"{request.path!r} is no endpoint of shadow mode - at `$.path`"
             except ValueError as exc:
-                LOG.warning("shadow: %s:%s cannot be replayed: %s", path.name, number, exc)
+                problem = str(exc)
+            if problem:
+                LOG.warning("shadow: %s:%s cannot be replayed: %s", path.name, number, problem)
                 failed += 1
+            else:
+                requests.append(request)
         path.unlink()
         if failed:
             figures.record_lost(figures.figures_file(), FAILED, failed)

@@ -308,7 +308,8 @@ def test_a_much_shorter_last_interval_makes_no_peak(end, count, peak):
 @pytest.mark.parametrize(
     ("name", "unit", "signed"),
     [
-        ("cpu.user", "ms/s", False), ("stat.softirq_time", "ms/s", False), ("stat.ctxt.peak", "1/s", False), ("disk.write_volume", "KiB/s", False),
+        ("stat.softirq_time", "ms/s", False),
+        ("cpu.user", "ms/s", False), ("stat.ctxt.peak", "1/s", False), ("disk.write_volume", "KiB/s", False),
         ("disk.busy_time", "ms/s", False), ("net.rx_bytes", "B/s", False),
         ("pressure.io_some", "us/s", False), ("meminfo.Cached.change", "KiB/s", True),
         ("process.user", "ms/txn", False), ("process.busy", "ms/s", False),
