@@ -143,7 +143,8 @@ def read_json(path: Path, model: type[T]) -> T:
     from data.tables.documents import validation_message
 
     try:
-        return _adapter_of(model).validate_python(content_of(path))
+        # mypy does not know that every type is hashable
+        return _adapter_of(model).validate_python(content_of(path))  # type: ignore[arg-type]
     except ValidationError as exc:
         raise InputError(validation_message(exc), file=path) from exc
 
