@@ -50,19 +50,26 @@ class Examples:
         return np.ones(len(self.y), bool) if self.below is None else ~self.below
 
     @property
-    def training_rows(self) -> Examples:
-        """The rows to fit a model to: those not below the minimum effect size, after those of `bare`.
+    def is_trained(self) -> NDArray[np.bool_]:
+        """Which rows are training rows, shape (n_rows,): those not below the minimum effect size.
 
-        All rows of this object, without `bare`, if a label would get lost otherwise.
+        All rows if a label would get lost otherwise.
         """
-        if len(np.unique(self.y[self.needs_model])) < len(np.unique(self.y)):
-            return Examples(self.x, self.y, self.groups)
-        full, *bare = (
-            examples.select_rows(np.flatnonzero(examples.needs_model))
-            for examples in (self, self.bare)
-            if examples is not None
-        )
-        return concat_examples(bare[0], full) if bare else replace(full, below=None)
+        needed = self.needs_model
+        lost = len(np.unique(self.y[needed])) < len(np.unique(self.y))
+        return np.ones_like(needed) if lost else needed
+
+    @property
+    def training_rows(self) -> Examples:
+        """The rows to fit a model to: those of `is_trained`, after those of `bare`.
+
+        Without `bare` if a label gets lost where rows below the minimum effect size are left out.
+        """
+        chosen = self.is_trained
+        full = replace(self.select_rows(np.flatnonzero(chosen)), below=None, bare=None)
+        if self.bare is None or chosen.sum() > self.needs_model.sum():
+            return full
+        return concat_examples(self.bare.select_rows(np.flatnonzero(self.bare.needs_model)), full)
 
     @property
     def all_rows(self) -> Examples:

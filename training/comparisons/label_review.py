@@ -32,8 +32,11 @@ FEW = ("extra-trees", {**CATALOGUE["extra-trees"].start, "leaf": 4, "weights": "
 Fitting = Callable[[Examples], Any]
 #: Least number of groups with fails, and with passes, to choose a threshold; largest number of folds.
 _FOLDS = (2, 5)
-#: With extra training data, the user's labels are used from this number of fails and of passes on.
-ENOUGH = 5
+#: With extra training data, the user's labels are used from this number of fails and of passes on, and from
+#: this number of labels on.
+ENOUGH, ENOUGH_LABELS = 5, 30
+#: Largest loss of estimated balanced accuracy at the threshold that keeps the share of fails.
+MAX_LOSS = 0.02
 #: The threshold without enough labels: that of classes of equal weight.
 _EVEN = 0.5
 
@@ -81,11 +84,12 @@ class FewModel:
 def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
     """Return a model fitted to `data`, with its threshold of ``fail``; None while all labels are equal.
 
-    With extra training data, the user's labels and the unlabelled rows are ignored until there are 5
-    (`ENOUGH`) fails and 5 passes: passes alone teach a model to recognise where a measurement comes from, and
-    it would judge everything from there as pass.
+    With extra training data, the user's labels and the unlabelled rows are ignored until there are 30
+    (`ENOUGH_LABELS`) labels, among them 5 (`ENOUGH`) fails and 5 passes: passes alone teach a model to
+    recognise where a measurement comes from, and it would judge everything from there as pass.
     """
-    if data.start is not None and np.bincount(data.user_labels.y, minlength=2).min() < ENOUGH:
+    y = data.user_labels.y
+    if data.start is not None and (len(y) < ENOUGH_LABELS or np.bincount(y, minlength=2).min() < ENOUGH):
         data = Learnable(data.start)
     model = fit_model(data, seed)
     if model is None:
@@ -109,6 +113,10 @@ def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -
     count as well, because the user's may be too few; its passes do not, because unchanged comparisons differ
     between measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5 if a label has fewer
     than two groups, a fold would train on one label, or nothing counts as a pass.
+
+    While ``data.start`` is given and most of the user's rows are unlabelled, the threshold keeps the share of
+    the user's rows that a model of ``data.start`` alone fails, unless its estimated balanced accuracy is more
+    than 0.02 (`MAX_LOSS`) below the best: a threshold from few fails varies more than that share.
     """
     whole, folds = data.all_rows, _grouped_folds(data.all_rows, seed)
     if folds is None:
@@ -116,12 +124,35 @@ def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -
     probability = np.zeros(len(whole.y))
     for train, test in folds:
         probability[test] = fail_probability(fitting(whole.select_rows(train)), whole.x[test])
-    counted = np.arange(len(whole.y)) >= len(whole.y) - data.user_labels.needs_model.sum()
-    counted |= whole.y == 1
+    user_rows = data.user_labels.is_trained
+    # the user's rows come last
+    is_user_row = np.arange(len(whole.y)) >= len(whole.y) - user_rows.sum()
+    counted = is_user_row | (whole.y == 1)
     rest = np.zeros(0) if data.rest is None or not len(data.rest) else fail_probability(model, data.rest)
-    user_part = slice(len(whole.y) - len(data.user_labels.y), None)
-    y = np.concatenate([whole.y[counted], _likely_fails(whole.y[user_part], probability[user_part], rest)])
-    return best_cut(y, np.concatenate([probability[counted], rest])).threshold if y.min() < 1 else _EVEN
+    likely = _likely_fails(whole.y[is_user_row], probability[is_user_row], rest)
+    y = np.concatenate([whole.y[counted], likely])
+    if y.min() == 1:
+        return _EVEN
+    scores = np.concatenate([probability[counted], rest])
+    best = best_cut(y, scores).threshold
+    if data.start is None or data.rest is None or len(rest) <= user_rows.sum():
+        return best
+    x = np.concatenate([data.user_labels.x[user_rows], data.rest])
+    share = _share_of_fails(data.start, x, fitting, seed)
+    kept = float(np.quantile(np.concatenate([probability[is_user_row], rest]), 1 - share))
+    loss = _balanced_accuracy(y, scores >= best) - _balanced_accuracy(y, scores >= kept)
+    return kept if loss <= MAX_LOSS else best
+
+
+def _share_of_fails(start: Examples, x: Floats, fitting: Fitting, seed: int) -> float:
+    """Return the share of the rows `x` that a model of `start` alone fails, at its own threshold."""
+    model = fitting(start)
+    threshold = choose_threshold(Learnable(start), model, fitting, seed)
+    return float((fail_probability(model, x) >= threshold).mean())
+
+
+def _balanced_accuracy(y: Floats, failed: NDArray[np.bool_]) -> float:
+    return float(y[failed].sum() / y.sum() + (1 - y)[~failed].sum() / (1 - y).sum()) / 2
 
 
 def _likely_fails(y: Ints, probability: Floats, rest: Floats) -> Floats:

@@ -128,6 +128,37 @@ def test_a_few_own_fails_improve_a_foreign_champion():
     assert balanced(warm, unseen) > balanced(champion, unseen) + 0.02
 
 
+@pytest.mark.parametrize("shift", [0.0, 2.0])
+def test_first_labels_keep_the_share_of_fails_unless_they_contradict_it(shift):
+    """Shifted by two standard deviations, the champion fails far more of the user's passes than fail."""
+    start = replace(drawn(400, fails=0.3, seed=7), groups=np.array([f"s{row % 40}" for row in range(400)]))
+    own = drawn(1500, seed=8)
+    own.x[:, :2] -= shift
+    champion = fit_few_labels(Learnable(start), 0)
+    probability = champion.predict_probability(own.x)
+    share = (probability >= champion.threshold).mean()
+    chosen = np.argsort(np.abs(probability - champion.threshold))[:60]
+    chosen = np.union1d(chosen, np.flatnonzero(own.y == 1)[:15])
+    warm = fit_few_labels(Learnable(own.select_rows(chosen), start, np.delete(own.x, chosen, axis=0)), 0)
+    kept = (warm.predict_probability(own.x) >= warm.threshold).mean()
+    assert (abs(kept - share) < 0.01) == (shift == 0), (kept, share)
+    assert kept <= share + 0.01
+
+
+def test_own_rows_are_recognised_where_small_effects_are_left_out():
+    """Rows below the minimum effect size are not fitted to, so they do not change the threshold."""
+    start, own = drawn(400, fails=0.3, seed=7), drawn(600, fails=0.1, seed=8)
+    start = replace(start, groups=np.char.add("s", start.groups))
+    small = (own.y == 0) & (np.arange(600) % 2 == 0)
+    chosen = np.r_[np.flatnonzero(own.y == 1)[:20], np.flatnonzero(own.y == 0)[:60]]
+    rest = np.delete(own.x, chosen, axis=0)
+    part = own.select_rows(chosen)
+    with_small = replace(part, below=small[chosen])
+    without = part.select_rows(np.flatnonzero(~small[chosen]))
+    thresholds = [fit_few_labels(Learnable(rows, start, rest), 0).threshold for rows in (with_small, without)]
+    assert thresholds[0] == thresholds[1]
+
+
 def test_unlabelled_rows_get_the_label_that_labelled_rows_imply():
     """A third of all fail: were all others to count as passes, the threshold would let most fails pass."""
     missed = {}
