@@ -19,6 +19,7 @@ from serving.fingerprints import json as irup_json
 from serving.fingerprints import profile_bars as irup_page
 from serving.fingerprints.inputs import (
     RequestedApplication,
+    complete_application,
     read_machines,
     requested_application,
     tables_of,
@@ -136,11 +137,11 @@ def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequen
 
     Empty if all have a value; else InputError if the application was measured on one CPU model only.
     """
-    machines, rates = data.only_fingerprinted()
-    if not len(machines):
+    if not len(data.unmeasured):
         return ()
+    confidence = learning.section.profile.confidence
     return predict_performance(
-        data.measured, machines, rates, learning.section.profile.confidence, learning.seed
+        data.measured, data.unmeasured, data.unmeasured_rates, confidence, learning.seed
     )
 
 
@@ -179,16 +180,17 @@ def answer_irup(body: bytes) -> Answered:
     RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many parts, or
     over 500,000 rates and values.
     """
-    request, problems = request_of(body, IrupRequest), Problems(keep_going=True)
-    try:
-        tables = tables_of(request, problems)
-    except InputError as exc:
-        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
+    request, problems, learning = request_of(body, IrupRequest), Problems(keep_going=True), Learning()
+    data = complete_application(request, learning.section.checks.max_missing_fraction)
+    if data is None:
+        try:
+            tables = tables_of(request, problems)
+        except InputError as exc:
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
     warnings = [f"left out: {problem}" for problem in problems.skipped]
-    learning = Learning()
     predictions: Sequence[Prediction] = ()
     try:
-        data = requested_application(tables, learning.section)
+        data = data or requested_application(tables, learning.section)
         learned = infer_profile(data.measured, learning.section.profile, learning.seed)
     except InputError as exc:
         # too few machines or stressors, or no application

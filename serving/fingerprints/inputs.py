@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,31 @@ from data.errors import InputError
 from data.fingerprints.formats.typed_csv import ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
-from data.fingerprints.validity import FingerprintDecisions, decide_validity
+from data.fingerprints.validity import APART, ENOUGH, FingerprintDecisions, decide_validity
 from data.tables.problems import SHOWN, Problems
-from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, fingerprint_matrix
+from features.fingerprints.matrix import EVERY_THREAD, Measured, fingerprint_matrix, stressor_of
 from serving.fingerprints.schemas import RUNS, Application, IrupRequest, Machine
 
 #: Maximal number of rates and values in a request.
 CELLS = 500_000
+#: Bound of rounding errors of a share.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class RequestedApplication:
-    """One application with the fingerprints of its machines, and the decisions on invalid data."""
+    """One application with the fingerprints of its machines, and remarks on the data.
 
-    table: FingerprintTable
+    `unmeasured` are the machines without a value, shape (n,), `unmeasured_rates` their rates (geometric means
+    over repetitions), shape (n, n_columns); `gaps` are the stressors without a rate by machine. `decisions`
+    is None if all data are used.
+    """
+
     measured: Measured
-    decisions: FingerprintDecisions
+    unmeasured: NDArray[np.str_]
+    unmeasured_rates: NDArray[np.float64]
+    gaps: Mapping[str, Sequence[str]]
+    decisions: FingerprintDecisions | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -44,24 +54,14 @@ class RequestedApplication:
         return self._decision_lines(SHOWN)
 
     def _decision_lines(self, shown: int) -> tuple[str, ...]:
-        lines = [line.removeprefix("warning: ") for line in self.decisions.explanation_lines(shown)]
-        gaps = self.decisions.imputed.groupby("machine")["stressor"].unique()
-        for machine, stressors in gaps.head(shown).items():
+        decided = [] if self.decisions is None else self.decisions.explanation_lines(shown)
+        lines = [line.removeprefix("warning: ") for line in decided]
+        for machine, stressors in islice(self.gaps.items(), shown):
             named = f"{', '.join(stressors[:shown])}{_number_of_others(len(stressors), shown)}"
             lines.append(f'imputed on machine "{machine}": {named}')
-        if len(gaps) > shown:
-            lines.append(f"... and gaps of {len(gaps) - shown} more machines")
+        if len(self.gaps) > shown:
+            lines.append(f"... and gaps of {len(self.gaps) - shown} more machines")
         return tuple(lines)
-
-    def only_fingerprinted(self) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
-        """Return the machines without a value, and their rates (geometric means over repetitions).
-
-        Shapes (n_machines,) and (n_machines, n_stressors).
-        """
-        runs = self.table.runs
-        others = runs[~runs["machine"].isin(self.measured.machines)]
-        rates = np.exp(np.log(others[list(self.table.columns)]).groupby(others["machine"]).mean())
-        return rates.index.to_numpy(str), rates.to_numpy(np.float64)
 
 
 def read_machines(
@@ -122,8 +122,64 @@ def requested_application(tables: FingerprintTables, section: Fingerprints) -> R
     """
     decisions = decide_validity(tables, section.checks.max_missing_fraction)
     table = fingerprint_matrix(decisions.select_kept(tables), section.featurize.threads)
-    application = str(tables.applications["application"].iloc[0])
-    return RequestedApplication(table, table.measurements_of(application), decisions)
+    measured = table.measurements_of(str(tables.applications["application"].iloc[0]))
+    others = table.runs[~table.runs["machine"].isin(measured.machines)]
+    rates = np.exp(np.log(others[list(table.columns)]).groupby(others["machine"]).mean())
+    gaps = decisions.imputed.groupby("machine")["stressor"].unique().to_dict()
+    return RequestedApplication(
+        measured, rates.index.to_numpy(str), rates.to_numpy(np.float64), gaps, decisions
+    )
+
+
+def complete_application(request: IrupRequest, missing: float) -> RequestedApplication | None:
+    """Return the application of a request if all its data can be used without a doubt; else None.
+
+    The result equals that of `requested_application` for the same data, which takes 80 ms of processor time
+    for the tables and the reasons of their decisions. None if a fingerprint has repetitions, if anything
+    would be left out (`missing` is the largest share of missing rates), or causes a warning other than of
+    gaps.
+    """
+    about, machines = request.application, {machine.machine: machine for machine in request.machines}
+    names, measured_names = sorted(machines), sorted(about.values)
+    columns = sorted({column for machine in request.machines for column in machine.rates})
+    cells = [[machines[name].rates.get(column) for column in columns] for name in names]
+    values = [about.values[name] for name in measured_names]
+    n_values = [len(value) if isinstance(value, list) else 1 for value in values]
+    if (
+        min(len(names), len(measured_names)) < ENOUGH
+        or len(names) < len(request.machines)
+        or not machines.keys() >= about.values.keys()
+        or len(names) * len(columns) + sum(n_values) > CELLS
+        or any(isinstance(rate, list) for row in cells for rate in row)
+        or not all(map(stressor_of, columns))
+        or not all((machine.cpu or name).strip() for name, machine in machines.items())
+        or len({machine.stress_ng for machine in request.machines}) > 1
+    ):
+        return None
+    x = np.array(cells, np.float64)
+    y = np.hstack(values)
+    is_gap, ascending = np.isnan(x), np.sort(y)
+    if (
+        # shares that equal the limit but for rounding are decided by the tables
+        max(is_gap.mean(axis=0).max(), is_gap.mean(axis=1).max()) > missing - ROUNDING
+        or (np.nanmin(x, axis=0) == np.nanmax(x, axis=0)).any()
+        or ascending[0] == ascending[-1]
+        or (ascending[1:] / ascending[:-1]).max() >= APART
+    ):
+        return None
+    row_of = {name: row for row, name in enumerate(names)}
+    rows = np.repeat([row_of[name] for name in measured_names], n_values)
+    cpus = np.array([machines[name].cpu or name for name in names])
+    measured = Measured(
+        about.name, about.metric, about.better, tuple(columns), x[rows], y, np.array(names)[rows], cpus[rows]
+    )
+    others = ~np.isin(np.array(names), measured.machines)
+    gaps = {
+        name: sorted({stressor_of(columns[column]) for column in np.flatnonzero(row)})
+        for name, row in zip(names, is_gap, strict=True)
+        if row.any()
+    }
+    return RequestedApplication(measured, np.array(names)[others], np.exp(np.log(x[others])), gaps)
 
 
 def _number_of_others(number: int, shown: int) -> str:

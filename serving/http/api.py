@@ -100,11 +100,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         if model.eager:
             with suppress(InputError):
                 await to_thread.run_sync(model.ensure_loaded)
-    # exclude the objects loaded so far from garbage collection, which would delay requests by 0.1 s
-    gc.collect()
-    gc.freeze()
+    _freeze_objects()
+    for model in models.values():
+        model.after_load = _freeze_objects
     with follow_aliases(models.values(), app.state.settings.watch):
         yield
+
+
+def _freeze_objects() -> None:
+    """Exclude the objects loaded so far from garbage collection, which would delay requests by 0.1 s."""
+    gc.collect()
+    gc.freeze()
 
 
 def _add_endpoint(app: FastAPI, endpoint: Endpoint) -> None:

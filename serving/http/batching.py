@@ -23,6 +23,9 @@ T = TypeVar("T")
 SMALL, TURN = 32 * 1024, 128 * 1024
 #: Maximum size in bytes of a body that is answered with others in a thread, and their maximum number.
 MEDIUM, TOGETHER = 256 * 1024, 16
+#: Seconds without a further body after which a batch for a thread is complete; clients that were answered
+#: together send their next bodies within this time.
+GATHER = 0.001
 
 
 class Pending(NamedTuple):
@@ -75,7 +78,7 @@ class PendingBatch:
 class ThreadedBatch:
     """Pending bodies of one endpoint, answered in a thread; the next batch gathers meanwhile.
 
-    A single body is answered alone.
+    A batch is complete when `GATHER` seconds bring no further body; this delays a single body, too.
     """
 
     handle_batch: HandleBatch
@@ -95,6 +98,10 @@ class ThreadedBatch:
         """Answer all pending bodies, at most `TOGETHER` of one model at a time."""
         try:
             while self._pending:
+                n_before = 0
+                while n_before < len(self._pending) < TOGETHER:
+                    n_before = len(self._pending)
+                    await asyncio.sleep(GATHER)
                 first = islice(self._pending, TOGETHER)
                 batch = list(next(groupby(first, key=lambda request: id(request.model)))[1])
                 del self._pending[: len(batch)]
@@ -145,17 +152,21 @@ class RequestBatcher:
         """
         if self._batch is not None and media_type == JSON and len(body) <= self._limit:
             model = None if self._model is None else self._model.loaded_model
+            if self._model is not None and model is None:
+                # bodies that wait for the model are answered together, too
+                model = await run_in_thread(self._require_model, self._limiter)
             if self._model is None or model is not None:
                 return await self._batch.answer_body(body, model), model
         return await run_in_thread(partial(self._handle_body, media_type, body), self._limiter)
 
     def _handle_body(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
-        model = (
-            None
-            if self._model is None
-            else require_model(self._model, champion_optional=self._endpoint.champion_optional)
-        )
+        model = self._require_model()
         return self._endpoint.handlers[media_type](body, model), model
+
+    def _require_model(self) -> Any:
+        if self._model is None:
+            return None
+        return require_model(self._model, champion_optional=self._endpoint.champion_optional)
 
 
 def require_model(model: HotReloadingModel, *, champion_optional: bool = False) -> Any:

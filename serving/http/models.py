@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -64,6 +64,8 @@ class HotReloadingModel:
         File in which the processes of one server share the last version that was loaded.
     swaps : int
         Number of times a version replaced another one.
+    after_load : callable
+        Called when `ensure_loaded` has loaded the model.
     """
 
     loader: Loader
@@ -71,6 +73,7 @@ class HotReloadingModel:
     params: Mapping[str, Any] = field(default_factory=dict)
     version_file: Path | None = None
     swaps: int = 0
+    after_load: Callable[[], object] = lambda: None
     _current: AnsweringModel | None = None
     _failure: LoadFailure | None = None
     _lock: Lock = field(default_factory=Lock)
@@ -154,6 +157,7 @@ class HotReloadingModel:
                 current = self._current
                 if current is None or current.loaded is None:
                     current = self._current = self._load_first()
+                    self.after_load()
         return current.loaded
 
     def check_alias(self) -> None:

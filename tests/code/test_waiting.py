@@ -107,22 +107,45 @@ def test_bodies_gather_while_a_thread_answers_others():
     assert [len(bodies) for bodies, _ in answering.calls] == [1, TOGETHER, 1]
 
 
-@pytest.mark.parametrize(
-    ("media_type", "size", "loaded"), [(JSON, SMALL + 1, True), ("text/xml", 1, True), (JSON, 1, False)]
-)
-def test_requests_unsuited_for_batching_run_in_a_thread(media_type, size, loaded):
-    answering = Answering()
+def batcher(answering, *, loaded):
     handlers = {JSON: answering.handle, "text/xml": answering.handle}
     door = SimpleNamespace(
         handle_batch=answering.handle_batch, batch_in_thread=False, handlers=handlers, champion_optional=False
     )
     model = SimpleNamespace(loaded_model=MODEL if loaded else None, ensure_loaded=lambda: MODEL)
+    return RequestBatcher(door, model, CapacityLimiter(1))
+
+
+@pytest.mark.parametrize(("media_type", "size"), [(JSON, SMALL + 1), ("text/xml", 1)])
+def test_requests_unsuited_for_batching_run_in_a_thread(media_type, size):
+    answering = Answering()
 
     async def asked():
-        answered, _ = await RequestBatcher(door, model, CapacityLimiter(1)).answer_body(
-            media_type, b"x" * size
-        )
-        return answered
+        return await batcher(answering, loaded=True).answer_body(media_type, b"x" * size)
 
-    assert len(asyncio.run(asked()).content) == size
+    assert len(asyncio.run(asked())[0].content) == size
     assert (answering.calls, answering.alone) == ([], [(size, MODEL)])
+
+
+def test_requests_that_waited_for_the_model_are_batched():
+    answering = Answering()
+
+    async def asked():
+        return await batcher(answering, loaded=False).answer_body(JSON, b"x")
+
+    answered, model = asyncio.run(asked())
+    assert (answered.content, model) == (b"x", MODEL)
+    assert (answering.calls, answering.alone) == ([([b"x"], MODEL)], [])
+
+
+def test_bodies_that_come_shortly_after_another_share_its_thread():
+    answering = Answering()
+
+    async def asked():
+        waiting = ThreadedBatch(answering.handle_batch, CapacityLimiter(1))
+        first = asyncio.ensure_future(waiting.answer_body(b"a", MODEL))
+        await asyncio.sleep(0)
+        return await asyncio.gather(first, waiting.answer_body(b"b", MODEL))
+
+    assert [answer.content for answer in asyncio.run(asked())] == [b"a", b"b"]
+    assert [bodies for bodies, _ in answering.calls] == [[b"a", b"b"]]

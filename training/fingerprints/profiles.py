@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -88,13 +89,15 @@ def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     evidence = Evidence(machines, resampled_unit(machines), leading, dealt, worth)
     stability = mean_overlap([top_columns(row) for row in every[1:]])
     ranked = partial(_rank_groups, every, params.confidence)
-    features = ranked({"stressor": names}, singles, single, score=scores[0])
-    cluster_of = {names[column]: number for number, group in enumerate(alike, 1) for column in group}
-    kinds = [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in features["stressor"]]
+    cluster_of = {column: number for number, group in enumerate(alike, 1) for column in group}
+    about_columns = {
+        "cluster": [cluster_of[column] for column in range(len(names))],
+        "categories": [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in names],
+    }
     joined = [", ".join(names[column] for column in group) for group in alike]
     return Profile(
         machines,
-        features.assign(cluster=features["stressor"].map(cluster_of), categories=kinds),
+        ranked({"stressor": names}, singles, single, about=about_columns, score=scores[0]),
         ranked({"cluster": range(1, len(alike) + 1), "stressors": joined}, alike, cluster),
         ranked({"category": list(named)}, named.values(), category),
         judge_profile(evidence, stability, limits, level, seed),
@@ -109,23 +112,31 @@ def _rank_groups(
     named: Mapping[str, Any],
     groups: Collection[Sequence[int]],
     growth: Floats,
+    *,
+    about: Mapping[str, Any] = MappingProxyType({}),
     **scores: Floats,
 ) -> pd.DataFrame:
-    """Return a table of groups of columns, most important first; the first row of `shares` is of all rows."""
+    """Return a table of groups of columns, most important first; the first row of `shares` is of all rows.
+
+    `named`, `scores` and `about` are further columns: the first, those before ``permutation``, and the last.
+    """
     grouped = shares @ sums_of(groups, shares.shape[1])
     largest = grouped.max(axis=1, keepdims=True)
     importance = 100 * grouped / np.where(largest > 0, largest, 1)
     tail = (1 - confidence) / 2
     low, high = np.quantile(importance[1:], (tail, 1 - tail), axis=0)
     columns = {
+        **named,
         "importance": importance[0],
         "low": low,
         "high": high,
         **scores,
         "permutation": scale_importances(growth),
+        **about,
     }
-    table = pd.DataFrame({**named, **columns})
-    return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
+    order = np.argsort(-importance[0], kind="stable")
+    # sorted as columns, which takes a quarter of the time of sorting the frame
+    return pd.DataFrame({name: [values[row] for row in order] for name, values in columns.items()})
 
 
 def resampled_unit(measured: Measured) -> Unit:
