@@ -211,7 +211,7 @@ def family_bodies(tables: Path = Path("data/interim")) -> dict[str, list[str]]:
         "/v1/matrices/judge": list(_pair_bodies(tables / "matrices", 20)),
         "/v1/corun/static": list(_corun_bodies(tables / "corun")),
         "/v1/corun/online": list(_online_bodies(tables / "corun", 20)),
-        "/v1/irup": [_profile_body(tables / "fingerprints")],
+        "/v1/irup": list(_profile_bodies(tables / "fingerprints")),
     }
 
 
@@ -257,7 +257,7 @@ def _online_bodies(tables: Path, count: int) -> Iterator[str]:
         )
 
 
-def _profile_body(tables: Path) -> str:
+def _profile_bodies(tables: Path) -> Iterator[str]:
     rates, values, hosts = (
         pd.read_parquet(tables / f"{name}.parquet") for name in ("machines", "applications", "hosts")
     )
@@ -270,9 +270,9 @@ def _profile_body(tables: Path) -> str:
         }
         for machine, rows in rates[rates["threads"] == 1].groupby("machine")
     ]
-    name = values["application"].iloc[0]
-    values_by_machine = values[values["application"] == name].groupby("machine")["value"].agg(list).to_dict()
-    return json.dumps({"machines": machines, "application": {"name": name, "values": values_by_machine}})
+    for name, rows in values.groupby("application"):
+        values_by_machine = rows.groupby("machine")["value"].agg(list).to_dict()
+        yield json.dumps({"machines": machines, "application": {"name": name, "values": values_by_machine}})
 
 
 def _column_lists(frame: pd.DataFrame) -> dict[str, list[float | None]]:

@@ -192,8 +192,9 @@ def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
     values = np.full((_run_count(matrix), len(names)), np.nan)
     for row, run in enumerate(matrix.runs or ()):
         values[row, [column[name] for name in run]] = np.array(list(run.values()), np.float64)
-    for name, measured in (matrix.metrics or {}).items():
-        values[:, column[name]] = np.array(measured, np.float64)
+    if matrix.metrics:
+        measured = np.array(list(matrix.metrics.values()), np.float64)
+        values[:, [column[name] for name in matrix.metrics]] = measured.T
     return values
 
 
@@ -306,7 +307,7 @@ def _note_causes(request: MatricesRequest, served: Engine) -> object:
         for side in SIDES:
             matrix: Matrix = getattr(pair, side)
             metrics = matrix.metrics or {}
-            measured |= {name for name, values in metrics.items() if any(v is not None for v in values)}
+            measured |= {name for name, values in metrics.items() if values.count(None) < len(values)}
             measured |= {name for run in matrix.runs or () for name, v in run.items() if v is not None}
             if _run_count(matrix):
                 groups[side_metadata(pair, matrix)["group"]] = None
