@@ -331,6 +331,8 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    # libuv: a worker accepts one connection at a time, else the first to wake accepts nearly all of a burst
+    os.environ.setdefault("UV_TCP_SINGLE_ACCEPT", "1")
     place = resolve_address(host, port, settings.tokens)
     if settings.tokens is not None:
         authentication.read_tokens(Path(settings.tokens))
