@@ -486,7 +486,7 @@ def _combined_interval(
         deviation = learned.width / float(ndtri((1 + confidence) / 2))
         mixture = mixture.with_prediction(float(np.log(learned.impact)), deviation)
     shares = ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
-    low, middle, high = (float(np.exp(mixture.quantile(share))) for share in shares)
+    low, middle, high = np.exp(mixture.quantiles(shares)).tolist()
     return low, middle, high
 
 
