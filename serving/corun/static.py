@@ -15,7 +15,6 @@ from serving.corun.model import Static
 from serving.corun.schemas import (
     CorunQuestion,
     ExplainedAnswer,
-    ImpactDriverAnswer,
     ImpactShareAnswer,
     StaticAnswer,
     StaticPrediction,
@@ -33,8 +32,6 @@ NAMED = 4
 SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
 #: Number of names in a note; the others are counted.
 LISTED = 4
-#: Number of drivers in an online answer.
-REASONS = 3
 #: Number of co-runs that are predicted at a time, which bounds memory.
 _TOGETHER = 16
 #: Fields that are null without a prediction.
@@ -407,9 +404,3 @@ def _impact_share(
 
 def _sum_of_side(side: str, names: Iterable[str], points: Mapping[str, float]) -> float:
     return float(sum(points[name] for name in names if name.startswith(side)))
-
-
-def strongest_attributions(attributions: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:
-    """Return at most three non-zero contributions, by the size of their factor, up or down; ties by name."""
-    ranked = sorted(attributions, key=lambda driver: (-abs(np.log1p(driver.contribution)), driver.feature))
-    return [driver for driver in ranked[:REASONS] if driver.contribution]
