@@ -248,9 +248,7 @@ def _block_kernel(runs: AlignedRuns, rests: Floats, natures: Floats) -> Floats:
     middles = lasts.cumsum(axis=1) - lasts / 2
     distances, whole = np.abs(middles[:, :, None] - middles[:, None]), lasts.sum(axis=1)[:, None, None]
     # axes: rest, similarity of phases, length and share of the neighbours, block, block
-    lengths, alike, shares = (
-        np.array(values)[:, None, None] for values in (_LENGTHS, _ALIKE, _NEIGHBOURS)
-    )
+    lengths, alike, shares = (np.array(values)[:, None, None] for values in (_LENGTHS, _ALIKE, _NEIGHBOURS))
     # the correlation of blocks by their distance in time
     near = np.exp(-distances[:, None] / (lengths * whole[:, None]))[:, None]
     same = np.repeat(_UNINFORMED + (1 - _UNINFORMED) * near, len(_ALIKE), axis=1)
