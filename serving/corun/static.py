@@ -343,9 +343,10 @@ def _explained_answer(
     both_times = shares.pop("")
     for side in (OWN, OTHERS):
         shares[f"{side}{SECONDS}"] += both_times / 2
-    points = {name: share * parts.points_per_log_share for name, share in shares.items()}
+    points_per_log_share = parts.points_per_log_share
+    points = {name: share * points_per_log_share for name, share in shares.items()}
     evidence = {f"{OWN}{CORUNS}": parts.of_task, f"{OTHERS}{CORUNS}": parts.of_corunners}
-    points |= {name: other.share * parts.points_per_log_share for name, other in evidence.items()}
+    points |= {name: other.share * points_per_log_share for name, other in evidence.items()}
     ranked = sorted(points, key=lambda name: (-abs(points[name]), name))
 
     def impact_share(name: str) -> ImpactShareAnswer:

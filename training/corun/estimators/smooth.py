@@ -270,9 +270,9 @@ def _side_similarity(
 class _PathSimilarity:
     """The similarity to stored rows on one side, at `_POINTS` of a straight path.
 
-    `points` has the shape (n_points, n_directions), `stored` (n_kept, n_directions); `same`, (n_kept,), flags
-    stored rows with the name of the path's end. `alike`, the similarity without names, and `slopes`, its
-    decrease by half the squared distance, have the shape (n_points, n_kept).
+    `points` has the shape (n_points, n_directions), `stored` (n_kept, n_directions); `same`, shape (n_kept,),
+    flags the stored rows with the name of the path's end. `alike`, the similarity without names, and
+    `slopes`, its decrease by half the squared distance, have the shape (n_points, n_kept).
     """
 
     points: Floats
