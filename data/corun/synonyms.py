@@ -108,8 +108,12 @@ def canonical_counts(
     """
     by_event: dict[str, dict[str, dict[str, int]]] = {}
     for number, name in enumerate(samples.events):
-        parsed = EventName(name, "", "") if name in unchanged_names else EventName.from_text(name)
-        by_event.setdefault(parsed.event, {}).setdefault(parsed.privileges, {}).setdefault(parsed.pmu, number)
+        if name in unchanged_names:
+            event, pmu, levels = name, "", ""
+        else:
+            parsed = EventName.from_text(name)
+            event, pmu, levels = parsed.event, parsed.pmu, parsed.privileges
+        by_event.setdefault(event, {}).setdefault(levels, {}).setdefault(pmu, number)
     first, several, privileges = [], {}, {}
     for place, (event, by_privilege) in enumerate(by_event.items()):
         parts = {"": by_privilege[""]} if "" in by_privilege else by_privilege

@@ -60,13 +60,20 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     The answer is the run time with the co-runners, divided by that alone, and an interval. Tasks that the
     model does not know need --tasks.
     """
+    from pydantic import ValidationError
+
+    from data.errors import InputError
+    from data.tables.documents import validation_message
     from serving.corun.model import load_static
     from serving.corun.schemas import CorunQuestion
     from serving.corun.static import predict_corun
     from serving.corun.text import static_text
 
     corunners = [*with_tasks, *(more or ())]
-    question = CorunQuestion.model_construct(task=task, corunners=corunners, machine=machine)
+    try:
+        question = CorunQuestion(task=task, corunners=corunners, machine=machine)
+    except ValidationError as exc:
+        raise InputError(validation_message(exc)) from exc
     return _write_answer(
         predict_corun(question, load_static(model, extra_tasks)), static_text, output, as_json=as_json
     )

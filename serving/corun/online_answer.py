@@ -18,7 +18,7 @@ from data.corun.validity import GAP
 from data.errors import InputError
 from serving.corun.model import Online
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
-from serving.corun.static import LISTED, shorten_names, strongest_attributions
+from serving.corun.static import LISTED, shorten_names
 from serving.http.schemas import ModelAnswer
 from training.corun.online import start_rates
 from training.corun.progress import (
@@ -39,6 +39,8 @@ from training.estimators.answering import require_finite
 Floats = NDArray[np.float64]
 #: Minimal seconds of samples: the fewest that the online model was evaluated with.
 FEWEST = 0.4
+#: Number of events in the attributions of the trained model.
+REASONS = 3
 #: Tolerance of times in seconds.
 _ROUNDING = 1e-6
 
@@ -327,17 +329,17 @@ def trained_opinion(
     seem to be ``swapped``; ``attributions``, and ``notes``.
     """
     card = online.model.card
-    counted = [event for event in card.events if all(event in run.counted_events for run in pair)]
-    if not counted:
+    counted = frozenset.intersection(*(run.counted_events for run in pair))
+    is_counted = np.array([event in counted for event in card.events])
+    if not is_counted.any():
         return None
     seconds = min(card.seconds, *(run.usable_seconds for run in pair))
-    start = np.stack([_run_start(run.stretch, card.events, counted, seconds) for run in pair])
+    start = np.stack([_run_start(run.stretch, card.events, is_counted, seconds) for run in pair])
     done = online.model.model.completion_rates(start)
-    is_counted = np.isin(card.events, counted)
     changes = online.model.model.changes
     ratios = changes.fill_missing(done[1] - done[0], is_counted)
     impact, attributions = _explained_impact(ratios, start, is_counted, online)
-    missing = 1 - len(counted) / len(card.events)
+    missing = 1 - int(is_counted.sum()) / len(card.events)
     swapped = changes.swap_log_odds(ratios, is_counted) > SWAPPED_LOG_ODDS
     notes = [note for run in pair for note in run.notes_on_missing(card.events)]
     notes += _trained_notes(machine, seconds, missing, online)
@@ -347,13 +349,12 @@ def trained_opinion(
 
 
 def _run_start(
-    samples: IntervalCounts, events: Sequence[str], counted: Collection[str], seconds: float
+    samples: IntervalCounts, events: Sequence[str], is_counted: NDArray[np.bool_], seconds: float
 ) -> Floats:
-    """Return `start_rates` of a run; events that are not `counted` have zeros."""
+    """Return `start_rates` of a run; events that are not counted have zeros."""
     counts = np.zeros((len(samples.ends), len(events)))
     place = {event: number for number, event in enumerate(samples.events)}
-    is_counted = np.array([event in counted for event in events])
-    counts[:, is_counted] = samples.counts[:, [place[event] for event in events if event in counted]]
+    counts[:, is_counted] = samples.counts[:, [place[event] for event in compress(events, is_counted)]]
     lasted = np.diff(samples.ends, prepend=0.0)
     for column in np.flatnonzero(np.isnan(counts).any(axis=0)):
         missing = np.isnan(counts[:, column])
@@ -365,20 +366,30 @@ def _run_start(
 def _explained_impact(
     ratios: Floats, start: Floats, is_counted: NDArray[np.bool_], online: Online
 ) -> tuple[float, list[ImpactDriverAnswer]]:
-    """Return the impact, and the events that change it most: impact / impact with an unchanged rate - 1."""
+    """Return the impact, and the three events that change it most: impact / that of an unchanged rate - 1.
+
+    Events are ranked by the size of their factor, up or down, ties by name; events without effect are left
+    out.
+    """
     events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
     without[np.arange(1, len(events) + 1), np.arange(len(events))] = 0.0
     impacts = online.model.model.impacts_of_ratios(without)
+    changes = impacts[0] / impacts[1:] - 1
+    sizes = np.abs(np.log1p(changes)).tolist()
+    ranked = sorted(is_counted.nonzero()[0].tolist(), key=lambda place: (-sizes[place], events[place]))
     rates = np.expm1(start[:, :, 0])
     attributions = [
         ImpactDriverAnswer(
-            feature=event, value=rates[1, place], usual=rates[0, place], contribution=impacts[0] / other - 1
+            feature=events[place],
+            value=rates[1, place],
+            usual=rates[0, place],
+            contribution=changes[place],
         )
-        for place, (event, other) in enumerate(zip(events, impacts[1:], strict=True))
-        if is_counted[place]
+        for place in ranked[:REASONS]
+        if changes[place]
     ]
-    return float(impacts[0]), strongest_attributions(attributions)
+    return float(impacts[0]), attributions
 
 
 def _trained_notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
@@ -442,7 +453,7 @@ def predict_online(
     InputError, ModelError
         If samples are unusable, or the runs share no usable event; if the model's impact is not finite.
     """
-    events = () if online is None else online.model.card.events
+    events = frozenset(() if online is None else online.model.card.events)
     pair = [usable_samples(run, name, events) for run, name in zip((solo, corun), names, strict=True)]
     progress = progress_opinion(pair, whole=whole, ended=ended)
     learned = None if online is None else trained_opinion(pair, machine, online)
@@ -486,7 +497,7 @@ def _combined_interval(
         deviation = learned.width / float(ndtri((1 + confidence) / 2))
         mixture = mixture.with_prediction(float(np.log(learned.impact)), deviation)
     shares = ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
-    low, middle, high = (float(np.exp(mixture.quantile(share))) for share in shares)
+    low, middle, high = np.exp(mixture.quantiles(shares)).tolist()
     return low, middle, high
 
 

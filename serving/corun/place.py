@@ -18,7 +18,7 @@ from data.tables.files import content_of
 from data.tables.specs import read_table
 from serving.corun.model import Static
 from serving.corun.schemas import CheckedAnswer, PlaceAnswer, PlacementAnswer, RandomAnswer, SavingAnswer
-from serving.corun.static import impact_matrix, resolve_machine, source_machines
+from serving.corun.static import impact_matrix, resolve_machine, shorten_names, source_machines
 from serving.http.schemas import finite_or_none
 from serving.reports.separation import ERRORS
 from serving.reports.text_tables import text_table
@@ -157,7 +157,8 @@ def place_tasks(
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))
     if not everyone:
-        raise InputError(f'no task ran alone on "{meant}"; name the tasks to place')
+        known_machines = shorten_names([f'"{name}"' for name in sorted(static.known_tasks.tasks_by_machine)])
+        raise InputError(f'no task ran alone on "{meant}", but on {known_machines}; name the tasks to place')
     source = source_machines(everyone, meant, static)[0]
     room.require_space(len(everyone))
     names, numbers = np.unique(np.array(everyone, np.str_), return_inverse=True)

@@ -15,7 +15,6 @@ from serving.corun.model import Static
 from serving.corun.schemas import (
     CorunQuestion,
     ExplainedAnswer,
-    ImpactDriverAnswer,
     ImpactShareAnswer,
     StaticAnswer,
     StaticPrediction,
@@ -33,8 +32,6 @@ NAMED = 4
 SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
 #: Number of names in a note; the others are counted.
 LISTED = 4
-#: Number of drivers in an online answer.
-REASONS = 3
 #: Number of co-runs that are predicted at a time, which bounds memory.
 _TOGETHER = 16
 #: Fields that are null without a prediction.
@@ -346,9 +343,10 @@ def _explained_answer(
     both_times = shares.pop("")
     for side in (OWN, OTHERS):
         shares[f"{side}{SECONDS}"] += both_times / 2
-    points = {name: share * parts.points_per_log_share for name, share in shares.items()}
+    points_per_log_share = parts.points_per_log_share
+    points = {name: share * points_per_log_share for name, share in shares.items()}
     evidence = {f"{OWN}{CORUNS}": parts.of_task, f"{OTHERS}{CORUNS}": parts.of_corunners}
-    points |= {name: other.share * parts.points_per_log_share for name, other in evidence.items()}
+    points |= {name: other.share * points_per_log_share for name, other in evidence.items()}
     ranked = sorted(points, key=lambda name: (-abs(points[name]), name))
 
     def impact_share(name: str) -> ImpactShareAnswer:
@@ -407,9 +405,3 @@ def _impact_share(
 
 def _sum_of_side(side: str, names: Iterable[str], points: Mapping[str, float]) -> float:
     return float(sum(points[name] for name in names if name.startswith(side)))
-
-
-def strongest_attributions(attributions: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:
-    """Return at most three non-zero contributions, by the size of their factor, up or down; ties by name."""
-    ranked = sorted(attributions, key=lambda driver: (-abs(np.log1p(driver.contribution)), driver.feature))
-    return [driver for driver in ranked[:REASONS] if driver.contribution]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 
@@ -40,8 +39,10 @@ class PhaseReturns:
     @staticmethod
     def neighbour_noise(natures: Floats) -> float:
         """Return the mean square difference of consecutive blocks of one phase; 0 for a single block."""
-        differ = (np.diff(natures, axis=0) ** 2).mean(axis=1)
-        return float(np.quantile(differ, _WITHIN)) if len(differ) else 0.0
+        differ = np.sort((np.diff(natures, axis=0) ** 2).mean(axis=1))
+        # the quantile, without the overhead of np.quantile
+        last = len(differ) - 1
+        return float(np.interp(_WITHIN * last, np.arange(last + 1), differ)) if last >= 0 else 0.0
 
 
 #: Largest number of blocks of the seen part and of the rest; least number of intervals of a block.
@@ -210,15 +211,21 @@ _Normals = tuple[Floats, Floats, Floats]
 
 
 def _posteriors(runs: AlignedRuns) -> _Normals:
-    seen = runs.natures[: len(runs.solo)]
     if runs.whole:
-        return _with_rests(runs, runs.rest[None], runs.natures)
+        kernel = _block_kernel(runs, runs.rest[None], runs.natures)
+        return _scale_posteriors(runs, runs.rest[None], kernel, _SeenBlocks.from_kernel(runs, kernel))
+    seen = runs.natures[: len(runs.solo)]
     returned = PhaseReturns.from_natures(seen)
     new_phase_probability = _NEW / (_NEW + _RETURNING**returned.times)
     longer = np.array(_LONGER)[:, None]
     blocks = np.repeat((longer - 1) * runs.seen_seconds / _UNKNOWN, _UNKNOWN, axis=1)
-    new = _with_rests(runs, blocks, seen)
-    repeated = _with_rests(runs, (longer - 1) * runs.solo, np.concatenate([seen, seen]))
+    kernel = _block_kernel(runs, blocks, seen)
+    # the seen blocks and the length of the whole run are equal for a new rest and a repeated one
+    given = _SeenBlocks.from_kernel(runs, kernel)
+    new = _scale_posteriors(runs, blocks, kernel, given)
+    blocks = (longer - 1) * runs.solo
+    kernel = _block_kernel(runs, blocks, np.concatenate([seen, seen]))
+    repeated = _scale_posteriors(runs, blocks, kernel, given)
     mixed = _mixture_variance(runs, returned.stretches) * (1 - 1 / longer[..., None]) ** 2
     shifted = (
         (new[0] + np.log(new_phase_probability), *new[1:]),
@@ -228,28 +235,29 @@ def _posteriors(runs: AlignedRuns) -> _Normals:
     return weights, means, variances
 
 
-def _with_rests(runs: AlignedRuns, rests: Floats, natures: Floats) -> _Normals:
-    """Return the posteriors for several rests, shape (n_rests, n_correlations, n_scales).
+def _block_kernel(runs: AlignedRuns, rests: Floats, natures: Floats) -> Floats:
+    """Return the covariances of blocks, in squared scales: (n_rests, n_correlations, n_blocks, n_blocks).
 
-    `rests`, shape (n_rests, n_blocks), are the lengths of their blocks; `natures` are the known ones of the
-    first blocks.
+    `rests`, shape (n_rests, n_rest), are the lengths of the blocks after the seen ones; `natures` are the
+    known ones of the first blocks.
     """
-    seen = len(runs.solo)
+    seen, known = len(runs.solo), len(natures)
     distance = ((natures[:, None] - natures) ** 2).mean(axis=2)
     noise = PhaseReturns.neighbour_noise(natures[:seen]) * _BLURRED
     lasts = np.concatenate([np.broadcast_to(runs.solo, (len(rests), seen)), rests], axis=1)
     middles = lasts.cumsum(axis=1) - lasts / 2
     distances, whole = np.abs(middles[:, :, None] - middles[:, None]), lasts.sum(axis=1)[:, None, None]
-    correlations = []
-    for alike, length in product(_ALIKE, _LENGTHS):
-        # the correlation of blocks by their distance in time
-        near = np.exp(-distances / (length * whole))
-        same = _UNINFORMED + (1 - _UNINFORMED) * near
-        # unknown blocks have little in common with the seen ones, and more with their neighbours
-        same[:, :seen, seen:] = same[:, seen:, :seen] = _UNINFORMED
-        same[:, : len(natures), : len(natures)] = np.exp(-distance / (2 * (alike**2 + noise)))
-        correlations += [(1 - share) * same + share * near for share in _NEIGHBOURS]
-    return _scale_posteriors(runs, rests[:, None, None], np.stack(correlations, axis=1))
+    # axes: rest, similarity of phases, length and share of the neighbours, block, block
+    lengths, alike, shares = (np.array(values)[:, None, None] for values in (_LENGTHS, _ALIKE, _NEIGHBOURS))
+    # the correlation of blocks by their distance in time
+    near = np.exp(-distances[:, None] / (lengths * whole[:, None]))[:, None]
+    same = np.repeat(_UNINFORMED + (1 - _UNINFORMED) * near, len(_ALIKE), axis=1)
+    # unknown blocks have little in common with the seen ones, and more with their neighbours
+    same[..., :seen, seen:] = same[..., seen:, :seen] = _UNINFORMED
+    same[..., :known, :known] = np.exp(-distance / (2 * (alike**2 + noise)))[:, None]
+    near, same = near[:, :, :, None], same[:, :, :, None]
+    kernel = _COMMON**2 + _OF_PHASE**2 * (same + shares * (near - same))
+    return np.asarray(kernel.reshape(len(rests), -1, *distances.shape[1:]))
 
 
 def _mixture_variance(runs: AlignedRuns, stretches: int) -> float:
@@ -260,40 +268,53 @@ def _mixture_variance(runs: AlignedRuns, stretches: int) -> float:
     return float(max(between, 0.0)) / stretches
 
 
-def _scale_posteriors(runs: AlignedRuns, rests: Floats, correlations: Floats) -> _Normals:
+class _SeenBlocks(NamedTuple):
+    """The seen blocks in the directions in which their slow-downs are independent, for each scale.
+
+    `vectors`, shape (n_rests, n_correlations, n_seen, n_seen), has the directions as columns; `turned` and
+    `variances`, shape (n_rests, n_correlations, n_scales, n_seen), are deviations from the prior mean and
+    prior variances; `weights`, shape (n_rests, n_correlations, n_scales), are posterior log weights.
+    """
+
+    vectors: Floats
+    turned: Floats
+    variances: Floats
+    weights: Floats
+
+    @classmethod
+    def from_kernel(cls, runs: AlignedRuns, kernel: Floats) -> _SeenBlocks:
+        """Return the seen blocks of `runs`; `kernel` is that of `_block_kernel`."""
+        ratios, seen, scales = np.log(runs.corun / runs.solo), len(runs.solo), _SCALES
+        values, vectors = np.linalg.eigh(kernel[..., :seen, :seen])
+        variances = scales[:, None] ** 2 * np.maximum(values, 0)[..., None, :] + _noise_variance(ratios)
+        turned = (ratios - _MEAN * scales[:, None]) @ vectors
+        weights = -0.5 * (turned**2 / variances + np.log(variances)).sum(axis=-1)
+        weights -= np.arange(len(scales)) * np.log(_SHRINKAGE)
+        return cls(vectors, turned, variances, weights)
+
+
+def _scale_posteriors(runs: AlignedRuns, rests: Floats, kernel: Floats, given: _SeenBlocks) -> _Normals:
     """Return the posterior for each rest, each of its correlations of blocks, and each scale.
 
-    `rests` has the shape (n_rests, 1, 1, n_blocks), `correlations` (n_rests, n_correlations, n_seen +
-    n_blocks, n_seen + n_blocks).
+    `rests` has the shape (n_rests, n_rest); `kernel` is that of `_block_kernel`, `given` its seen blocks.
     """
-    seen, scales = len(runs.solo), _SCALES
-    ratios = np.log(runs.corun / runs.solo)
-    noise = _noise_variance(ratios)
-    kernel = _COMMON**2 + _OF_PHASE**2 * correlations
-    values, vectors = np.linalg.eigh(kernel[..., :seen, :seen])
-    variances = scales[:, None] ** 2 * np.maximum(values, 0)[..., None, :] + noise
-    means = _MEAN * scales
-    turned = (ratios - means[:, None]) @ vectors
-    weights = -0.5 * (turned**2 / variances + np.log(variances)).sum(axis=-1)
-    weights -= np.arange(len(scales)) * np.log(_SHRINKAGE)
+    seen, scales = len(runs.solo), _SCALES[:, None]
     if not rests.shape[-1]:
         impact = np.log(runs.corun.sum() / runs.seen_seconds)
-        return weights, np.full(weights.shape, impact), np.zeros(weights.shape)
-    across = kernel[..., seen:, :seen] @ vectors
-    back = np.swapaxes(across, -1, -2)
-    squared = scales[:, None] ** 2
-    expected = means[:, None] + squared * (turned / variances) @ back
-    explained = squared[..., None] * (
-        (across[..., None, :, :] / variances[..., None, :]) @ back[..., None, :, :]
-    )
-    left = squared[..., None] * (kernel[..., None, seen:, seen:] - explained)
+        return given.weights, np.full(given.weights.shape, impact), np.zeros(given.weights.shape)
+    across = (kernel[..., seen:, :seen] @ given.vectors)[..., None, :, :]
+    gains = scales**2 / given.variances
+    expected = _MEAN * scales + (across @ (gains * given.turned)[..., None])[..., 0]
+    explained = (scales**2 * gains)[..., None, :] * across @ np.swapaxes(across, -1, -2)
+    left = scales[..., None] ** 2 * kernel[..., None, seen:, seen:] - explained
     # mean and variance of the log impact, from the seen part and lognormal blocks
-    blocks = rests * np.exp(expected + np.diagonal(left, axis1=-2, axis2=-1) / 2)
-    whole = runs.seen_seconds + rests.sum(axis=-1)
-    impacts = (runs.corun.sum() + blocks.sum(axis=-1)) / whole
-    variances = (blocks * (np.expm1(left) @ blocks[..., None])[..., 0]).sum(axis=-1) / whole**2
+    blocks = rests[:, None, None] * np.exp(expected + np.diagonal(left, axis1=-2, axis2=-1) / 2)
+    whole = runs.seen_seconds + rests.sum(axis=-1)[:, None, None]
+    sums = blocks.sum(axis=-1)
+    impacts = (runs.corun.sum() + sums) / whole
+    variances = ((blocks * (np.exp(left) @ blocks[..., None])[..., 0]).sum(axis=-1) - sums**2) / whole**2
     spreads = np.log1p(np.maximum(variances, 0) / impacts**2)
-    return weights, np.log(impacts) - spreads / 2, spreads
+    return given.weights, np.log(impacts) - spreads / 2, spreads
 
 
 def _noise_variance(ratios: Floats) -> float:
@@ -307,6 +328,8 @@ def _noise_variance(ratios: Floats) -> float:
 REPEATS = 0.004
 #: Probability that a model's prediction is worthless, and the range of such predictions, as logarithms.
 WRONG, _ANYWHERE = 0.1, 1.0
+#: Steps of log impact below which the search for a quantile ends, by Halley's method and by bisection.
+_LAST_STEP, _LAST_BISECTION = 1e-4, 1e-8
 
 
 @dataclass(frozen=True)
@@ -317,15 +340,33 @@ class ImpactPosterior:
     means: Floats
     deviations: Floats
 
-    def quantile(self, share: float) -> float:
-        """Return the log impact that is not exceeded with probability `share`, between 0 and 1."""
-        lowest = (self.means - 9 * self.deviations).min()
-        highest = (self.means + 9 * self.deviations).max()
+    def quantiles(self, shares: Sequence[float]) -> Floats:
+        """Return the log impacts that are not exceeded with probability `shares`, shape (n_shares,).
 
-        def excess_probability(at: float) -> float:
-            return float(self.weights @ ndtr((at - self.means) / self.deviations) - share)
-
-        return float(brentq(excess_probability, lowest, highest, xtol=1e-7))
+        `shares` are between 0 and 1. Halley's method from the quantiles of one normal distribution with equal
+        mean and variance; a step that leaves the interval of the root is replaced by bisection.
+        """
+        aims = np.asarray(shares, np.float64)
+        low = np.full(aims.shape, (self.means - 9 * self.deviations).min())
+        high = np.full(aims.shape, (self.means + 9 * self.deviations).max())
+        mean = self.weights @ self.means
+        at = mean + ndtri(aims) * np.sqrt(self.weights @ ((self.means - mean) ** 2 + self.deviations**2))
+        heights = self.weights / self.deviations / np.sqrt(2 * np.pi)
+        declines = heights / self.deviations
+        is_found = np.zeros(aims.shape, bool)
+        while not is_found.all():
+            z = (at[:, None] - self.means) / self.deviations
+            bells = np.exp(-0.5 * z**2)
+            excess, density, slope = ndtr(z) @ self.weights - aims, bells @ heights, -(bells * z) @ declines
+            low, high = np.where(excess < 0, at, low), np.where(excess < 0, high, at)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                moved = at - excess / (density - excess * slope / (2 * density))
+            is_inside = (low <= moved) & (moved <= high)
+            moved = np.where(is_found, at, np.where(is_inside, moved, (low + high) / 2))
+            # the error after a step of Halley's method is about its cube, after a bisection it is the step
+            is_found |= np.abs(moved - at) < np.where(is_inside, _LAST_STEP, _LAST_BISECTION)
+            at = moved
+        return at
 
     def add_independent(self, other: ImpactPosterior) -> ImpactPosterior:
         """Return the distribution of this log impact plus an independent one, `other`."""

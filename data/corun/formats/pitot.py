@@ -56,6 +56,10 @@ def read_tables(directory: Path) -> CorunTables:
             if len(wrong):
                 problem = f"{name}={loaded[name][wrong[0]]} names none of the {count}"
                 raise InputError(problem, file=path, place=f"row {wrong[0]}")
+    unsplit = [number for number, name in enumerate(platforms) if ":" not in name]
+    if unsplit:
+        problem = f'n_platform="{platforms[unsplit[0]]}"; expected <engine>:<device>'
+        raise InputError(problem, file=directory / "data.npz", place=f"row {unsplit[0]}")
     tasks, pairs = (
         pd.DataFrame(
             {

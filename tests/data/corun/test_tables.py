@@ -260,6 +260,14 @@ def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
             {"if2.i_interference0": np.array([0, 5, 0])},
             "if2.npz row 1: i_interference0=5 names none of the 2",
         ),
+        (
+            {"data.n_platform": np.array(["iwasm-a:hc-10", "hc-10"])},
+            'data.npz row 1: n_platform="hc-10"; expected <engine>:<device>',
+        ),
+        (
+            {"data.n_platform": np.array(["hc-10", "hc-11"])},
+            'data.npz row 0: n_platform="hc-10"; expected <engine>:<device>',
+        ),
         ({"data.n_workload": np.array([{}, []], object)}, "data.npz: is not a readable NumPy archive"),
     ],
 )

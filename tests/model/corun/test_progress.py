@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from data.corun.synonyms import IntervalCounts
 from serving.corun.online_answer import predict_online
@@ -117,5 +118,17 @@ def test_attributions_divide_the_impact_into_factors():
 
 def test_a_wrong_static_model_does_not_influence_progress():
     believed = ImpactPosterior(np.ones(1), np.array([0.5]), np.array([0.02]))
-    assert believed.with_prediction(0.0, 0.05).quantile(0.5) == pytest.approx(0.5, abs=0.01)
-    assert 0.4 < believed.with_prediction(0.45, 0.02).quantile(0.5) < 0.49
+    assert believed.with_prediction(0.0, 0.05).quantiles([0.5])[0] == pytest.approx(0.5, abs=0.01)
+    assert 0.4 < believed.with_prediction(0.45, 0.02).quantiles([0.5])[0] < 0.49
+
+
+@pytest.mark.parametrize(
+    ("means", "deviations"),
+    [([0.0], [0.004]), ([0.0, 0.01, 0.3], [0.004, 0.1, 0.5]), ([-3.0, 0.0, 3.0], [0.004, 0.004, 0.004])],
+)
+def test_quantiles_of_a_mixture_are_not_exceeded_that_often(means, deviations):
+    shares = [0.001, 0.05, 0.5, 0.8, 0.999]
+    weights = np.full(len(means), 1 / len(means))
+    posterior = ImpactPosterior(weights, np.array(means), np.array(deviations))
+    parts = norm.cdf(posterior.quantiles(shares)[:, None], means, deviations)
+    assert parts.mean(axis=1) == pytest.approx(shares, abs=1e-6)

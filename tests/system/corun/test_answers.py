@@ -211,9 +211,17 @@ def test_every_task_is_placed_once_and_time_is_saved(static, tmp_path):
     assert f"({told['saved_against_random']['share']:.1%} of run time) less than at random (" in said
 
 
+def test_more_corunners_than_a_request_may_have_are_refused(static):
+    many = ("--with", "task-5", *["task-5"] * 63, "--model", static)
+    refused(
+        run_corun("static", "--task", "task-7", *many), "corunners=a list: List should have at most 63 items"
+    )
+
+
 def test_without_solo_times_only_slow_downs_are_reported(static):
     where = ("--machines", 4, "--slots", 2, "--machine", "other", "--model", static)
-    refused(run_corun("place", *where), 'no task ran alone on "other"; name the tasks to place')
+    message = f'no task ran alone on "other", but on "{MACHINE}"; name the tasks to place'
+    refused(run_corun("place", *where), message)
     arguments = ("place", *names(8), *where)
     told = json.loads(run_corun(*arguments, "--json").stdout)
     assert (told["saved_against_random"], told["saved_against_worst"]) == (None, None)

@@ -295,35 +295,42 @@ def split_by_trees(trees: ImpactArrays, contrasts: Sequence[CorunContrast]) -> l
     owners, children = np.tile(contrasts[0].owners, 2), trees.children.reshape(-1)
     inputs = trees.tree_inputs(np.stack([row for way in contrasts for row in (way.row, way.usual)]))
     values, width = inputs.reshape(-1), inputs.shape[1]
-    nodes, coruns = np.tile(trees.roots, count), np.repeat(np.arange(count), len(trees.roots))
-    # 1: the node is reached with the value of this co-run, -1: with the usual one, 0: with both
-    led = np.zeros((len(nodes), n_factors), np.int8)
-    leaves = []
+    nodes = np.tile(trees.roots, count)
+    # one path per leaf that is reached; a fork adds a path. 1: the path has the value of this co-run, -1: the
+    # usual one, 0: both
+    n_paths, paths = len(nodes), np.arange(len(nodes))
+    led = np.zeros((8 * n_paths, n_factors), np.int8)
+    coruns, leaves = np.zeros((2, len(led)), np.intp)
+    coruns[:n_paths] = np.repeat(np.arange(count), len(trees.roots))
     while len(nodes):
         features = trees.feature.take(nodes)
         is_leaf = features == LEAF
         ends = is_leaf.nonzero()[0]
         if len(ends):
-            leaves.append((nodes.take(ends), coruns.take(ends), led.take(ends, axis=0)))
+            leaves[paths.take(ends)] = nodes.take(ends)
             inner = (~is_leaf).nonzero()[0]
-            nodes, coruns, features = nodes.take(inner), coruns.take(inner), features.take(inner)
-            led = led.take(inner, axis=0)
-        cells = np.arange(len(nodes)) * n_factors + owners.take(features)
-        place = coruns * (2 * width) + features
+            nodes, paths, features = nodes.take(inner), paths.take(inner), features.take(inner)
+        factors = owners.take(features)
+        place = coruns.take(paths) * (2 * width) + features
         now = trees.below_threshold(values.take(place), nodes)
         then = trees.below_threshold(values.take(place + width), nodes)
-        side = led.reshape(-1).take(cells)
+        side = led.reshape(-1).take(paths * n_factors + factors)
         forks = ((now != then) & (side == 0)).nonzero()[0]
         onward = children.take(2 * nodes + np.where(side < 0, then, now))
         if len(forks):
-            turned, turned_cells = led.take(forks, axis=0), owners.take(features.take(forks))
-            led.reshape(-1)[cells.take(forks)] = 1
-            turned[np.arange(len(forks)), turned_cells] = -1
+            old, new = paths.take(forks), np.arange(n_paths, n_paths + len(forks))
+            n_paths += len(forks)
+            if n_paths > len(led):
+                led, coruns, leaves = (
+                    np.concatenate([values_of_paths, np.zeros_like(values_of_paths)])
+                    for values_of_paths in (led, coruns, leaves)
+                )
+            led[new], coruns[new] = led.take(old, axis=0), coruns.take(old)
+            led[old, factors.take(forks)], led[new, factors.take(forks)] = 1, -1
             onward = np.concatenate([onward, children.take(2 * nodes.take(forks) + then.take(forks))])
-            led, coruns = np.concatenate([led, turned]), np.concatenate([coruns, coruns.take(forks)])
+            paths = np.concatenate([paths, new])
         nodes = onward
-    reached, of_corun, reached_by = (np.concatenate(part) for part in zip(*leaves, strict=True))
-    return _sum_leaf_shares(trees, reached, of_corun, reached_by)
+    return _sum_leaf_shares(trees, leaves[:n_paths], coruns[:n_paths], led[:n_paths])
 
 
 def _sum_leaf_shares(

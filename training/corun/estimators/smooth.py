@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +38,9 @@ _HALF = 0.6745
 _TINY = 1e-9
 #: Points and weights of the integral from the average co-run (0) to the one explained (1).
 _POINTS, _POINT_WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2
+#: The rows of the two ends of the path, which have no weight in the integral.
+_ENDS = slice(len(_POINTS), len(_POINTS) + 2)
+_POINTS, _POINT_WEIGHTS = np.append(_POINTS, [0.0, 1.0]), np.append(_POINT_WEIGHTS, [0.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -124,30 +126,27 @@ class SmoothRegressor:
         Shapley, "Values of non-atomic games", 1974; the integral is computed by Gauss-Legendre quadrature,
         its error is divided among the shares.
         """
-        row_inputs, usual_inputs = self._transform_inputs(np.stack([row, usual]))
-        way = row_inputs - usual_inputs
-        both = Named(np.array([named.pairs[0], PAIR_SEPARATOR]), np.repeat(named.machines, 2))
-        explained = self._locate_rows(np.stack([row, usual]), both)
-        predicted, base = (
-            self.mean_ + self.spread_ * self._row_similarities(explained) @ self.weights_
-        ).tolist()
+        row_inputs, begin = self._transform_inputs(np.stack([row, usual])) - self.centre_
+        way = row_inputs - begin
         stored_rows = self._stored_rows
         task, corunner, machine = (
-            _PathSimilarity.from_path(
-                (usual_inputs - self.centre_, way), turn, stored, (who[0] >= 0) & (ids == who[0]), share
-            )
-            for turn, stored, ids, who, share in zip(
+            _PathSimilarity.from_path(begin @ turn, way @ turn, stored, ids == number, identity_share)
+            for turn, stored, ids, (number,), identity_share in zip(
                 self._side_directions,
                 stored_rows.coordinates,
                 stored_rows.ids,
-                explained.ids,
+                self._locate_names(named),
                 _OF_ITS_OWN,
                 strict=True,
             )
         )
-        by_task, by_corunner = (
-            machine.known * (1 + other.partly_known) * self.weights_ for other in (corunner, task)
-        )
+        weights = machine.known * self.weights_
+        with_task, with_corunner = 1 + task.partly_known, 1 + corunner.partly_known
+        logs = self.mean_ + self.spread_ * (
+            weights[_ENDS] * (with_task[_ENDS] * with_corunner[_ENDS] - 1 + _COMMON)
+        ).sum(axis=1)
+        base, predicted = logs.tolist()
+        by_task, by_corunner = weights * with_corunner, weights * with_task
         shares = np.zeros(len(row) + 2)
         shares[:-2] = way * (
             self.task_turn_ @ task.integrate_slopes(by_task)
@@ -180,15 +179,18 @@ class SmoothRegressor:
 
     def _locate_rows(self, x: Floats, named: Named) -> SideCoordinates:
         turned = self._transform_inputs(x) - self.centre_
+        return SideCoordinates(
+            tuple(turned @ turn for turn in self._side_directions), self._locate_names(named)
+        )
+
+    def _locate_names(self, named: Named) -> tuple[Whole, ...]:
+        """Return the number of each row's task, co-runners and machine, as in `SideCoordinates`."""
         known_names = (self.tasks_, self.besides_, self.machines_)
         numbers = [
             locate_words(names, words)
             for names, words in zip(known_names, _names_by_side(named), strict=True)
         ]
-        return SideCoordinates(
-            tuple(turned @ turn for turn in self._side_directions),
-            tuple(np.where(seen, number, -1) for number, seen in numbers),
-        )
+        return tuple(np.where(seen, number, -1) for number, seen in numbers)
 
     def _row_similarities(self, rows: SideCoordinates) -> Floats:
         """Return the similarity of rows to the stored training rows, shape (n_rows, n_kept)."""
@@ -266,41 +268,48 @@ def _side_similarity(
 
 @dataclass(frozen=True)
 class _PathSimilarity:
-    """The similarity to stored rows on one side, at the points of the integral over a straight path.
+    """The similarity to stored rows on one side, at `_POINTS` of a straight path.
 
-    `points` has the shape (n_steps, n_directions), `stored` (n_kept, n_directions), and `same` (n_kept,): the
-    stored rows with the name of the path's end. `kernels`, one per length scale, have the shape (n_steps,
-    n_kept).
+    `points` has the shape (n_points, n_directions), `stored` (n_kept, n_directions); `same`, shape (n_kept,),
+    flags the stored rows with the name of the path's end. `alike`, the similarity without names, and
+    `slopes`, its decrease by half the squared distance, have the shape (n_points, n_kept).
     """
 
     points: Floats
     stored: Floats
     same: NDArray[np.bool_]
     identity_share: float
-    kernels: tuple[Floats, ...]
+    alike: Floats
+    slopes: Floats
 
     @classmethod
     def from_path(
-        cls,
-        path: tuple[Floats, Floats],
-        turn: Floats,
-        stored: Floats,
-        same: NDArray[np.bool_],
-        identity_share: float,
+        cls, begin: Floats, way: Floats, stored: Floats, same: NDArray[np.bool_], identity_share: float
     ) -> _PathSimilarity:
-        """Return the similarities along a `path`: its begin and the way to its end, both (n_features,)."""
-        begin, way = path
-        points = begin @ turn + _POINTS[:, None] * (way @ turn)
-        far = (points**2).sum(axis=1)[:, None] + (stored**2).sum(axis=1) - 2 * points @ stored.T
-        kernels = [np.exp(np.maximum(far, 0) / (-2 * _LENGTHS[-1] ** 2))]
-        for _ in _LENGTHS[:-1]:
+        """Return the similarities along a path: its begin and the way to its end, both (n_directions,)."""
+        points = begin + _POINTS[:, None] * way
+        # on a path without length, one point is computed for all
+        at = _POINTS[:, None] if way.any() else _POINTS[:1, None]
+        gaps = begin - stored
+        # squared distances are a quadratic function of the share of the path
+        far = at * (2 * gaps @ way)
+        far += (gaps**2).sum(axis=1)
+        far += at**2 * (way @ way)
+        far /= -2 * _LENGTHS[-1] ** 2
+        alike = np.exp(far, out=far)
+        kernel, slopes = alike.copy(), alike / _LENGTHS[-1] ** 2
+        for length in _LENGTHS[-2::-1]:
             # each length scale is half of the next, so that its kernel is the fourth power
-            kernels.append(np.square(np.square(kernels[-1])))
-        return cls(points, stored, same, identity_share, tuple(kernels[::-1]))
-
-    @cached_property
-    def alike(self) -> Floats:
-        return np.asarray((1 - self.identity_share) / len(_LENGTHS) * sum(self.kernels))
+            np.square(kernel, out=kernel)
+            np.square(kernel, out=kernel)
+            alike += kernel
+            slopes += kernel / length**2
+        scale = (1 - identity_share) / len(_LENGTHS)
+        alike *= scale
+        slopes *= scale
+        return cls(
+            points, stored, same, identity_share, np.broadcast_to(alike, (len(_POINTS), len(stored))), slopes
+        )
 
     @property
     def known(self) -> Floats:
@@ -310,16 +319,16 @@ class _PathSimilarity:
     @property
     def partly_known(self) -> Floats:
         """The similarity with a name that is known in the share of the path so far."""
-        return self.alike + self.identity_share * _POINTS[:, None] * self.same
+        similarity = self.alike.copy()
+        similarity[:, self.same] += self.identity_share * _POINTS[:, None]
+        return similarity
 
     def integrate_slopes(self, weights: Floats) -> Floats:
         """Return the integral of the slope of ``(weights * alike).sum(axis=1)``, shape (n_directions,)."""
-        slopes = sum(kernel / length**2 for kernel, length in zip(self.kernels, _LENGTHS, strict=True))
-        weighted = weights * slopes
+        weighted = weights * self.slopes
         by_stored, by_point = _POINT_WEIGHTS @ weighted, _POINT_WEIGHTS * weighted.sum(axis=1)
-        whole = by_stored @ self.stored - by_point @ self.points
-        return np.asarray((1 - self.identity_share) / len(_LENGTHS) * whole)
+        return np.asarray(by_stored @ self.stored - by_point @ self.points)
 
     def integrate_identity(self, weights: Floats) -> float:
         """Return the integral of the slope in how far the name is known."""
-        return float(_POINT_WEIGHTS @ (weights @ self.same) * self.identity_share)
+        return float(_POINT_WEIGHTS @ weights[:, self.same].sum(axis=1) * self.identity_share)
