@@ -289,9 +289,9 @@ def paired_runs(
     column ``order`` is replaced by the index of the run, from 0, among the runs of `earlier`, then of
     `baseline`, then of `target`. `names` are the sides' names in messages. Values of an operation are
     converted to its unit in the first run of `baseline`, else of `earlier`, else of `target` that states one.
-    Of `earlier`, only configurations of the baseline are used. Operations and configurations that only one
-    side has are in ``missing`` and in the notes. InputError if no operation is common, or if runs of one
-    operation have opposite directions or incompatible units; ValueError if a side has no run.
+    Of `earlier`, only configurations of the baseline are used. Machines, operations and configurations that
+    only one side has are in ``missing`` and in the notes. InputError if no operation is common, or if runs of
+    one operation have opposite directions or incompatible units; ValueError if a side has no run.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]

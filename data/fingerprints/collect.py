@@ -141,9 +141,9 @@ class MeasuredRun(PlannedRun):
 def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
     """Return all runs in their order: one repetition after the other, constraints and their runs shuffled.
 
-    Each constraint has every program and, for each number of threads, every stressor of the suite; within a
-    repetition, the runs of a constraint follow each other. Without constraints, the constraint of all runs is
-    the empty text. Stressors that are not in `stressors`, those of the installed stress-ng, are left out.
+    In each repetition, a constraint has a run of every program, and for each number of threads a run of every
+    stressor of the suite; these runs follow each other. In a suite without constraints, every run has the
+    constraint "". Stressors that are not in `stressors`, those of the installed stress-ng, are left out.
     Equal suites and `stressors` give equal orders.
     """
     shuffle = random.Random(suite.seed)

@@ -320,9 +320,9 @@ def small_buffer_writes() -> Unit:
 
 
 def flushed_writes() -> Unit:
-    """Return a function that writes 4 KiB to a file in TMPDIR and calls fsync.
+    """Return a function that writes 4 KiB to the start of a file in TMPDIR and calls fsync.
 
-    KeyError if TMPDIR is not set.
+    The file, ``flushed``, is created at once and stays. KeyError if TMPDIR is not set.
     """
     handle = os.open(f"{os.environ['TMPDIR']}/flushed", os.O_CREAT | os.O_RDWR)
     block = bytes(PAGE)
@@ -335,7 +335,7 @@ def flushed_writes() -> Unit:
 
 
 def polling_calls() -> Unit:
-    """Return a function that polls a pipe ten times."""
+    """Return a function that polls a pipe ten times, without waiting; the pipe stays open."""
     import select
 
     reading, _writing = os.pipe()
@@ -385,7 +385,7 @@ def wake_up(size: float) -> None:
 
 
 def keep_processes(size: float) -> None:
-    """Start `size` * 10 processes, at least one, that sleep for `LONG` (60) seconds, then end."""
+    """Start `size` * 10 processes, at least one, and return; each ends after `LONG` (60) seconds of sleep."""
     for _ in range(max(1, round(size * 10))):
         if os.fork() == 0:
             time.sleep(LONG)

@@ -161,8 +161,8 @@ def _other_steps(courses: Courses, at: Ints, level: Floats, turns: Ints, end: in
 def without_spikes(rows: Floats) -> Floats:
     """Return the running median of three: single outliers disappear, steps keep their place.
 
-    `rows` has shape (n, n_versions), as has the result. A missing neighbour (NaN, or none at the ends) counts
-    as the value itself; NaN stays NaN.
+    `rows` has shape (n, n_versions), as has the result. A value at either end, or beside a NaN, is unchanged;
+    NaN stays NaN.
     """
     left, right = np.hstack([rows[:, :1], rows[:, :-1]]), np.hstack([rows[:, 1:], rows[:, -1:]])
     left, right = (np.where(np.isfinite(side), side, rows) for side in (left, right))

@@ -269,8 +269,9 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
 def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     """Return a chart of the rates of missed regressions and false alarms by the review rate.
 
-    `sent`: mean rates over the folds per requested review rate; ValueError if empty. Rates are drawn by the
-    measured review rate, in the order of `sent`; the title has those at the rate nearest to 5 %.
+    `sent` has the mean rates over the folds for each requested review rate; ValueError if it is empty. Rates
+    are drawn by the measured review rate, in the order of `sent`; the title has those at the measured review
+    rate nearest to 5 %.
     """
     unsure, false_negatives, alarms = (
         np.array([getattr(rates, name) for rates in sent])

@@ -241,9 +241,9 @@ def _pair_names(rows: pd.DataFrame) -> list[str]:
 def importance_chart(importance: pd.DataFrame) -> Chart | None:
     """Draw the permutation importance of the first 20 features; None if the largest is not positive.
 
-    `importance` has ``feature, rise, spread``, sorted by falling ``rise``. This is the increase of the mean
-    relative error when the feature is shuffled (0.01 is one percentage point); ``spread`` is its standard
-    deviation over the shuffles, which is drawn as an error bar. None without features, too.
+    `importance` has ``feature, rise, spread``, sorted by falling ``rise``. The ``rise`` is the increase of
+    the mean relative error when the feature is shuffled (0.01 is one percentage point); ``spread`` is its
+    standard deviation over the shuffles, which is drawn as an error bar. None without features, too.
     """
     shown = importance.head(_FEATURES)
     if shown.empty or shown["rise"].iloc[0] <= 0:

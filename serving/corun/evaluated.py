@@ -65,10 +65,11 @@ def check_placements(
     """Return total seconds of all tasks, two per machine, for the placement chosen by predicted impacts.
 
     The chosen placement has the smallest sum of predicted impacts; the total, and those of the best, the
-    worst and 1000 random placements, come from measured impacts. `predicted` and `measured` hold impacts on
-    the tasks (rows) by their co-runners (columns), `solo` holds seconds by task; tasks that one of the last
-    two does not have are left out. KeyError if `predicted` does not have one of the others. None with fewer
-    than four tasks, or if the impact of a pair of different tasks is missing.
+    worst and 1000 random placements, come from measured impacts. If the number of tasks is odd, one task is
+    alone on its machine. `predicted` and `measured` hold impacts on the tasks (rows) by their co-runners
+    (columns), `solo` holds seconds by task. A task is left out if `measured`, in rows or columns, or `solo`
+    does not have it; KeyError if `predicted` does not have a task that remains. None with fewer than four
+    tasks, or if the impact of a pair of different tasks is missing.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:

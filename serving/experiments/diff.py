@@ -73,8 +73,9 @@ def format_score_change(change: ScoreChange) -> str:
 def format_statement(judgement: Statement) -> str:
     """Return a verdict with its value and threshold as text: ``fail: 0.913 (from 0.420)``.
 
-    Without threshold the value has four significant digits, ``within: 1.234``; without value only the verdict
-    is returned.
+    The threshold, from which on a value is ``fail``, is written in the same way for any verdict. Without
+    threshold the value has four significant digits, ``within: 1.234``; without value only the verdict is
+    returned.
     """
     if judgement.value is None:
         return judgement.verdict

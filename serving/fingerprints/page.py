@@ -170,7 +170,10 @@ def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
 
 
 def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[DifferenceBars]:
-    """Return the differences of `compared_pairs`; profiles are learned again, with identical results."""
+    """Return the difference of the profiles of each pair of `compared_pairs`, in the same order.
+
+    The profiles are learned again; with the `params` of the pipeline they are identical to its profiles.
+    """
     chosen, seed = compared_pairs(page_data), page_data.metrics.seed
     learned = {
         name: infer_profile(page_data.table.measurements_of(name), params, seed)

@@ -61,7 +61,11 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
 
 
 def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield sentences on one profile: use of its ranking and predictions, its limits, machines to measure."""
+    """Yield sentences on one profile: use of its ranking and predictions, its limits, machines to measure.
+
+    They are plain text, with commands in backticks. `predictions` are those by this profile, maybe none; only
+    machines with a wide interval are named.
+    """
     trust = profile.trust
     if trust.enough:
         yield _leaders_advice(profile)

@@ -237,8 +237,9 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
     `curves` has ``figure, model, grouping, x`` (normal vectors per abnormal one), ``balanced_accuracy,
     spread`` (one standard deviation over folds, drawn as an error bar); rows of other figures and NaN are
-    ignored, and None is returned if no row of ``figure`` 5 remains.
-    `folds`, the number of folds, is only used to test whether the gain that the title names is significant.
+    ignored, and None is returned if no row of ``figure`` 5 remains. The title names the largest significant
+    gain of a line over its value with all normal vectors; `folds`, the number of folds, is only used to test
+    whether a gain is significant.
     """
     label = "normal training vectors per abnormal vector (log scale)"
     across = Axis(label, log=True, backwards=True)

@@ -43,9 +43,11 @@ class HoverArea:
 def hover_shapes(
     figure: Figure, axes: Axes, hover_areas: Sequence[tuple[HoverArea, str]]
 ) -> Iterator[tuple[float, Markup]]:
-    """Yield the area in square points and the SVG element of each hover area, which has a tooltip text.
+    """Yield the size in square points and the SVG element, with its tooltip, of each hover area.
 
-    They come in the given order, clipped to the axes; areas outside the axes or with NaN are omitted.
+    `hover_areas` holds each hover area with the text of its tooltip. Results come in this order, clipped to
+    the axes; the size is that after clipping, 0 for a point. Hover areas outside the axes or with NaN are
+    omitted.
     """
     if not hover_areas:
         return

@@ -107,8 +107,8 @@ def draw_chart(
     """Return a chart of panels as inline SVG, with tooltips.
 
     `words`: texts, and the anchor in the page.
-    `panels`: row by row; ValueError unless each row has `across` panels. The legend names the marks of
-    the first panel.
+    `panels`: row by row, in one sequence; ValueError if their number is not a multiple of `across`. The
+    legend names the marks of the first panel.
     `size`: width and height of the chart in inches; 8.4 is the width of the page.
     `legend_title`: title of a legend at the right; if empty, the legend is above.
     `narrows`: add a layout for narrow screens (``narrow``): panels one below the other, long names wrapped. A

@@ -96,7 +96,7 @@ def difference_predicate(difference: Difference) -> str:
 
     A negative difference ``is below``, with the lower end first, too. An interval that contains 0, even as an
     end, gives ``does not differ significantly (difference -0.010 to +0.030) from``. Minus signs are U+2212.
-    The text is to be followed by the entry compared with.
+    The sentence needs a subject before the predicate, and the entry compared with after it.
     """
     low, high = (f"{end:+.3f}".replace("-", "\N{MINUS SIGN}") for end in (difference.low, difference.high))
     if difference.low <= 0 <= difference.high:

@@ -56,9 +56,10 @@ def main() -> None:
 
 
 def find_challengers(settings: ServerSettings) -> Judges:
-    """Return by path each endpoint that supports shadow mode, and its challenger, which is not loaded yet.
+    """Return, by path, a pair of each endpoint that supports shadow mode and its challenger.
 
-    The challenger gets the options of the server that the endpoint's model has.
+    The challenger is not loaded yet. Of the options of the server, it gets those that the endpoint's own
+    model takes.
     """
     judges = {}
     for endpoint in all_endpoints():

@@ -171,8 +171,8 @@ def _guaranteed_shares(wished: float | None) -> list[float]:
 def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Floats]]) -> None:
     """Write held.npz to `directory`: an array named "part model" for each (part, model, probabilities).
 
-    The probabilities are out-of-fold ones of the part's training rows, shape (n_rows,). An existing file is
-    replaced.
+    The probabilities are out-of-fold ones of the part's training rows, shape (n_rows,). The directory is
+    created if missing; an existing file is replaced.
     """
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
         arrays: dict[str, Any] = {f"{part} {model}": probability for part, model, probability in predicted}

@@ -69,8 +69,8 @@ Space = Mapping[str, Real | OneOf | Any]
 def suggest_params(space: Space, trial: Trial) -> dict[str, Any]:
     """Return the values that `trial` suggests in `space`, by name, and the constants of `space`.
 
-    A parameter whose condition is not met is absent. KeyError if a condition names a parameter that is
-    absent.
+    A parameter whose condition is not met is absent. A condition refers to a parameter or constant that comes
+    earlier in `space`; KeyError if that is absent.
     """
     params: dict[str, Any] = {}
     for name, values in space.items():

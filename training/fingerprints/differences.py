@@ -348,13 +348,15 @@ def check_claims(
 ) -> pd.DataFrame:
     """Test the fingerprint paper's claims on the data; return a row of text per claim, in the paper's order.
 
-    A claim on one application is supported if it holds, for each stressor that it names, in at least half of
-    the resamples of the machines; one on two applications if the test finds a difference of their profiles,
-    in one of the named stressors if there are any. With ``reasons`` to doubt the ranking or the test, the
-    verdict is "not enough diversity". Claims about applications without a profile are left out. `seed_shares`
-    are the paper's importances by application, shape (n_columns,). Returns ``figure, claim, applications,
-    seed_says`` (the top five by the paper's method on this data), ``we_find, verdict`` ("supported" | "not
-    supported" | "not enough diversity"), ``reasons``.
+    A claim on one application is supported if it holds in at least half of the resamples of the machines, for
+    each stressor that it names. A claim on two applications is supported if the test finds a difference of
+    their profiles; if it names stressors, in at least one of them. With ``reasons`` to doubt the ranking or
+    the test, the verdict is "not enough diversity". Claims about applications without a profile are left out.
+
+    `seed_shares` has, by application, the importances that the paper's method gives on this data, shape
+    (n_columns,); `seed` is a random seed. Returns ``figure, claim, applications, seed_says`` (the top five of
+    `seed_shares`), ``we_find, verdict`` ("supported" | "not supported" | "not enough diversity"),
+    ``reasons``.
     """
     rows = []
     for claim in CLAIMS:

@@ -151,11 +151,11 @@ def profile_application(measured: Measured, params: Profiling, seed: int) -> Pro
 def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
     """Return the stage's tables by the name of their file, without suffix; ValueError without results.
 
-    ``profiles`` is `Profile.features` with ``seed_importance`` (by the quiho paper's algorithm; the largest
-    is 100); ``clusters`` and ``categories`` are as in `Profile`; in each, ``application`` is the first
-    column. ``trust`` has one row per application: ``application, metric, better``, then ``enough`` (whether
-    the ranking can be trusted), all fields of `Trust` (tuples joined to text), ``seed_stability`` and
-    ``our_stability``. Applications are in the order of `results`.
+    ``profiles`` is `Profile.features` with the additional column ``seed_importance``: the importance by the
+    quiho paper's algorithm, where the largest is 100. ``clusters`` and ``categories`` are as in `Profile`; in
+    each, ``application`` is the first column. ``trust`` has one row per application: ``application, metric,
+    better``, then ``enough`` (whether the ranking can be trusted), all fields of `Trust` (tuples joined to
+    text), ``seed_stability`` and ``our_stability``. Applications are in the order of `results`.
     """
     parts: dict[str, dict[str, pd.DataFrame]] = {"profiles": {}, "clusters": {}, "categories": {}}
     rows = []

@@ -147,9 +147,10 @@ def _read_stored_oof(directory: Path, run: str, _: Path) -> OutOfFoldPredictions
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the path of oof.parquet in a project (``files``), and functions that read predictions.
+    """Return the path of oof.parquet below a project (``files``), and two functions that read predictions.
 
-    ``read(project, metrics)`` returns those of each entry of the split ``test-cases``, the champion first;
-    ``read_stored(directory, run, _)`` those of a registered version.
+    ``read(project, metrics)`` returns a list, with the predictions of each entry in the split ``test-cases``:
+    first those of ``metrics["champion"]``, then the others by name. ``read_stored(directory, run, _)``
+    returns those of a registered version, from its files; `run` is the name of its run.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_oof, _read_stored_oof)

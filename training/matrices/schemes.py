@@ -144,8 +144,9 @@ def table_rows(full: Scheme) -> list[TableRow]:
 def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
     """Return the candidates: `models` under the `full` scheme, then the cells of the matrix paper's table 5.
 
-    `models` keep their order and are not checked; similarity-logistic is left out, since table 5 has it. That
-    table also has decision-tree, logistic and tan, under the paper's scheme.
+    `models` keep their order and are not checked. Table 5 has decision-tree, logistic, tan and
+    similarity-logistic under the paper's scheme, with the number of components of `full`. As it has
+    similarity-logistic, that is left out of `models`: it is never under the `full` scheme.
     """
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
@@ -213,7 +214,8 @@ def leave_out_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the `full` scheme of `model` (step 0, "none"), then the scheme without each remedy in turn.
 
-    `part` is the steps' name of the ablation. Without a remedy, its field has the value of the naive scheme.
+    `part` is the steps' name of the ablation. To leave out a remedy, its field is set to the value of the
+    naive scheme.
     """
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):

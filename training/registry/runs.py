@@ -203,10 +203,10 @@ def _schema_columns(table: Path) -> list[dict[str, Any]]:
 def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
     """Yield the logs of the trials of the final search for `model`, from trials.parquet in `directory`.
 
-    This is the search on all rows, not on those of a fold; nothing is yielded if `model` has none. Each log
-    has a name ("MODEL trial 007"), the metric ``value`` (None for a pruned or failed trial), parameters, and
-    the values reported after each step; in the order of the file. FileNotFoundError at the first item if the
-    file is missing.
+    The final search is that on all rows, not on those of a fold; if the file has none of `model`, nothing is
+    yielded. Each log has a name ("MODEL trial 007"), the metric ``value`` (None for a pruned or failed
+    trial), parameters, and the values reported after each step; in the order of the file. FileNotFoundError
+    at the first item if the file is missing.
     """
     import pandas as pd
 

@@ -95,15 +95,19 @@ def read_documents(
 ) -> Iterator[ComparisonTables]:
     """Yield the comparisons of comparison XML in chunks; `problems` receives the errors of skipped ones.
 
-    Results are samples, or, where a side has none, its five numbers, and its mean and stdev if given. Orders
-    are renumbered from 0: earlier versions, then the baseline's, the target's and later ones, each sorted by
-    ``order``. Where no machine is named, the report's name is used. From the second comparison of an
-    operation on a machine on, the machine's name ends in ``#2`` and so on. `better` ("higher" or "lower") is
-    used where an element has none; without `better`, higher is assumed and noted. A ``result_status`` of pass
-    or fail is the label of a comparison without elements ``label``. Comparisons have the additional columns
-    `UUIDS`. A chunk ends with the comparison that reaches `chunk_rows` results (None: one chunk); at least
-    one, maybe empty, is yielded. InputError at the first error, also for a document that is malformed or has
-    no comparison, unless ``problems.keep_going``.
+    Results are samples. Where a side has no samples, they are its five numbers, with mean and stdev if the
+    side has these. Orders are renumbered from 0: earlier versions, then the baseline's, the target's and
+    later ones, each sorted by ``order``. Where no machine is named, the report's name is used. If several
+    comparisons with different ids are of the same operation on the same machine, the second one's machine
+    name ends in ``#2``, and so on. `better` ("higher" or "lower") is used where an element has none; without
+    `better`, higher is assumed and noted. A ``result_status`` of pass or fail is the label of a comparison
+    without elements ``label``. Comparisons have the additional columns `UUIDS`. A chunk ends with the
+    comparison that reaches `chunk_rows` results; if that is None, there is one chunk. The last chunk is
+    always yielded, even if it is empty.
+
+    InputError at the first error, also for a document that is malformed or has no comparison, unless
+    ``problems.keep_going``. It is an error if an id occurs twice; without ``comparison_id``, the id consists
+    of report, benchmark and operation, so a report may have an operation only once.
     """
     reader = _Reader(Builder(chunk_rows, extra_comparison_columns=UUIDS), problems, better)
     for document in documents:
@@ -333,11 +337,11 @@ def with_status(
     """Return comparison XML with ``result_status`` and elements ``verdict`` filled in, otherwise unchanged.
 
     `verdicts` maps comparison ids to verdicts; the second and later comparisons with the same id become
-    ``invalid``. `otherwise` is the verdict of comparisons that `verdicts` does not hold; by default their
-    status is unchanged. `written` maps comparison ids to elements ``verdict``; if given, all those of the
-    document are removed, and these are added to the first comparison with the id if it gets a verdict. `name`
-    is the name of bytes in messages. InputError if the document is not well-formed, or is UTF-16; OSError if
-    the file `source` cannot be read.
+    ``invalid``, whether or not `verdicts` holds it. `otherwise` is the verdict of other comparisons that
+    `verdicts` does not hold; by default their status is unchanged. `written` maps comparison ids to elements
+    ``verdict``; if given, all elements ``verdict`` of the document are removed, and each given one is added
+    to the first comparison with its id if that gets a verdict. `name` is the name of bytes in messages.
+    InputError if the document is not well-formed, or is UTF-16; OSError if the file `source` cannot be read.
     """
     document = Document.from_bytes(source, name) if isinstance(source, bytes) else Document.from_path(source)
     with document.open() as file:

@@ -33,8 +33,10 @@ _EARLIER, _END, _LETTERS, _NUMBER = range(4)
 def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
     """Return a key that sorts versions naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2.
 
-    Numbers are compared by value (01 equals 1), other parts by code point, numbers after letters. Parts like
-    rc, alpha, beta, pre and dev, in any case, precede the end. Only the first 1000 characters count.
+    Numbers are compared by value (01 equals 1). The text between numbers, with its separators, is compared by
+    code point; where one version has text and the other a number, the text comes first. A text that is rc,
+    alpha, beta, pre or dev, in any case, with or without separators, comes before the end of a version; any
+    other text after it. Only the first 1000 characters count.
     """
     parts = [
         (_NUMBER, int(text))

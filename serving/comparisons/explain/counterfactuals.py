@@ -34,9 +34,11 @@ def counterfactuals(
     `answers`: shape (n,), their verdicts; `fail` flips to `pass`, `pass` and `unsure` to `fail`.
     `decide`: returns the model's verdicts on modified comparisons.
     Returns shape (n,), changes of the median of the configuration with the worst change, as shares of the
-    baseline's (negative is worse): of the candidates `TRIED` that flip the verdict, the nearest to the
-    measured change. Bisection finds it if larger changes keep the flipped verdict. Candidates are at most 100
-    % worse (95 % if higher is better) and at most 1 % better. NaN if none flips the verdict.
+    baseline's median (negative is worse). Candidates are those of `TRIED` that are better than the measured
+    change and at most 1 % better than the baseline, to become `pass`; or worse than the measured change and
+    at most 100 % worse than the baseline (95 % if higher is better), to become `fail`. The result is the
+    candidate nearest to the measured change that flips the verdict, NaN if none does. Bisection finds it
+    if every candidate farther away flips the verdict, too.
     """
     changes = np.full(len(rows), np.nan)
     # factors may overflow where the target's median is close to 0 or to the largest number

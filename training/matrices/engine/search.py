@@ -256,9 +256,10 @@ def _without_causes(
 
 
 def split_in_thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
-    """Return the part (0, 1 or 2) of each row, (n_rows,); test cases are whole, labels and groups balanced.
+    """Return the part (0, 1 or 2) of each row, shape (n_rows,); None if a part would have only one label.
 
-    Returns None where a part would have only one label.
+    All rows of a test case are in the same part; labels and groups are spread about equally over the parts.
+    `seed` shuffles the test cases before they are dealt to the parts.
     """
     workload, place = np.unique(cases.workload.astype(str), return_inverse=True)
     group = np.unique(cases.group.astype(str), return_inverse=True)[1]

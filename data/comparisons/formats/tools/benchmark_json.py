@@ -42,8 +42,8 @@ def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per test: its rounds in seconds, or its summary if it has no rounds.
 
     A summary has those of min, q1, median, q3, max, mean and stdev that the file has, and gives a note. The
-    benchmark is the part of the test's full name before the last ``::``, the operation the part after it,
-    with its parameters. Lower is better. InputError if a file cannot be read or is not JSON of
+    benchmark is the part of the test's full name before the last ``::`` (empty without it), the operation the
+    part after it, with its parameters. Lower is better. InputError if a file cannot be read or is not JSON of
     pytest-benchmark.
     """
     for path in source.files:
