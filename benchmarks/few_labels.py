@@ -311,8 +311,8 @@ def page_notes(data_set: DataSet) -> list[str]:
         ),
         f"A champion stays as it is until {ENOUGH_LABELS} labels, with {ENOUGH} fails and passes.",
         (
-            "While most comparisons are unlabelled, it keeps its share of fails; this rule and its limits were "
-            "chosen on the other half of the operations."
+            "While most comparisons are unlabelled, it keeps its share of fails; this rule and its limits "
+            "were chosen on the other half of the operations."
         ),
     )
     return [
