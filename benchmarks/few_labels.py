@@ -339,9 +339,9 @@ def evaluate_data_set(name: str, table: pd.DataFrame, shipped: Examples | None) 
 
 def main() -> None:
     shipped = read_features("tables", SHIPPED)
-    unseen = held_out_half(read_features("sap-hana", SHARED / "sap-hana"))
+    held_out = held_out_half(read_features("sap-hana", SHARED / "sap-hana"))
     sets = [
-        evaluate_data_set("sap-hana", unseen, examples_of(shipped)),
+        evaluate_data_set("sap-hana", held_out, examples_of(shipped)),
         evaluate_data_set("the shipped measurement", shipped, None),
     ]
     draw_picture(sets)
