@@ -100,7 +100,7 @@ def judge(  # noqa: PLR0917 - typer passes options by name
     """Judge the measurements in a file or directory.
 
     Comparisons and matrices get a verdict and its reason, in a table by default. The exit code is 1 if a
-    verdict is fail and --fail-on-regression is given.
+    verdict is fail and --fail-on-regression is given, or if one is unsure and --fail-on-unsure is given.
     """
     prepare_command()
     from serving.answering import OutputOptions, form_of, judge_source
@@ -233,9 +233,9 @@ def run_command(arguments: list[str] | None = None) -> int:
 
     `arguments` are those after the program's name; None: those of the command line. 0: done, also if standard
     output was closed early; 1: a verdict or a difference that the command reports by its exit code, such as a
-    regression with ``--fail-on-regression``; 2: bad input or usage; 70: an error of perfjudge itself, whose
-    traceback is in a file that the line names; 130: interrupted, without a line. No error is raised. Without
-    a command, the help is written to stderr, and 2 returned.
+    regression with ``--fail-on-regression``; 2: bad input or usage; 3: a worker of the server cannot start;
+    70: an error of perfjudge itself, whose traceback is in a file that the line names; 130: interrupted,
+    without a line. No error is raised. Without a command, the help is written to stderr, and 2 returned.
     """
     from typer.exceptions import Abort, TyperException
 

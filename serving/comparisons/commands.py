@@ -422,8 +422,10 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons whose labels would improve a model most.
 
-    If no model is named and there is no champion, a rank statistic orders them. With -o, write a CSV file to
-    fill in. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
+    Once a fail and a pass are labelled, a model that is fitted to these labels orders the comparisons, and
+    the named model or the champion only gives the column probability. Until then, the latter orders them, or
+    a rank statistic without either. With -o, write a CSV file to fill in. Save it as labels.csv in the
+    directory of the data, so that the labels are read with the data.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next

@@ -178,10 +178,10 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
         if problems.skipped:
             note = "what occurs twice in the body, or has a number of threads twice, is invalid"
             problems.add_note(f"{note} ({len(problems.skipped)})")
-        judgement = judge_tables(tables, served, notes=problems.notes)
-        flipped = len(judgement) <= render.FLIPPED
+        flipped = len(tables.comparisons) <= render.FLIPPED
         if not flipped:
             problems.add_note(render.UNFLIPPED)
+        judgement = judge_tables(tables, served, notes=problems.notes)
         elements = verdict_xml_bytes(judgement, flipped=flipped)
         content = with_status(body, judgement.verdict_by_id, NAME, "invalid", elements)
     except MalformedError as exc:

@@ -88,16 +88,17 @@ def judgement_summary(judgement: Judgement) -> str:
     """Return the number of comparisons by verdict, the model and its thresholds in one line.
 
     Example: ``2 comparisons: 1 fail, 0 unsure, 1 pass, 0 invalid (model NAME 4, fail from a probability of
-    0.600, unsure from 0.400; POLICY)``; without the number and threshold of ``unsure`` if the model's
-    thresholds exclude it, and without the policy if there is none or ``judgement.by_runs`` is above 0:
-    verdicts of `judge_runs`, or at least one that between-run variation decided.
+    0.600, unsure from 0.400; POLICY)``. If the model's thresholds exclude ``unsure``, its threshold is left
+    out, and its number if that is 0 (between-run variation may have decided). There is no policy without one
+    or if ``judgement.by_runs`` is above 0: verdicts of `judge_runs`, or at least one that between-run
+    variation decided.
     """
     cuts, model = judgement.card.decision_thresholds, judgement.model
+    unsure = f", unsure from {cuts.low:.3f}" if cuts.low < cuts.high else ""
     kinds: list[Answer] = ["fail", "unsure", "pass", "invalid"]
-    if cuts.low >= cuts.high:
+    if not unsure and not judgement.count_verdicts("unsure"):
         kinds.remove("unsure")
     answers = ", ".join(f"{judgement.count_verdicts(kind)} {kind}" for kind in kinds)
-    unsure = f", unsure from {cuts.low:.3f}" if "unsure" in kinds else ""
     has_policy = judgement.card.policy != DecisionPolicy() and not judgement.by_runs
     policy = f"; {decision_summary(judgement.card)}" if has_policy else ""
     return (

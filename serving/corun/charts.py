@@ -110,10 +110,12 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
 def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw co-run count / solo count by event (co-run paper, figure 2), on a logarithmic axis.
 
-    Counts are medians of the pair of task and co-runner with the largest impact on ``shown_machine``;
-    ValueError without pairs. Of the positive ratios, the 40 furthest from 1 (by logarithm) are drawn, in
-    descending order; None if there is none.
+    Counts are medians of the pair of task and co-runner with the largest impact on ``shown_machine``. Of the
+    positive ratios, the 40 furthest from 1 (by logarithm) are drawn, in descending order; None if there is
+    none, or no pair.
     """
+    if evaluation.strongest_pair is None:
+        return None
     task, other = evaluation.strongest_pair
     pairs = rows_with(evaluation.tables.pairs, corunner_1=other, task=task, machine=evaluation.shown_machine)
     events = [event for event in evaluation.tables.events if event in pairs.columns]
@@ -143,14 +145,15 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
 def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw event rates / their means over the time of one co-run (co-run paper, figure 3).
 
-    The co-run is the first with samples on ``shown_machine``, of the pair with the largest impact if it has
+    The co-run is the first with samples on ``shown_machine``, of the pair with the largest impact if that has
     any. At most five events are drawn, evenly spaced in ascending order of variation, with both ends. None
     without samples of co-runs or without counted events.
     """
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
         return None
-    wanted = rows_with(samples, task=evaluation.strongest_pair[0], corunners=evaluation.strongest_pair[1])
+    task, other = evaluation.strongest_pair or ("", "")
+    wanted = rows_with(samples, task=task, corunners=other)
     first = (wanted if len(wanted) else samples).iloc[0]
     task, other = first["task"], first["corunners"]
     run = rows_with(samples, task=task, corunners=other, repetition=first["repetition"]).sort_values(

@@ -156,7 +156,9 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     tasks: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TASKS]...", help="Tasks; names may repeat. Default: all tasks of the model."
+            metavar="[TASKS]...",
+            help="Tasks; names may repeat. Default: all tasks with solo runs on the machine, including those "
+            "of --tasks.",
         ),
     ] = None,
     machine: Machine = None,

@@ -273,8 +273,10 @@ class EvaluatedCoruns:
         )
 
     @cached_property
-    def strongest_pair(self) -> tuple[str, str]:
-        """The task and the co-runner with the largest impact on `shown_machine`."""
+    def strongest_pair(self) -> tuple[str, str] | None:
+        """The task and the co-runner with the largest impact on `shown_machine`; None without pairs."""
+        if not self.impact_matrix.notna().any(axis=None):
+            return None
         row, column = np.unravel_index(np.nanargmax(self.impact_matrix.to_numpy()), self.impact_matrix.shape)
         return str(self.impact_matrix.index[row]), str(self.impact_matrix.columns[column])
 

@@ -62,7 +62,7 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
             f"Do not rely on the static model for {' or '.join(useless)}: R² is not above 0, so its "
             f"predictions are no better than the mean impact."
         )
-    if evaluation.impact_matrix.notna().any(axis=None):
+    if evaluation.strongest_pair is not None:
         task, other = evaluation.strongest_pair
         slower = percent(float(evaluation.impact_matrix.loc[task, other]) - 1, 0)
         typical = percent(float(evaluation.impact_matrix.stack().median()) - 1)
@@ -121,7 +121,7 @@ def page(root: Path) -> str:
         measured=[
             (f"Figure 1 of {CORUN.short}", times_chart(evaluation), "No task ran beside two others."),
             ("All pairs", heat_map(evaluation), "No pairs were measured."),
-            (f"Figure 2 of {CORUN.short}", events_chart(evaluation), "This data has no events of co-runs."),
+            (f"Figure 2 of {CORUN.short}", events_chart(evaluation), "This data has no events of pairs."),
             (f"Figure 3 of {CORUN.short}", trend_chart(evaluation), no_samples),
         ],
         residuals=[

@@ -220,18 +220,20 @@ class SingleProcessServer(DrainingServer):
     def __init__(self, config: Config, announce: Callable[[], None]) -> None:
         super().__init__(config)
         self.announce = announce
+        self.ending_signal: int | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Announce the address once the server listens and handles signals."""
         await super().startup(sockets)
         self.announce()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Shut down gracefully on the first signal, and at once on the second."""
         if self.should_exit:
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
-        super().handle_exit(sig, frame)
+        # uvicorn would raise the signal again before the caller of `run` can remove its directories
+        self.should_exit, self.ending_signal = True, sig
 
 
 def _accept_waiting(listening: socket.socket) -> Iterator[socket.socket]:
@@ -257,7 +259,9 @@ class Worker(Process):
 
 
 class Workers(Multiprocess):
-    """Supervises a number of worker processes until it is stopped."""
+    """Supervises a number of worker processes until it is stopped, or until a worker cannot start."""
+
+    exit_code = 0
 
     def init_processes(self) -> None:
         """Start all processes."""
@@ -272,6 +276,7 @@ class Workers(Multiprocess):
             process.join()
             if process.exitcode == STARTUP_FAILURE:
                 LOG.error("a worker cannot start; the server ends")
+                self.exit_code = STARTUP_FAILURE
                 self.should_exit.set()
                 return
             # remove its gauges, keep its counters
@@ -321,13 +326,13 @@ BACKLOG = 2048
 def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
     """Serve HTTP until SIGTERM or Ctrl-C; a second signal ends it at once.
 
-    With several `workers`, 0 is returned. With one, the signal is raised again after the shutdown: SIGTERM
-    ends the process, Ctrl-C raises KeyboardInterrupt. The address is printed. The options in `settings` are
-    completed with the families' defaults. `port` 0 is any free port. Each of `workers` processes loads the
-    models and follows the registry by itself. With `shadow`, challengers judge the same requests in a
-    separate process. InputError if an option names a missing model, a model that is loaded at the start (of
-    comparisons) has no usable version, the address cannot be used or is reachable from other machines without
-    tokens, or the token file is invalid.
+    With several `workers`, the exit code is returned: 0, or 3 if one cannot start. With one, the signal is
+    raised again after the shutdown: SIGTERM ends the process, Ctrl-C raises KeyboardInterrupt. The address is
+    printed. The options in `settings` are completed with the families' defaults. `port` 0 is any free port.
+    Each of `workers` processes loads the models and follows the registry by itself. With `shadow`,
+    challengers judge the same requests in a separate process. InputError if an option names a missing model,
+    a model that is loaded at the start (of comparisons) has no usable version, the address cannot be used or
+    is reachable from other machines without tokens, or the token file is invalid.
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -348,18 +353,20 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
     listening = _open_socket(place, host)
     announce = partial(_print_address, eager_models, host, listening.getsockname()[1])
     with run_challengers(settings, wanted=shadow) as settings:
-        if workers == 1:
-            app = create_app(models, settings)
-            SingleProcessServer(_uvicorn_config(settings, app), announce).run(sockets=[listening])
-            return 0
-        with TemporaryDirectory(prefix="perfjudge-") as shared:
-            replace(settings, shared=shared).export_to_environment()
-            app_name = "serving.http.api:application"
-            config = _uvicorn_config(settings, app_name, factory=True, workers=workers)
-            # the constructor installs signal handlers; until a process answers, requests wait at the socket
-            supervisor = Workers(config, sockets=[listening])
-            announce()
-            supervisor.run()
+        if workers > 1:
+            with TemporaryDirectory(prefix="perfjudge-") as shared:
+                replace(settings, shared=shared).export_to_environment()
+                app_name = "serving.http.api:application"
+                config = _uvicorn_config(settings, app_name, factory=True, workers=workers)
+                # the constructor installs signal handlers; requests wait at the socket for the first worker
+                supervisor = Workers(config, sockets=[listening])
+                announce()
+                supervisor.run()
+            return supervisor.exit_code
+        server = SingleProcessServer(_uvicorn_config(settings, create_app(models, settings)), announce)
+        server.run(sockets=[listening])
+    if server.ending_signal is not None:
+        signal.raise_signal(server.ending_signal)
     return 0
 
 

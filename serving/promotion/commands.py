@@ -100,7 +100,10 @@ def shadow(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Judge the input with champion and challenger. List differing verdicts, and record the agreement."""
+    """Judge the input with champion and challenger. List differing verdicts, and record the agreement.
+
+    The text lists at most 20 differing verdicts, --json all.
+    """
     from serving.shadow.source import judge_by_both as judge_both
 
     typer.echo(escape_invisible(judge_both(source, options, keep_going=keep_going, as_json=as_json)))

@@ -14,12 +14,13 @@ from typing import Any
 from fastapi import FastAPI
 
 from data.errors import InputError
+from data.tables.files import naming_unreadable
 from data.tables.xml_stream import Document, Element, WholeDocument
 from serving.answering import rejudge_source
 from serving.http import schemas
 from serving.http.bodies import JSON
 from serving.http.schemas import RefusedError
-from serving.plugins import Endpoint, all_plugins, endpoint_of_model
+from serving.plugins import MEBIBYTE, Endpoint, all_plugins, endpoint_of_model
 from training.registry.origins import NoVersionError, Origin, trace_version
 
 #: Patterns of the model's name in answers that are not JSON: its address, or the summary line.
@@ -115,9 +116,12 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
     original answer; the minimum effect size, the risk guarantee and the costs are by default those that the
     answer records. The source is judged by the HTTP endpoint, if it can be a request, and by the command,
     unless the first answer is equal; the answer with fewer differences counts. InputError if neither can
-    judge the source, the version cannot be loaded, or no endpoint has a model of this name.
+    judge the source (it names the source), the version cannot be loaded, or no endpoint has a model of this
+    name.
     """
     endpoint = endpoint_of_model(original.name)
+    with naming_unreadable(source):
+        source.stat()
     checks, refusals = [], list[Exception]()
     for replay in (_replay_by_endpoint, _replay_by_command):
         try:
@@ -130,7 +134,11 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
             if not checks[-1].differences:
                 return checks[-1]
     if not checks:
-        raise InputError(f"cannot be judged again ({refusals[0]})", file=source)
+        expected = (
+            f"expected a request to {endpoint.path}, a file of at most {endpoint.limit // MEBIBYTE} MiB, "
+            "with an answer in JSON"
+        )
+        raise InputError(f"cannot be judged again ({refusals[0] if refusals else expected})", file=source)
     return min(checks, key=lambda check: len(check.differences))
 
 

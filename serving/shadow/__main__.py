@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,8 @@ def main() -> None:
     """Judge the requests that a server records by the challengers, until the server closes standard input.
 
     The settings are those that the server passes in the environment; AssertionError if shadow mode is off.
-    Lowers the priority of this process. Requests that fail unexpectedly are logged and lost.
+    Lowers the priority of this process. Requests that fail unexpectedly are logged and lost. At the end, the
+    directory of requests is removed, since a killed server leaves it.
     """
     settings = ServerSettings.from_environment()
     request_context.configure_logging(settings.log_level, settings.log_format)
@@ -53,6 +55,7 @@ def main() -> None:
             except Exception:
                 # other files are judged after the next pause
                 LOG.exception("shadow: requests of a file are lost")
+    shutil.rmtree(settings.shadow, ignore_errors=True)
 
 
 def find_challengers(settings: ServerSettings) -> Judges:

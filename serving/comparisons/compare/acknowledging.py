@@ -5,6 +5,7 @@ The file is reviewed like code. It hides nothing: every excused verdict is shown
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -130,6 +131,15 @@ class Accepted(ReviewedEntry):
     since: _Text
 
 
+class _AcknowledgedLoader(TextLoader):
+    """Loads ``null`` and empty values as None, all others as text: a commit of digits is no number."""
+
+
+_NULL = "tag:yaml.org,2002:null"
+_AcknowledgedLoader.add_implicit_resolver(_NULL, re.compile("(~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_AcknowledgedLoader.add_constructor(_NULL, lambda _loader, _node: None)
+
+
 class AcknowledgedFile(Section):
     """The content of an acknowledgements file such as ``.perfjudge.yaml``: entries of three kinds."""
 
@@ -227,13 +237,16 @@ def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
     """Return the path and the content of a YAML file of reviewed exceptions (acknowledged regressions, ...).
 
     None: ``.perfjudge.yaml`` in the working directory. If that does not exist, or a file is empty, there are
-    no entries. InputError if a given file is missing, the file cannot be read, or an entry is wrong.
+    no entries; nor are there any of a kind without a value or with ``null``. InputError if a given file is
+    missing, the file cannot be read, or an entry is wrong.
     """
     if path is None and not DEFAULT.exists():
         return DEFAULT, AcknowledgedFile()
     file = path or DEFAULT
     try:
-        # as text: a commit of digits must not become a number
-        return file, AcknowledgedFile.model_validate(yaml_content(file, TextLoader) or {})
+        content = yaml_content(file, _AcknowledgedLoader) or {}
+        if isinstance(content, dict):
+            content = {kind: entries for kind, entries in content.items() if entries is not None}
+        return file, AcknowledgedFile.model_validate(content)
     except ValidationError as exc:
         raise InputError(validation_message(exc), file=file) from exc

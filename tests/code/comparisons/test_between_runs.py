@@ -1,5 +1,6 @@
 """Verdicts that between-run variation decides: their reasons, and the agreement of judge and compare."""
 
+from dataclasses import replace
 from math import nan
 
 import numpy as np
@@ -15,6 +16,8 @@ from serving.comparisons.between_runs import RunReason, share_of_baseline
 from serving.comparisons.compare.weighing import judge_runs
 from serving.comparisons.explain.sentences import describe_change, direction_words
 from serving.comparisons.judge import judge_tables
+from serving.comparisons.render import judgement_summary
+from serving.models import Served
 
 SHARES = st.floats(1e-6, 10)
 UNITS = st.sampled_from([("ms", -1.0), ("op/s", 1.0), ("MiB", -1.0), ("points", 1.0)])
@@ -72,6 +75,17 @@ def test_judge_and_compare_agree_on_few_operations(served, change, operations, e
     assert [(v.verdict, v.probability, v.reason) for v in compared.verdicts] == [
         (v.verdict, v.probability, v.reason) for v in judged.verdicts
     ]
+
+
+def test_the_summary_counts_verdicts_that_only_runs_make_unsure(served):
+    card = replace(served.model.card, threshold=0.05)
+    tables = paired_runs([run({"o": 10.0}, 0)], [run({"o": 10.2}, 1)]).tables
+    judgement = judge_tables(tables, Served(replace(served.model, card=card), served.ref))
+    (verdict,) = judgement.verdicts
+    assert (verdict.decided_by, verdict.threshold) == ("between_run_variation", verdict.unsure_from)
+    summary = judgement_summary(judgement)
+    assert summary.startswith("1 comparison: 0 fail, 1 unsure, 0 pass, 0 invalid (model m 7, fail from a ")
+    assert "unsure from" not in summary
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from data.tables.documents import MOMENT, parse_moment
 from serving.comparisons import render
 from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.judge import judge_tables
-from serving.comparisons.xml.report import ELEMENTS, as_xml, xml_schema
+from serving.comparisons.xml.report import ELEMENTS, as_xml, write_comparisons, xml_schema
+from serving.http.bodies import NOTES
 from serving.models import ModelRef, Served
 from tests.code.comparisons.posted import comparison, drawn, trained
 from tests.code.comparisons.xml_documents import comparison as element
@@ -200,6 +201,16 @@ def test_a_new_xml_answer_replaces_only_the_earlier_verdicts(served):
     assert (
         judge_tables(comparison_xml.tables_of(first), served).verdict_by_id
         == judge_tables(tables, served).verdict_by_id
+    )
+
+
+@pytest.mark.parametrize(("comparisons", "noted"), [(100, False), (101, True)])
+def test_xml_answers_without_counterfactuals_say_so_in_the_header(served, comparisons, noted):
+    tables = comparison_json.tables_of({"comparisons": [*drawn(comparisons, seed=2)]})
+    answered = answer_xml(write_comparisons(tables, [""] * comparisons), served)
+    assert (render.UNFLIPPED in answered.headers.get(NOTES, ""), b" counterfactual=" in answered.content) == (
+        noted,
+        not noted,
     )
 
 

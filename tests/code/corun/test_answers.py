@@ -1,5 +1,6 @@
 """Pieces of the answers about co-runs, on numbers that can be checked by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 from data.corun.collect import plan_placements
 from data.corun.synonyms import IntervalCounts
 from data.errors import InputError
-from serving.corun.evaluated import check_placements
+from serving.corun.charts import events_chart, heat_map, trend_chart
+from serving.corun.evaluated import TABLES, EvaluatedCoruns, check_placements
 from serving.corun.online_answer import usable_samples
 from serving.corun.place import MeasuredPlacements, measured_saving_on
 from serving.corun.schemas import PlaceAnswer, RandomAnswer
 from serving.http.schemas import ModelAnswer
+from tests.system.corun import inputs
 from training.corun.stored import OnlineCard
 
 NAN = float("nan")
@@ -178,3 +181,17 @@ def test_unknown_run_times_give_no_prediction() -> None:
 
 def test_without_runs_there_is_no_report(tmp_path: Path) -> None:
     assert measured_saving_on("here", tmp_path) is None
+
+
+@pytest.mark.parametrize("corunners", ["task-1", "task-1+task-2"])
+def test_charts_of_pairs_are_left_out_without_pairs(corunners):
+    given, is_pair = inputs.tables(3), "+" not in corunners
+    samples = given.samples.assign(corunners=given.samples["corunners"].replace("task-1", corunners))
+    row = {"task": "task-0", "corunners": corunners, "machine": inputs.MACHINE, "impact": 1.2}
+    evaluation = EvaluatedCoruns(
+        metrics=None, tables=replace(given, samples=samples), notes=(), instances=pd.DataFrame([row]),
+        placements=None, **dict.fromkeys(TABLES),
+    )  # fmt: skip
+    assert [draw(evaluation) is not None for draw in (heat_map, events_chart, trend_chart)] == [
+        is_pair, is_pair, True,
+    ]  # fmt: skip

@@ -233,6 +233,7 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     ("text", "named"),
     [
         ("acknowledged:\n- {operation: a, untl: 1, by: x, reason: y}", 'did you mean "until"?'),
+        ("acknowledged:\n- {operation: a, until: null, by: x, reason: y}", "acknowledged.0.until.date=None"),
         ("ignored: []", "ignored is unknown"),
         ("[", "is not YAML"),
     ],
@@ -243,6 +244,14 @@ def test_a_wrong_file_of_acknowledgements_is_named(tmp_path, text, named):
     assert named in str(refused.value)
     with pytest.raises(InputError, match="No such file"):
         read_acknowledged(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("null", ["", "null", "~"])
+def test_null_in_a_file_of_acknowledgements_means_nothing(tmp_path, null):
+    unstable = f"- {{operation: 'null', by: cleo, reason: net, until: {null}}}"
+    content = says(f"acknowledged: {null}\naccepted: {null}\nunstable:\n{unstable}", tmp_path).content
+    assert (content.acknowledged, content.accepted) == ((), ())
+    assert [(entry.operation, entry.until) for entry in content.unstable] == [("null", None)]
 
 
 def test_revisions_are_found_by_name_and_by_git(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import Listening
+from tests.system.conftest import PROGRAM, Listening
 from tests.system.serving.load import BODY, Load
 from tests.system.serving.registry import NAME, registry_in, truncate, with_a_feature_of_tomorrow
 
@@ -151,6 +152,15 @@ def test_a_single_process_reloads_and_ends_after_its_last_answer(registry):
     assert (code, log, load.failed) == (-signal.SIGTERM, "", [])
     assert all(client.refused for client in load.clients)
     assert set(load.answered) == {"1", "2"}
+
+
+def test_a_worker_that_cannot_start_ends_the_server_with_its_code(model_directory, tmp_path, monkeypatch):
+    ending = "import os, sys\nif 'spawn_main' in ' '.join(sys.orig_argv):\n    os._exit(3)\n"
+    (tmp_path / "sitecustomize.py").write_text(ending)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    command = [PROGRAM, "serve", "--port", "0", "--workers", "2", "--model", model_directory]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "a worker cannot start; the server ends" in done.stderr) == (3, True)
 
 
 def opened(server):

@@ -23,7 +23,7 @@ from serving.shadow import figures, request_log
 from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
 from serving.shadow.request_log import AnsweredRequest, RequestLog, drain_requests
 from tests.commands import perfjudge
-from tests.system.conftest import FIGURE, Listening, comparison
+from tests.system.conftest import FIGURE, PROGRAM, Listening, comparison
 from tests.system.serving.registry import NAME, Registry
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
@@ -125,6 +125,21 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
     assert because.startswith("let it pass (same verdict on 50.0% of ")
     assert "fail and pass" in because
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("2", "1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_no_requests_of_the_shadow_remain_after_the_server(registry, tmp_path, monkeypatch, number):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    # not a fork, whose directory of temporary files may be another
+    server = Listening("--shadow", program=str(PROGRAM))
+    assert len(list(tmp_path.glob("perfjudge-shadow-*"))) == 1
+    server.process.send_signal(number)
+    code = server.process.wait(60)
+    server.stop()
+    assert code == (130 if number == signal.SIGINT else -number)
+    if number == signal.SIGKILL:
+        until(lambda: list(tmp_path.glob("perfjudge-shadow-*")), lambda left: not left)
+    assert list(tmp_path.glob("perfjudge-shadow-*")) == []
 
 
 def exchange(size=10, status=200):

@@ -1,14 +1,18 @@
 """An answer leads back to the version that gave it, which says the same again."""
 
 import json
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from mlflow.entities import Dataset, DatasetInput
 
+from data.errors import InputError
 from serving import cli
 from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.model import load_judge
+from serving.promotion.tracing import GivenAnswer, replay_answer
 from tests.system.conftest import FIGURE, comparison
 from tests.system.serving.registry import NAME, registry_in
 from training.registry import origins
@@ -134,6 +138,23 @@ def test_a_checkout_is_recommended_only_if_it_helps(registry, checkout, capsys, 
     assert "git checkout" not in line
     assert why in line
     assert ("commit code, params.yaml and data before training" in line) != ("run git fetch" in line)
+
+
+@pytest.mark.parametrize(
+    ("make", "shown", "told"),
+    [
+        (lambda path: None, "json", "No such file or directory"),
+        (Path.mkdir, "json", "expected a request to /v1/corun/static, a file of at most"),
+        (lambda path: path.write_bytes(bytes(2**24 + 1)), "json", "expected a request to /v1/corun/static"),
+        (Path.touch, "table", "with an answer in JSON"),
+    ],
+    ids=["missing", "directory", "too large", "text"],
+)
+def test_an_unusable_input_of_a_corun_answer_is_named(tmp_path, make, shown, told):
+    make(source := tmp_path / "input")
+    with pytest.raises(InputError, match=re.escape(told)) as refused:
+        replay_answer(GivenAnswer("corun-static", "1", shown, b"{}"), source, {})
+    assert str(refused.value).startswith(f"{source}: ")
 
 
 @pytest.mark.parametrize(
