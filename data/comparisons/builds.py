@@ -68,9 +68,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Slowdown:
-    """A changed build's slowdown with its confidence interval, as shares of the unchanged build's value.
+    """A changed build's slowdown, 0.1 for 10 %, with its confidence interval; positive is worse.
 
-    Positive is worse. `pairs` is the number of pairs of samples.
+    It is changed / unchanged - 1 for values of which lower is better, unchanged / changed - 1 for rates.
+    `pairs` is the number of pairs of samples.
     """
 
     share: float

@@ -19,8 +19,6 @@ from data.tables.documents import Section
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 BLOCKS = Path("/sys/dev/block")
 MEGABYTE = 1_000_000
-#: Seconds after which a neighbour ends, in case this process is killed.
-LIFETIME = 600
 Wrap = Callable[[list[str]], list[str]]
 Positive = Annotated[float, Field(gt=0)]
 
@@ -47,8 +45,9 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
     """Yield a function that turns a command (list of words) into one that runs under the constraint.
 
     The constraint is removed after the ``with`` block. `neighbour_cpu` is the processor of the neighbour, a
-    stressor, if the constraint has one; it ends after 600 s (`LIFETIME`). InputError if this machine does not
-    allow the constraint, or the neighbour is missing or ends within its first 0.2 s.
+    stressor, if the constraint has one; it runs until the block ends or this process is killed. InputError if
+    this machine does not allow the constraint, or the neighbour is missing, or ends before the block does; at
+    the end of the block, unless it ends within its first 0.2 s.
     """
     with ExitStack() as stack:
         try:
@@ -61,9 +60,12 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
         except OSError as exc:
             place = f'constraint "{constraint.name}"'
             raise InputError(f"cannot be put on here ({exc})", place=place) from exc
+        neighbour = None
         if constraint.neighbour:
-            command = ["stress-ng", f"--{constraint.neighbour}", "1", "--timeout", str(LIFETIME), "--quiet"]
-            neighbour = Child(command, f"neighbour {constraint.neighbour}", cpu=neighbour_cpu)
+            # without a time limit
+            command = ["stress-ng", f"--{constraint.neighbour}", "1", "--timeout", "0", "--quiet"]
+            place = f"neighbour {constraint.neighbour}"
+            neighbour = Child(command, place, cpu=neighbour_cpu)
             stack.callback(neighbour.end)
             if neighbour.wait(0.2):
                 raise neighbour.end_with_error()
@@ -73,6 +75,9 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
             events = ",".join(["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"] * constraint.traced)
             prefix += ["perf", "stat", "--output", os.devnull, "--event", events, "--"]
         yield lambda command: [*prefix, *command]
+        if neighbour is not None and neighbour.wait(0):
+            problem = f"ended while runs were measured: {neighbour.end_with_error().problem}"
+            raise InputError(problem, place=place)
 
 
 def _create_groups(constraint: Constraint, stack: ExitStack) -> Iterator[Path]:

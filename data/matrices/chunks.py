@@ -29,6 +29,7 @@ _BATCH, _WAITING = 16_384, 2**28
 #: Columns that determine the chunk of a run.
 _HOME = ("pair_id", "side", "workload", "group")
 _CHUNK, _FILES = "chunk of the table", "runs-{i}.parquet"
+METRICS_FILE = "metrics.parquet"
 
 
 @dataclass(frozen=True)
@@ -83,17 +84,18 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
 def open_runs(source: Path) -> ds.Dataset:
     """Return the runs of `source`, a Parquet file or a directory, as a dataset, without reading them.
 
-    Of a directory, that is its ``matrices.parquet`` if it has one, else all files in it, which must be
-    Parquet files of runs; the name of a subdirectory may be a column (``group=oltp``). InputError if there
-    are no Parquet files, or if a required column is missing.
+    Of a directory, that is its ``matrices.parquet`` if it has one, else all files in it but
+    ``metrics.parquet`` and ``causes.parquet``, which must be Parquet files of runs; the name of a
+    subdirectory may be a column (``group=oltp``). InputError if there are no Parquet files, or if a required
+    column is missing.
     """
-    inside = source / "matrices.parquet" if source.is_dir() else source
-    place = inside if inside.exists() else source
+    place = _place_of_runs(source)
     try:
         # one row group may contain all rows
         reading = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
         form = ds.ParquetFileFormat(default_fragment_scan_options=reading)
-        opened = ds.dataset(place, format=form, partitioning="hive")
+        others = [".", "_", METRICS_FILE, "causes.parquet"]
+        opened = ds.dataset(place, format=form, partitioning="hive", ignore_prefixes=others)
     except (OSError, pa.ArrowException) as exc:
         raise InputError(f"holds no Parquet files of runs ({exc})", file=place) from exc
     spec = MatrixTables.SPECS["runs"]
@@ -101,6 +103,11 @@ def open_runs(source: Path) -> ds.Dataset:
         if name not in opened.schema.names and name not in spec.optional:
             raise InputError(f"has no column {name!r}", file=place)
     return opened
+
+
+def _place_of_runs(source: Path) -> Path:
+    inside = source / "matrices.parquet"
+    return inside if inside.exists() else source
 
 
 def runs_of(file: Path) -> pd.DataFrame:
@@ -176,19 +183,19 @@ def clean_chunks(
 
     Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs are written next
     to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
-    same folder; `part` has by test case its fold, which is written as the column `PART`. A metric is dropped
-    if more than the share `missing` of all runs have no value of it, or all values are equal; a run is
-    invalid if it has no value of more than the share `missing` of the remaining raw metrics, or by another
-    rule of `decide_validity`. `some` is the approximate number of runs to return in ``some`` of all results
-    together: whole pairs, drawn with `seed`. InputError if no raw metric carries information, a run breaks a
-    rule of `MatrixTables`, or a pair cannot be compared.
+    directory, else next to the file or the directory of part files; `part` has by test case its fold, which
+    is written as the column `PART`. A metric is dropped if more than the share `missing` of all runs have no
+    value of it, or all values are equal; a run is invalid if it has no value of more than the share `missing`
+    of the remaining raw metrics, or by another rule of `decide_validity`. `some` is the approximate number of
+    runs to return in ``some`` of all results together: whole pairs, drawn with `seed`. InputError if no raw
+    metric carries information, a run breaks a rule of `MatrixTables`, or a pair cannot be compared.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
     counts = counted.groupby(level=0, sort=False).agg(kinds)
     rows = int(counts["rows"].iloc[0]) if len(counts) else 0
-    directory = source if source.is_dir() else source.parent
-    listed = MatrixTables.SPECS["metrics"].read(directory / "metrics.parquet")
+    inside, beside = source / METRICS_FILE, _place_of_runs(source).resolve().parent / METRICS_FILE
+    listed = MatrixTables.SPECS["metrics"].read(inside if inside.exists() else beside)
     no_runs = pd.DataFrame(columns=[*MatrixTables.SPECS["runs"].dtypes, *counts.index])
     table = MatrixTables.from_frames({"runs": no_runs, "causes": no_runs[:0], "metrics": listed}).metrics
     often = (counts["negative"] / counts["rows"] > SIGNED_SHARE).reindex(table["metric"])

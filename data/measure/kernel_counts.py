@@ -29,10 +29,10 @@ _STARTED = 19
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a file; an empty list if it cannot be read.
 
-    UnicodeDecodeError if it is not UTF-8, such as ``/proc/PID/stat`` of a program whose name is not.
+    Bytes that are not UTF-8 are replaced: the kernel cuts names of programs even within a character.
     """
     try:
-        return path.read_text().splitlines()
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -18,11 +20,12 @@ from data.errors import InputError
 def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
     """Return a CSV file as a frame of text, with stripped column names; an empty cell is empty text.
 
-    Cells are not stripped; cells missing at the end of a row are empty text, too; blank lines are skipped.
-    `columns` are required; further columns are returned as well, a repeated name with a suffix such as
-    ``.1``. `options` are those of `pandas.read_csv` and take precedence. InputError if the file is missing or
-    empty, is not CSV, has rows that are longer than its header, has two names that differ only in white space
-    at their ends, or does not have one of `columns`.
+    The index is the line of the file in which a row begins, from 1: blank lines are skipped, and cells may
+    have line breaks. Cells are not stripped; cells missing at the end of a row are empty text, too. `columns`
+    are required; further columns are returned as well, a repeated name with a suffix such as ``.1``.
+    `options` are those of `pandas.read_csv` and take precedence. InputError if the file is missing or empty,
+    is not CSV, has rows that are longer than its header, has two names that differ only in white space at
+    their ends, or does not have one of `columns`.
     """
     options = {"dtype": "str", "keep_default_na": False, "index_col": False, **options}
     try:
@@ -47,7 +50,32 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
         if column not in table:
             present = ", ".join(table.columns)
             raise InputError(f'has no column "{column}"; found {present}', file=path, line=1)
-    return table
+    return table.set_axis(_lines_of_rows(path, len(table), options), axis="index")
+
+
+def _lines_of_rows(path: Path, n_rows: int, options: Mapping[str, Any]) -> pd.Index:
+    """Return the line of each row, from 1, of a table that pandas has read with `options`.
+
+    In a file that the module `csv` reads differently, such as a compressed one, each row counts as one line.
+    """
+    skipped = options.get("skiprows", 0)
+    first = skipped + (options.get("header", None if "names" in options else 0) is not None)
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        lines = file.readlines()
+    begins, begin = list[int](), 1
+    if len(lines) > first + n_rows:
+        separator, quote = options.get("sep", ","), options.get("quotechar", '"')
+        delimiter = separator if len(separator) == 1 else " "
+        after = options.get("skipinitialspace", False)
+        reader = csv.reader(lines, delimiter=delimiter, quotechar=quote, skipinitialspace=after)
+        blank = " \t\r\n".replace(separator, "") if options.get("skip_blank_lines", True) else ""
+        with suppress(csv.Error):
+            for number, _ in enumerate(reader):
+                if number < skipped or lines[begin - 1].strip(blank):
+                    begins.append(begin)
+                begin = reader.line_num + 1
+    one_each = pd.RangeIndex(first + 1, first + 1 + n_rows)
+    return pd.Index(begins[first:]) if len(begins) == first + n_rows else one_each
 
 
 #: Text that a spreadsheet takes for a formula, except plain numbers; and such text after quotes.
@@ -103,32 +131,31 @@ def parse_numbers(
     wrong: Callable[[NDArray[np.float64]], NDArray[np.bool_]] = not_finite,
     *,
     gaps: bool = False,
-    first: int = 2,
 ) -> pd.Series:
-    """Return a column of cells, text or numbers, as a Series of floats.
+    """Return a column of cells, text or numbers, as a Series of floats with the index of the column.
 
     `wrong` takes all numbers, shape (n_rows,), with NaN where a cell is not a number, and marks the invalid
     ones; by default those that are NaN or infinite. With `gaps`, blank text is allowed and becomes NaN.
-    InputError at the first invalid cell, with its line in `path`, counted from `first` for the first row, one
-    line per row (skipped blank lines are not counted); `expected` describes a valid cell.
+    InputError at the first invalid cell, with the line of its row in `path`, which is the index of the column
+    (as `read_cells` returns it); `expected` describes a valid cell.
     """
     text = column.str.strip() if column.dtype == "str" else column
     values = pd.to_numeric(text, errors="coerce").astype("float64")
     invalid = wrong(values.to_numpy()) & ~((text == "") & gaps).to_numpy(bool)
     refuse_wrong_rows(
-        invalid, lambda row: f'{column.name}="{str(text.iloc[row])[:_SHOWN]}" is not {expected}', path, first
+        pd.Series(invalid, column.index),
+        lambda row: f'{column.name}="{str(text.iloc[row])[:_SHOWN]}" is not {expected}',
+        path,
     )
     return values
 
 
-def refuse_wrong_rows(
-    wrong: NDArray[np.bool_] | pd.Series, describe_row: Callable[[int], str], path: Path, first: int = 2
-) -> None:
+def refuse_wrong_rows(wrong: pd.Series, describe_row: Callable[[int], str], path: Path) -> None:
     """Raise an InputError at the line of the first row that is `wrong`, if any.
 
-    `wrong` is a mask, shape (n_rows,). `describe_row` takes the position of a row in it and returns the
-    problem; position 0 is in line `first` of `path`, each later row one line further.
+    `wrong` is a mask, shape (n_rows,), whose index has the lines of the rows in `path`. `describe_row` takes
+    the position of a row in it and returns the problem.
     """
     rows = np.flatnonzero(wrong)
     if len(rows):
-        raise InputError(describe_row(int(rows[0])), file=path, line=int(rows[0]) + first)
+        raise InputError(describe_row(int(rows[0])), file=path, line=int(wrong.index[rows[0]]))

@@ -9,6 +9,7 @@ import pytest
 
 from data.errors import InputError
 from data.measure.child import KEPT, LINE, Child, Talking, TimedOutError, TimeLimits, execute
+from data.measure.kernel_counts import ProcessTree, is_running
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,6 +116,21 @@ def test_programs_are_pinned_with_a_temporary_directory(tmp_path):
     told = "import os; print(os.sched_getaffinity(0), os.environ['TMPDIR'], os.environ['X'])"
     done = execute([sys.executable, "-c", told], "x", tmp_path, cpu=cpu, environment={"X": "y"})
     assert done.output == f"{{{cpu}}} {tmp_path} y\n"
+
+
+@pytest.mark.parametrize("letter", "é€𝄞")
+def test_programs_with_names_cut_within_a_letter_are_counted(letter, tmp_path):
+    # the kernel cuts names to 15 bytes
+    program = tmp_path / ("a" * 14 + letter)
+    program.symlink_to("/bin/sleep")
+    child = Child([str(program), "60"], "x")
+    try:
+        tree = ProcessTree(child.pid)
+        assert is_running(child.pid)
+        assert tree.counts()["minor_faults"] > 0
+        assert tree.levels()["level_Threads"] == 1
+    finally:
+        child.end()
 
 
 def test_output_of_an_interactive_program_is_read_to_its_end():

@@ -15,7 +15,7 @@ from lxml import etree
 from markdown_it import MarkdownIt
 
 from data.errors import InputError, escape_invisible, escape_invisible_xml, one_line
-from data.tables.cells import read_cells, without_quotes, written_csv
+from data.tables.cells import parse_numbers, read_cells, without_quotes, written_csv
 from serving.comparisons.compare.rows import _annotation_line
 from serving.reports.rendering import template_environment
 from serving.reports.text_tables import markdown_cell, markdown_line, text_table
@@ -212,6 +212,22 @@ def test_a_row_longer_than_the_header_is_an_error(tmp_path_factory, columns, row
     else:
         with suppress(InputError):
             assert set(read_cells(path, header)[header[0]]) == {"7"}
+
+
+@given(data=st.data(), delimiter=st.sampled_from(",;\t"), end=st.sampled_from(["\n", "\r\n", "\r"]))
+@settings(deadline=None)
+def test_errors_name_the_line_of_the_wrong_row_in_the_file(tmp_path_factory, data, delimiter, end):
+    path = tmp_path_factory.mktemp("cells") / "table.csv"
+    names = st.text('ab\n\r", ', max_size=5)
+    blank = st.sampled_from(["", "", " ", "  " if delimiter == "\t" else "\t "])
+    text = f"name{delimiter}value{end}"
+    for value in ["1"] * data.draw(st.integers(0, 4)) + ["x"]:
+        text += "".join(f"{line}{end}" for line in data.draw(st.lists(blank, max_size=3)))
+        line = len(text.encode().splitlines()) + 1
+        text += '"{}"{}{}{}'.format(data.draw(names).replace('"', '""'), delimiter, value, end)
+    path.write_text(text, newline="")
+    with pytest.raises(InputError, match=rf'table\.csv:{line}: value="x" is not a number'):
+        parse_numbers(read_cells(path, ["value"], sep=delimiter)["value"], path)
 
 
 @pytest.mark.parametrize("header", ["value,value ", " value,value", "a, a,b"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -188,13 +189,14 @@ def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[
     """
     path = directory / OUT_OF_FOLD_FILE
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # numpy leaves damaged files open that it has opened itself
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return [archive[f"{part} {model}"] for part, model in cells]
     except OSError as exc:
         raise InputError("no such file; run tune first", file=path) from exc
     except KeyError as exc:
         raise InputError(f"{exc}; run tune first", file=path) from exc
-    except (BadZipFile, EOFError, ValueError) as exc:
+    except (BadZipFile, EOFError, RuntimeError, ValueError, zlib.error) as exc:
         raise InputError("is damaged; run tune again", file=path) from exc
 
 

@@ -19,6 +19,7 @@ from data.errors import InputError
 from data.params import Params, load
 from data.paths import FamilyPaths
 from data.tables.files import digest_of
+from data.tables.specs import read_table
 from features.comparisons.summaries import Moments, flatten_samples, rank_test, sample_moments, welch_t
 from features.comparisons.vectors import DIRECTIONS, EVIDENCE, model_columns
 from training.estimators.answering import MonotoneConstraints
@@ -109,13 +110,13 @@ class FeatureTable:
 
     @classmethod
     def read(cls, path: Path, columns: tuple[str, ...]) -> FeatureTable:
-        """Return the table; raise InputError if the file or a column is missing, or a status is invalid."""
+        """Return the table; InputError if the file is missing or damaged, or a column or value is wrong."""
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
-        frame = pd.read_parquet(path)
-        missing = [name for name in (*KEYS, *columns) if name not in frame.columns]
-        if missing:
-            raise InputError(f"has no column {missing[0]!r}", file=path)
+        try:
+            frame = read_table(path, KEYS | dict.fromkeys(columns, "float64"))
+        except InputError as exc:
+            raise InputError(f"{exc.problem}; run featurize again", file=path, place=exc.place) from exc
         unknown = set(frame["status"].unique()) - {"pass", "fail"}
         if unknown:
             raise InputError(f"status={min(map(str, unknown))!r} is neither pass nor fail", file=path)

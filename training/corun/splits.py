@@ -26,9 +26,11 @@ class Design:
 
 
 def at_random(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Return (training, test) row numbers of `folds` random folds; ValueError with fewer rows than folds."""
+    """Return (training, test) row numbers of `folds` random folds; InputError with fewer rows than folds."""
     from sklearn.model_selection import KFold
 
+    if len(table) < folds:
+        raise InputError(f"{len(table)} co-runs are too few; {folds} random folds need at least {folds}")
     return list(KFold(folds, shuffle=True, random_state=seed).split(table))
 
 
@@ -108,8 +110,8 @@ def possible_splits(
     ("pairs-on-machine"), two devices ("machines"), or two families per fold ("tasks"). All but "random" and
     "tasks" have fewer folds where there are fewer groups. A design is left out, too, if a fold has no
     training or no test rows, as "tasks" where most co-runs mix families of several folds. `table`
-    has ``families, machine, device``. Raises InputError if no design is possible, KeyError if a name is
-    unknown, ValueError if "random" is wanted and there are fewer rows than folds.
+    has ``families, machine, device``. Raises InputError if no design is possible, or "random" is wanted and
+    there are fewer rows than folds; KeyError if a name is unknown.
     """
     divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
     if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine
@@ -125,8 +127,8 @@ def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed:
 
     `possible_splits` tells which designs are possible, and which may have fewer than `folds` folds. Designs
     keep the order of `wanted`; the design of the first part is that of the function `main_design`. InputError
-    if none is possible, KeyError if a name is unknown, ValueError if "random" is wanted and there are fewer
-    rows than folds.
+    if none is possible, or "random" is wanted and there are fewer rows than folds; KeyError if a name is
+    unknown.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
@@ -147,7 +149,8 @@ def main_design(designs: tuple[str, ...]) -> str:
 def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
     """Return (training, test) row numbers split as `design` does, or at random where it is not possible.
 
-    KeyError if `design` is not one of `DESIGNS`, ValueError if `table` has fewer rows than `folds`.
+    KeyError if `design` is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is
+    split at random.
     """
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _has_full_folds(divided) else at_random(table, folds, seed)

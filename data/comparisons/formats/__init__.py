@@ -115,8 +115,8 @@ def stream_tables(
     those of `read_tables`; a chunk ends when it has `chunk_rows` results (None: no limit), in sap-hana ten
     times as many; a path of tables, or a file of comparison-json, is always one chunk. InputError at the call
     if the format is unknown or a path is missing; at the call or later if a directory has no file with the
-    suffix of its XML or JSON format, result-xml has settings only, sap-hana has no valid annotations or no
-    series, or ``labels.csv`` lacks a column; and at any other error, unless ``problems.keep_going``.
+    suffix of its XML or JSON format, result-xml has settings only, sap-hana has no annotations or no series,
+    or ``labels.csv`` lacks a column; and at any other error, unless ``problems.keep_going``.
     """
     reader = choose_reader(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)

@@ -183,10 +183,10 @@ def read_data_set(
     are the comparisons. A boundary is labelled fail if it is marked and the target's median is worse than the
     baseline's, else pass. Each inspector has a label (pass without a mark), agreed boundaries also have one
     of the consensus. A chunk has at least ten times `chunk_rows` results (None: all); the last may have
-    fewer, or none. InputError if the annotations are missing or invalid or there is no series, and at the
-    first invalid series unless ``problems.keep_going``, which skips it.
+    fewer, or none. InputError if the annotations are missing or there is no series, and at the first invalid
+    entry of the annotations or series unless ``problems.keep_going``, which skips it.
     """
-    annotations = annotations_of(path / "annotations.json")
+    annotations = annotations_of(path / "annotations.json", problems)
     files = sorted(path.rglob("*__*__*.csv"))
     if not files:
         raise InputError("holds no file <id>__<category>__<unit>.csv", file=path)
@@ -217,26 +217,28 @@ def _series_number(name: str) -> str:
     return name.lstrip("0") or "0"
 
 
-def annotations_of(path: Path) -> dict[str, list[Annotations]]:
+def annotations_of(path: Path, problems: Problems | None = None) -> dict[str, list[Annotations]]:
     """Return the splits of every series, by the number of the series without leading zeros (a text).
 
     A split begins at the version ``first`` (0, or 750 for split 2) and has ``versions`` versions (800 for
     split 1, else None: up to the end); ``marks`` are lists of indices within it, by annotator. InputError if
-    the file cannot be read, or is not a JSON object of ``sap_<id>`` or ``sap_<id>_split<1 or 2>`` with such
-    marks.
+    the file cannot be read or is not a JSON object, and at the first key that is not ``sap_<id>`` or
+    ``sap_<id>_split<1 or 2>`` or does not have such marks, unless ``problems.keep_going``, which skips it.
     """
+    problems = problems or Problems()
     content = content_of(path)
     if not isinstance(content, dict):
         raise InputError("is not a JSON object", file=path)
     splits: dict[str, list[Annotations]] = {}
     for key, marks in content.items():
-        match = re.fullmatch(r"sap_(\d+)(?:_split([12]))?", key)
-        if match is None:
-            raise InputError(f'"{key}" is not sap_<id> or sap_<id>_split<1 or 2>', file=path)
-        _require_marks(path, key, marks)
-        first = SECOND_SPLIT if match[2] == "2" else 0
-        versions = FIRST_SPLIT if match[2] == "1" else None
-        splits.setdefault(_series_number(match[1]), []).append(Annotations(key, first, versions, marks))
+        with problems.collecting():
+            match = re.fullmatch(r"sap_(\d+)(?:_split([12]))?", key)
+            if match is None:
+                raise InputError(f'"{key}" is not sap_<id> or sap_<id>_split<1 or 2>', file=path)
+            _require_marks(path, key, marks)
+            first = SECOND_SPLIT if match[2] == "2" else 0
+            versions = FIRST_SPLIT if match[2] == "1" else None
+            splits.setdefault(_series_number(match[1]), []).append(Annotations(key, first, versions, marks))
     return splits
 
 
@@ -288,7 +290,7 @@ def _first_problem(file: Path) -> InputError:
     texts = {name: [f'{name}="{cell}"' for cell in table[name]] for name in ("timestamp", "sut_version")}
     expected = "is not a time like 2021-09-01 10:09:12"
     refuse_wrong_rows(times.isna(), lambda row: f"{texts['timestamp'][row]} {expected}", file)
-    descends = np.diff(versions, prepend=-np.inf) < 0
+    descends = versions.diff() < 0
     refuse_wrong_rows(descends, lambda row: f"{texts['sut_version'][row]} is below the version before", file)
     return InputError("holds no value" if table.empty else "is not plain CSV", file=file)
 

@@ -44,7 +44,6 @@ def read_labels(file: Path, problems: Problems, seen: set[str] | None = None) ->
     error per wrong row, and these rows are skipped.
     """
     table = read_cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
-    table["line"] = range(2, len(table) + 2)
     rows = table[table["status"] != ""]
     times = rows.get("labelled_at", pd.Series("", rows.index))
     at = pd.to_datetime(times.where(times != ""), utc=True, errors="coerce", format="ISO8601")
@@ -70,4 +69,4 @@ def _row_error(file: Path, row: pd.Series, column: str, seen: set[str]) -> Input
         "comparison_id": "is not in these data" + (f'; did you mean "{meant}"?' if meant else ""),
         "labelled_at": "is not a time like 2026-11-22T09:30:00Z",
     }
-    return InputError(f'{column}="{row[column]}" {expected[column]}', file=file, line=int(row["line"]))
+    return InputError(f'{column}="{row[column]}" {expected[column]}', file=file, line=int(row.name))

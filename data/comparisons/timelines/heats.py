@@ -135,11 +135,11 @@ def _of_csv(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
         raise InputError(f"expected rows of seconds,core0,core1,...; found {columns}", file=path, line=1)
     out_of_range = lambda values: ~(np.abs(values) <= _LARGEST)  # noqa: E731
     seconds, *values = (
-        parse_numbers(table[name], path, "a finite number", out_of_range, gaps=name != "seconds").to_numpy()
+        parse_numbers(table[name], path, "a finite number", out_of_range, gaps=name != "seconds")
         for name in table.columns
     )
-    refuse_wrong_rows(np.diff(seconds) <= 0, lambda _: "seconds do not ascend", path, first=3)
-    return tuple(map(str, table.columns[1:])), seconds, np.array(values)
+    refuse_wrong_rows(seconds.diff() <= 0, lambda _: "seconds do not ascend", path)
+    return tuple(map(str, table.columns[1:])), seconds.to_numpy(), np.array(values)
 
 
 def _limit_columns(seconds: Floats, values: Floats) -> tuple[Floats, Floats]:

@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from data.comparisons import formats
 from data.comparisons.formats import result_xml, results_of_run
 from data.comparisons.formats.result_xml import BENCHMARK, MACHINE, VERSION
 from data.comparisons.params import Measure
@@ -27,6 +26,7 @@ from data.errors import InputError
 from data.parallel import garbage_collection_off
 from data.tables.files import content_of
 from data.tables.problems import Problems
+from data.tables.xml_stream import Document, root_of
 
 #: The property that selects operations, in lower case.
 OPERATION = "operation"
@@ -271,11 +271,11 @@ def read_folder(
     """Read all results in a folder and its subfolders, hidden ones too, in the order of their names.
 
     Results are result XML, JSON objects with ``results``, and directories with ``results.parquet``; a
-    folder's own precede those of subfolders. Symbolic links, other JSON, and XML of other formats in
-    `formats.FORMATS` are skipped, with a note. `measure` is the metric and its direction, for files that do
-    not define them; `jobs` the number of reading processes. `advance` is called with the number of places
-    read and that of all places. InputError if `root` is not a directory or holds no result, and at the first
-    invalid result, malformed JSON or XML of an unknown format; with `keep_going`, these are in ``skipped``.
+    folder's own precede those of subfolders. Symbolic links, other JSON and other XML are passed over, with a
+    note. `measure` is the metric and its direction, for files that do not define them; `jobs` the number of
+    reading processes. `advance` is called with the number of places read and that of all places. InputError
+    if `root` is not a directory or holds no result, and at the first invalid result or malformed JSON or XML;
+    with `keep_going`, these are in ``skipped``.
     """
     result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
@@ -318,7 +318,7 @@ def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> Re
                 results = spec.drop_invalid_rows(spec.read(path / "results.parquet"), "results", problems)
                 runs = tuple(of_results(results, source))
             elif kind == "xml":
-                if formats.recognise_format(path) != "result-xml":
+                if root_of(Document.from_path(path)) != result_xml.RUN_TAG:
                     return None
                 runs = (of_xml(path, source, problems, measure),)
             else:

@@ -95,7 +95,7 @@ def _read_pairs(path: Path, tasks: pd.DataFrame) -> pd.DataFrame:
     unknown = np.flatnonzero(~pairs["task"].isin(solo.index))
     if len(unknown):
         problem = f'the program "{pairs["task"].iloc[unknown[0]]}" has no curve in {CURVES}'
-        raise InputError(problem, file=path, line=int(unknown[0] % len(table)) + 2)
+        raise InputError(problem, file=path, line=int(table.index[unknown[0] % len(table)]))
     return pairs.assign(repetition=pairs.groupby(["task", "corunner_1"]).cumcount() + 1)
 
 
@@ -111,7 +111,7 @@ def _read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
 def _read_series(path: Path, *, heads: int) -> pd.Series:
     """Read a column of numbers by name, below `heads` header lines."""
     table = _read_cells(path, names=["name", "value"], skiprows=heads)
-    return parse_numbers(table["value"], path, first=1 + heads).set_axis(table["name"])
+    return parse_numbers(table["value"], path).set_axis(table["name"])
 
 
 def _read_cells(path: Path, columns: tuple[str, ...] = (), **options: Any) -> pd.DataFrame:

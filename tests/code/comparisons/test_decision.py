@@ -1,11 +1,13 @@
 import json
 import os
+import re
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
@@ -180,3 +182,40 @@ def test_damaged_probabilities_are_refused_by_name(tmp_path_factory, content):
     (directory / OUT_OF_FOLD_FILE).write_bytes(content)
     with pytest.raises(InputError, match=r"run tune (again|first)"):
         read_out_of_fold(directory, [("all", "logistic")])
+
+
+def damaged(content, place, mask):
+    """Return `content` with some bits of a byte inverted."""
+    place = int(place * len(content))
+    return content[:place] + bytes([content[place] ^ mask]) + content[place + 1 :]
+
+
+@given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
+@settings(max_examples=50, deadline=None)
+def test_a_changed_byte_never_changes_stored_probabilities(tmp_path_factory, place, mask):
+    directory, probabilities = tmp_path_factory.mktemp("tuned"), np.random.default_rng(1).random(30)
+    write_out_of_fold(directory, [("all", "logistic", probabilities)])
+    path = directory / OUT_OF_FOLD_FILE
+    path.write_bytes(damaged(path.read_bytes(), place, mask))
+    problem, found = "", []
+    try:
+        found = read_out_of_fold(directory, [("all", "logistic")])
+    except InputError as error:
+        problem = str(error)
+    if found:
+        np.testing.assert_array_equal(found, [probabilities])
+    else:
+        assert re.search(r"held.npz: .*run tune (again|first)$", problem)
+
+
+@given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
+@settings(max_examples=50, deadline=None)
+def test_a_damaged_feature_table_is_refused_by_name(tmp_path_factory, place, mask):
+    path = tmp_path_factory.mktemp("processed") / "features.parquet"
+    feature_table().to_parquet(path, index=False)
+    path.write_bytes(damaged(path.read_bytes(), place, mask))
+    with suppress(InputError):
+        assert FeatureTable.read(path, ("noise",)).examples.x.shape[1] == 1
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"features.parquet: .*run featurize again$"):
+        FeatureTable.read(path, ("noise",))

@@ -167,11 +167,15 @@ def test_a_bad_series_is_refused_in_one_line_or_skipped(data_set, content, messa
         ({"sap_52": {"8": [10]}}, " sap_52: annotator 8: 10 is beyond the 10 versions of the series"),
     ],
 )
-def test_bad_marks_give_a_one_line_error(data_set, marks, message):
-    path = data_set(rows([10] * 10), marks=marks)
+def test_bad_marks_are_refused_in_one_line_or_skipped(data_set, marks, message):
+    data_set(rows([10] * 4 + [20] * 6), "00053__elapsed-time__ms.csv")
+    path = data_set(rows([10] * 10), marks={**marks, "sap_53": MARKS})
     with pytest.raises(InputError) as caught:
         formats.read_tables("sap-hana", [path], label_rules=RULES)
     assert str(caught.value) == f"{path / 'annotations.json'}{message}"
+    reading = formats.read_tables("sap-hana", [path], label_rules=RULES, keep_going=True)
+    assert [str(error) for error in reading.skipped] == [str(caught.value)]
+    assert set(reading.tables.comparisons["operation"]) == {"00053"}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.errors import InputError
 from data.parallel import Compute
 from training.corun.estimators.arrays import CorunContrast, QuickContention, split_log_impacts
 from training.corun.estimators.contention import ContentionRegressor
@@ -71,6 +72,12 @@ def test_held_out_tasks_occur_in_no_training_row(table: pd.DataFrame) -> None:
 def test_designs_that_need_several_machines_are_left_out(table: pd.DataFrame) -> None:
     one = table[table["machine"] == "m1"].reset_index(drop=True)
     assert set(possible_splits(one, tuple(DESIGNS), 3, 7)) == {"random", "pairs", "tasks"}
+
+
+@pytest.mark.parametrize("rows", [0, 2, 3])
+def test_too_few_coruns_for_random_folds_are_an_error(table: pd.DataFrame, rows: int) -> None:
+    with pytest.raises(InputError, match=f"^{rows} co-runs are too few; 4 random folds need at least 4$"):
+        possible_splits(table[:rows], ("pairs", "random"), 4, 7)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

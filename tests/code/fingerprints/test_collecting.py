@@ -1,4 +1,9 @@
 import json
+import os
+import shutil
+import subprocess
+import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +25,7 @@ from data.fingerprints.collect import (
 )
 from data.fingerprints.constraints import Constraint, confined
 from data.fingerprints.tables import CATEGORIES
+from data.measure.kernel_counts import PROC, is_running, read_lines, with_descendants
 from data.measure.session import Journal, Session, fill_command
 from tests.code.suites import CONSTRAINED, FINGERPRINT
 from tests.seen import Seen
@@ -247,6 +253,52 @@ def test_a_constraint_is_removed_after_its_runs(tmp_path, monkeypatch):
         assert command[-2:] == ["--", "true"]
         assert command[command.index("--event") + 1].count("sys_enter") == 2
     assert pages.read_text() == "madvise"
+
+
+def test_a_neighbour_that_ends_before_the_runs_is_an_error(tmp_path, monkeypatch):
+    program = tmp_path / "stress-ng"
+    program.write_text('#!/bin/sh\necho $$ "$@" > started\nuntil [ -e end ]; do sleep 0.05; done\nexit 3\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.chdir(tmp_path)
+    beside = Constraint(name="c", kind="k", neighbour="cpu")
+    with confined(beside, 0):
+        pid, *options = Path("started").read_text().split()
+    assert options[:4] == ["--cpu", "1", "--timeout", "0"]
+    assert not is_running(int(pid))
+    message = r"^neighbour cpu: ended while runs were measured: exit code 3 \("
+    with pytest.raises(InputError, match=message), confined(beside, 0):
+        end_neighbour()
+
+
+def end_neighbour():
+    Path("end").touch()
+    pid = int(Path("started").read_text().split()[0])
+    while is_running(pid):
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(shutil.which("stress-ng") is None, reason="stress-ng is not installed")
+def test_a_neighbour_ends_with_a_killed_measurement():
+    code = (
+        "import time; from data.fingerprints.constraints import *\n"
+        "with confined(Constraint(name='c', kind='k', neighbour='stream'), 0): time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=SHIPPED.parents[2]) as measurement:
+        neighbours = []
+        while len(neighbours) < 2 and measurement.poll() is None:
+            time.sleep(0.05)
+            neighbours = [pid for pid in with_descendants(measurement.pid) if named_stress_ng(pid)]
+        measurement.kill()
+    assert len(neighbours) == 2
+    end = time.monotonic() + 60
+    while any(map(is_running, neighbours)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(is_running, neighbours))
+
+
+def named_stress_ng(pid):
+    return any(line.startswith("stress-ng") for line in read_lines(PROC / str(pid) / "comm"))
 
 
 def test_an_unsupported_constraint_is_refused_by_name(tmp_path, monkeypatch):

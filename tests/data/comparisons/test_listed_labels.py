@@ -49,10 +49,10 @@ def test_a_label_file_beside_the_data_is_read(source, tmp_path):
     ],
 )
 def test_a_wrong_label_row_is_refused_or_skipped(source, row, message):
-    path = source("r/nas/b,fail,anna,,", row)
+    path = source("r/nas/b,fail,anna,,", "", row)
     with pytest.raises(InputError) as caught:
         formats.read_tables("comparison-xml", [path])
-    assert str(caught.value) == f"{path / 'labels.csv'}:3: {message}"
+    assert str(caught.value) == f"{path / 'labels.csv'}:4: {message}"
     reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert len(reading.tables.labels) == 2
     assert len(reading.skipped) == 1

@@ -118,6 +118,17 @@ def test_samples_are_placed_by_operation_threads_and_version(root):
     assert found.five[0, 2].tolist() == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("keep_going", [False, True])
+@pytest.mark.parametrize("name", ["pom.xml", "package.json"])
+def test_files_of_other_programs_are_passed_over_with_a_note(name, keep_going, root):
+    folder = root(a=run("k-1", 1))
+    (folder / name).write_text("{}" if name.endswith("json") else '<project xmlns="x"><version/></project>')
+    found = read(folder, keep_going=keep_going)
+    assert [one.source for one in found.runs] == ["a.xml"]
+    assert found.skipped == ()
+    assert found.notes == (f"1 files hold no run, and are passed over, such as {name}",)
+
+
 def test_repeated_runs_of_a_version_replace_earlier_ones(root):
     times = [{"StartTime": f"2020-01-0{day}"} for day in (2, 1)]
     folder = root(
@@ -219,9 +230,10 @@ def test_csv_of_nodes_keeps_gaps_and_is_thinned(tmp_path):
     found = heats.read_heats(path)
     assert (found.what, found.rows, found.values.shape) == ("nodes", ("node0", "node1"), (2, 600))
     assert np.isnan(found.values[1]).all()
-    path.write_text("seconds,node0\n0,1\n1,x\n")
-    with pytest.raises(InputError, match=r'nodes\.csv:3: node0="x" is not a finite number'):
-        heats.read_heats(path)
+    for row, problem in (("1,x", 'node0="x" is not a finite number'), ("0,2", "seconds do not ascend")):
+        path.write_text(f"seconds,node0\n0,1\n\n{row}\n")
+        with pytest.raises(InputError, match=rf"nodes\.csv:4: {problem}"):
+            heats.read_heats(path)
 
 
 def test_heat_map_files_share_the_name_of_their_result(tmp_path):

@@ -310,8 +310,8 @@ def test_spec_corun_campaigns_become_machines_of_one_device(tmp_path):
     [
         ({"pairs": "600.a_s 605.b_s 1 1 0.5 x\n"}, 'validated.csv:2: actual2="x" is not a number'),
         (
-            {"pairs": "600.a_s 605.b_s 1 1 1 1\n600.a_s 9.z 1 1 1 1\n"},
-            'validated.csv:3: the program "9.z" has no curve in sensitivity',
+            {"pairs": "600.a_s 605.b_s 1 1 1 1\n\n600.a_s 9.z 1 1 1 1\n"},
+            'validated.csv:4: the program "9.z" has no curve in sensitivity',
         ),
         (
             {"curve": "4 12.0\n"},

@@ -270,6 +270,7 @@ MISSPELT = 'in.csv:1: the column "{}" is {} (an application is written "{} (seco
         ("machine,cpu,cpu\nm1,5,5\n", 'in.csv:1: has the column "cpu" twice'),
         ("machine,zlog\nm1,5\n", "in.csv:1: has no column that is a stressor of stress-ng"),
         ("machine,cpu\nm1,5\n,5\n", "in.csv:3: names no machine"),
+        ("machine,cpu,redis\n\nm1,5,2\n\nm1,5,slow\n", 'in.csv:5: redis="slow" is not a number'),
         (
             "machine,cpu,repitition\nm1,5,1\nm1,5,2\n",
             MISSPELT.format("repitition", 'unknown; did you mean "repetition"?', "repitition"),

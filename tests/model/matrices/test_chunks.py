@@ -74,6 +74,20 @@ def test_chunks_hold_whole_test_cases_of_one_group(tmp_path):
         assert chunk["run_id"].tolist() == order["run_id"].tolist()
 
 
+@pytest.mark.parametrize("place", ["source", "."], ids=["inside", "beside"])
+def test_metrics_of_part_files_give_units_inside_and_beside(place, tmp_path):
+    tables = pairs(cases=3)
+    for group, runs in tables.runs.groupby("group"):
+        part = tmp_path / "source" / f"group={group}"
+        part.mkdir(parents=True)
+        runs.drop(columns="group").to_parquet(part / "part-0.parquet", index=False)
+    tables.metrics.to_parquet(tmp_path / place / "metrics.parquet", index=False)
+    recipe = LargeRecipe(CELL, TRIALS, SEED, MISSING, Compute(), 70)
+    _, cleaned = recipe.clean_chunks(tmp_path / "source", tmp_path / "work")
+    units = cleaned[0].some.metrics.set_index("metric")["unit"]
+    assert units[units != ""].to_dict() == {"m0": "1/s", "summary_elapsed": "s", "summary_transactions": "1"}
+
+
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [

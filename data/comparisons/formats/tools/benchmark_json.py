@@ -101,6 +101,8 @@ def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
 _THREADS = re.compile(r"/threads:(\d+)")
 #: Statistics in `STATS`, by Google Benchmark's names of aggregates.
 _AGGREGATES = {"mean": "mean", "median": "median", "stddev": "stdev", "min": "min", "max": "max"}
+#: Google Benchmark's names of aggregates that estimate the complexity, which have no times.
+_COMPLEXITY = ("BigO", "RMS")
 
 
 class _GoogleEntry(msgspec.Struct):
@@ -121,26 +123,27 @@ class _GoogleEntry(msgspec.Struct):
         if self.run_type:
             return self.aggregate_name if self.run_type == "aggregate" else None
         suffix = self.name.rpartition("_")[2]
-        return suffix if suffix in {*_AGGREGATES, "BigO", "RMS", "cv"} else None
+        return suffix if suffix in {*_AGGREGATES, *_COMPLEXITY, "cv"} else None
 
 
 def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per repetition, its real time; then summaries of benchmarks without repetitions.
 
     Summaries are of the aggregates mean, median, stdev, min and max that are present, and give a note. Other
-    aggregates, CPU times and counters are ignored. Entries that were skipped, failed or have no real time
-    (BigO, RMS) are left out, with a note. The unit is the file's (default: ns), lower is better; operations
-    contain the arguments except ``/threads:``. InputError if a file cannot be read or is not JSON of Google
-    Benchmark.
+    aggregates, also those of the complexity (BigO, RMS), CPU times and counters are ignored. Other entries
+    that were skipped, failed or have no real time are left out, with a note. The unit is the file's (default:
+    ns), lower is better; operations contain the arguments except ``/threads:``. InputError if a file cannot
+    be read or is not JSON of Google Benchmark.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()
         aggregates: dict[tuple[str, int, str], dict[str, float]] = defaultdict(dict)
         for place, entry in decode_each(entries, _GoogleEntry, path, "benchmarks"):
-            if entry.error_occurred or entry.skipped or entry.real_time is None:
-                source.note_omission(f"{place} ({entry.name})", "it was not measured")
-                continue
             kind = entry.aggregate_kind
+            if entry.error_occurred or entry.skipped or entry.real_time is None:
+                if kind not in _COMPLEXITY:
+                    source.note_omission(f"{place} ({entry.name})", "it was not measured")
+                continue
             run_name = entry.run_name or entry.name.removesuffix(f"_{kind}")
             match = _THREADS.search(run_name)
             name = _THREADS.sub("", run_name)

@@ -151,19 +151,21 @@ def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:
     """Return an InputError (not raised) that names up to two nearest formats and their missing parts.
 
-    Nearest are formats with the largest share of a sign's parts in the file; a format with two such signs is
-    named twice. Formats without any part are not named; but formats of tables are, if the file is a table.
+    Nearest are formats with the largest share of a sign's parts in the file; a format is named once, with its
+    nearest sign. Formats without any part are not named; but formats of tables are, if the file is a table.
     `kind` is the kind of the content in the message, such as "JSON".
     """
     is_table = len(file.header_cells) > 1
-    shares: list[tuple[float, str]] = []
+    nearest_signs: list[tuple[float, str]] = []
     for tool in tools:
+        shares: list[tuple[float, str]] = []
         for sign in tool.signs:
             missing, n_parts = file.missing_parts(sign)
             share = 1 - len(missing) / n_parts
             # every table is close to formats that are tables
             if share > 0 or (is_table and isinstance(sign, Columns)):
                 shares.append((share, f"{tool.name} (lacks {', '.join(missing)})"))
-    near = [text for _, text in sorted(shares, key=lambda share: -share[0])][:_NEAREST]
+        nearest_signs += sorted(shares, key=lambda share: -share[0])[:1]
+    near = [text for _, text in sorted(nearest_signs, key=lambda share: -share[0])][:_NEAREST]
     nearest = f"; nearest: {'; '.join(near)}" if near else ""
     return InputError(f"is {kind} in no known format{nearest}; --from FORMAT names one", file=file.path)

@@ -76,6 +76,10 @@ def test_every_sample_is_recognised_by_its_content_alone(tmp_path, source):
         ),
         ({"a": 1}, "file: is JSON in no known format; --from FORMAT names one"),
         (
+            {"results": [{"command": "true"}], "x": 1},
+            "file: is JSON in no known format; nearest: hyperfine (lacks results.mean); asv (lacks ",
+        ),
+        (
             "time_s;run\n1;2\n",
             "file: is neither XML nor JSON, and text in no known format; nearest: criterion (lacks sample_",
         ),

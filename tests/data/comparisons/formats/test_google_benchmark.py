@@ -60,6 +60,9 @@ def test_failed_benchmarks_are_left_out_with_a_note(tmp_path):
         {"name": "BM_a/8/threads:2", "real_time": 3.0, "time_unit": "us"},
         {"name": "BM_a/8/threads:2_mean", "real_time": 3.0, "time_unit": "us"},
         {"name": "BM_b", "real_time": 0.0, "time_unit": "us", "error_occurred": True},
+        {"name": "BM_a_BigO", "real_coefficient": 2.0, "big_o": "N", "time_unit": "us"},
+        {"name": "BM_a_RMS", "rms": 0.1},
+        {"name": "BM_a_rms", "run_type": "aggregate", "aggregate_name": "RMS", "rms": 0.1},
     ]
     path, notes = written(tmp_path / "a.json", {"context": {}, "benchmarks": entries}), []
     assert run(path, "google-benchmark", notes) == {

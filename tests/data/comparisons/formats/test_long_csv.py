@@ -43,6 +43,10 @@ def test_units_of_versions_are_converted_to_the_first(tmp_path):
         ("operation,value,better\njoin,1,smaller\n", 'a.csv:2: better="smaller" is not lower or higher'),
         ("operation,value\n ,1\n", "a.csv:2: names no operation"),
         (
+            'operation,value,x\n\njoin,1,"a\nb"\n\njoin,fast,\n',
+            'a.csv:6: value="fast" is not a finite number',
+        ),
+        (
             "operation,value,thread\njoin,1,2\n",
             'a.csv:1: column "thread" is unknown; did you mean "threads"?',
         ),
