@@ -182,16 +182,16 @@ def _from_zero(values: Floats) -> Floats:
 # the prior of slow-downs, chosen on simulated runs (`benchmarks.progress`)
 
 #: Scales of log slow-downs; each is `_SHRINKAGE` times as likely as the one before.
-_SCALES, _SHRINKAGE = np.array([0.02, 0.04, 0.08, 0.16, 0.32, 0.64]), 0.5
+_SCALES, _SHRINKAGE = np.array([0.02, 0.04, 0.08, 0.16, 0.32, 0.64]), 0.4
 #: Mean slow-down, standard deviation shared by all blocks, and of blocks of one phase, in scales.
-_MEAN, _COMMON, _OF_PHASE = 1.3, 0.65, 1.2
+_MEAN, _COMMON, _OF_PHASE = 1.3, 0.65, 0.9
 #: RMS differences of log rates below which phases count as alike, and the noise of phases that is added to
 #: them, as a multiple of the measured one.
 _ALIKE, _BLURRED = (0.04, 0.12), 4.0
 #: Shares of the variance within a phase that neighbours in time have in common, over these shares of the run.
 _NEIGHBOURS, _LENGTHS = (0.003, 0.08), (0.03, 0.15)
 #: Correlation of blocks without information.
-_UNINFORMED = 0.15
+_UNINFORMED = 0.3
 #: Lengths of the whole run over that seen, where the solo run is only a beginning.
 _LONGER = (1.3, 2.5, 5.0, 10.0)
 #: Odds that the unknown rest is new; each phase that came back divides them by `_RETURNING`.
