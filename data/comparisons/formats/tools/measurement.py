@@ -170,7 +170,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as exc:
         raise InputError(f"is not text (byte {exc.start} is not UTF-8)", file=path) from exc
     # str.splitlines also splits at form feeds, U+2028 and others
-    for number, line in enumerate(re.split("\r\n|[\r\n]", text), 1):
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         if line.strip():
             yield number, line
 
