@@ -1,7 +1,8 @@
 """Balanced accuracy and average precision by the number of labels: ``python -m benchmarks.few_labels``.
 
-It reads SAP HANA's public series from ``../shared/data`` (or the directory PERFJUDGE_SHARED), of which it uses
-the held-out half, and the shipped measurement, and writes ``docs/results/few-labels.md`` and its picture in about 6 minutes on one core.
+It reads SAP HANA's public series from ``../shared/data`` (or the directory PERFJUDGE_SHARED), of which it
+uses the held-out half, and the shipped measurement. It writes ``docs/results/few-labels.md`` and its picture
+in about 6 minutes on one core.
 """
 
 from __future__ import annotations
