@@ -96,7 +96,10 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a new task from its first seconds. It runs solo and with co-runners."""
+    """Predict the slow-down of a new task from its first seconds. It runs solo and with co-runners.
+
+    The answer is the run time with the co-runners, divided by that alone, and an interval.
+    """
     from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read_intervals
@@ -136,6 +139,7 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     """Sample a running task, and update its predicted slow-down. Counters are read with perf.
 
     It ends with the task or Ctrl-C, and prints the last answer; with --json, one line per update instead.
+    Ctrl-C also ends a command that was started here, but not a task given by its process id.
     """
     from serving.answering import write_output
     from serving.corun.model import known_online
