@@ -92,6 +92,20 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
 
 
+def read_written_table(path: Path, columns: list[str] | None = None, **options: Any) -> pd.DataFrame:
+    """Return a Parquet file that perfjudge has written as a frame, or only its `columns`, in their order.
+
+    `options` are those of `pandas.read_parquet`. FileNotFoundError if the file is missing; InputError if it
+    is damaged, unreadable or has no such column.
+    """
+    try:
+        return pd.read_parquet(path, columns=columns, **options)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as exc:
+        raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
+
+
 def _column_kinds(
     schema: pa.Schema,
     path: Path,

@@ -71,7 +71,7 @@ def format_score_change(change: ScoreChange) -> str:
 
 
 def format_statement(judgement: Statement) -> str:
-    """Return a verdict with its value and threshold as text: ``fail: 0.913 (from 0.420)``.
+    """Return a verdict with its value and threshold as text: ``pass: 0.113 (threshold 0.420)``.
 
     The threshold, from which on a value is ``fail``, is written in the same way for any verdict. Without
     threshold the value has four significant digits, ``within: 1.234``; without value only the verdict is
@@ -81,7 +81,7 @@ def format_statement(judgement: Statement) -> str:
         return judgement.verdict
     if judgement.threshold is None:
         return f"{judgement.verdict}: {judgement.value:.4g}"
-    return f"{judgement.verdict}: {judgement.value:.3f} (from {judgement.threshold:.3f})"
+    return f"{judgement.verdict}: {judgement.value:.3f} (threshold {judgement.threshold:.3f})"
 
 
 def compared_names(best: EntryComparison) -> str:

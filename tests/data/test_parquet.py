@@ -8,11 +8,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
+from data.tables.parquet import read_written_table
 from data.tables.specs import read_table
 from tests.data.corun import rows as corun_rows
 from tests.data.matrices import rows as matrix_rows
@@ -192,3 +195,12 @@ def test_a_directory_that_looks_like_a_partition_adds_no_column(tmp_path):
     directory = tmp_path / "version=9"
     ComparisonTables.from_rows([], [], []).write(directory)
     assert "version" not in ComparisonTables.read(directory).comparisons.columns
+
+
+@given(kept=st.floats(0, 1, exclude_max=True))
+def test_a_cut_file_of_a_stage_is_refused_by_name(tmp_path_factory, kept):
+    path = tmp_path_factory.mktemp("stage") / "oof.parquet"
+    pd.DataFrame({"case": ["a", "b"], "value": [1.0, 2.0]}).to_parquet(path)
+    path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
+    with pytest.raises(InputError, match=r"oof\.parquet: is not a readable Parquet file"):
+        read_written_table(path)

@@ -184,20 +184,20 @@ def read_out_of_fold(directory: Path, cells: Iterable[tuple[str, str]]) -> list[
     """Return the out-of-fold probabilities of each (part, model) in `cells`, in their order.
 
     They are those that `write_out_of_fold` wrote to held.npz in `directory`; each has shape
-    (n_training_rows,), which is not checked. InputError if the file is missing or damaged, or has no such
-    entry.
+    (n_training_rows,), which is not checked. InputError if the file is missing, unreadable or damaged, or
+    has no such entry.
     """
     path = directory / OUT_OF_FOLD_FILE
     try:
         # numpy leaves damaged files open that it has opened itself
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return [archive[f"{part} {model}"] for part, model in cells]
-    except OSError as exc:
+    except FileNotFoundError as exc:
         raise InputError("no such file; run tune first", file=path) from exc
     except KeyError as exc:
         raise InputError(f"{exc}; run tune first", file=path) from exc
-    except (BadZipFile, EOFError, RuntimeError, ValueError, zlib.error) as exc:
-        raise InputError("is damaged; run tune again", file=path) from exc
+    except (BadZipFile, EOFError, OSError, RuntimeError, ValueError, zlib.error) as exc:
+        raise InputError("is damaged or unreadable; run tune again", file=path) from exc
 
 
 #: Columns of counts; one row per fold, entry, kind and share.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.paths import FamilyPaths
 from data.tables.documents import written
+from data.tables.parquet import read_written_table
 from features.comparisons.vectors import EVIDENCE
 from training.comparisons.behavioural_checks import build_checks, find_violations
 from training.comparisons.decision import read_changes
@@ -59,7 +60,7 @@ def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTes
     table = family.read_features()
     changes = read_changes(family.stage_file("changes"), table)
     outs = StageOutputs(
-        family, table, changes, pd.read_parquet(family.paths.evaluated / "oof.parquet"), metrics
+        family, table, changes, read_written_table(family.paths.evaluated / "oof.parquet"), metrics
     )
     check_behaviour = partial(first_violation, seed=family.params.seed)
     return ChallengerTest(
@@ -104,7 +105,7 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
     The champion's training comparisons have stored out-of-fold verdicts; it predicts the others.
     """
     how, frame = outs.family.section.promote, outs.table.frame
-    model, stored = ReadyModel.read(directory), pd.read_parquet(directory / "extra_files" / VERDICTS)
+    model, stored = ReadyModel.read(directory), read_written_table(directory / "extra_files" / VERDICTS)
     missing = [name for name in model.card.features if name not in frame.columns]
     if missing:
         raise InputError(f"the feature {missing[0]!r} is no longer computed")
@@ -226,18 +227,18 @@ _OOF = _PLACES.evaluated / "oof.parquet"
 
 
 def _read_predictions(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
-    oof = pd.read_parquet(root / _OOF)
+    oof = read_written_table(root / _OOF)
     rows = oof[oof["split"] == "grouped"].merge(_read_groups(root), on="comparison_id", how="left")
     return by_entry(WHAT, rows.rename(columns={"comparison_id": "case"}), metrics["champion"])
 
 
 def _read_groups(root: Path) -> pd.DataFrame:
-    table = pd.read_parquet(root / _VECTORS, columns=["comparison_id", "fold_group"])
+    table = read_written_table(root / _VECTORS, columns=["comparison_id", "fold_group"])
     return table.rename(columns={"fold_group": "group"})
 
 
 def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
-    rows = pd.read_parquet(directory / "extra_files" / VERDICTS)
+    rows = read_written_table(directory / "extra_files" / VERDICTS)
     if (root / _VECTORS).is_file():
         rows = rows.merge(_read_groups(root), on="comparison_id", how="left")
     return OutOfFoldPredictions(WHAT, run, rows.rename(columns={"comparison_id": "case"}))

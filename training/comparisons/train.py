@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.parallel import side_by_side
+from data.tables.parquet import read_written_table
 from data.tables.specs import read_table
 from training.comparisons.base_rate import TrainingScores
 from training.comparisons.decision import InnerPredictions, examples_of, learn_decision, read_out_of_fold
@@ -48,7 +49,7 @@ def write_examples(
     """
     ready, examples = ReadyModel.from_trained(model), table.examples
     chosen = _choose_examples(ready, examples.x, examples.y)
-    annotators = _label_annotators(pd.read_parquet(labels))
+    annotators = _label_annotators(read_written_table(labels))
     named = table.frame.iloc[chosen].merge(annotators, "left", ["comparison_id", "status"])
     names = ("comparison_id", "benchmark", "operation", "status", "labelled_by", "labelled_at")
     # how much medians worsened in passes where one did

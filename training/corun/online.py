@@ -297,7 +297,7 @@ def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataF
 
     Columns after these: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
     standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` (of the impacts
-    of all folds together). There must be at least one prediction.
+    of all folds together).
     """
     rows = []
     for (seconds, design, model), group_rows in predictions.groupby(
@@ -307,7 +307,8 @@ def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataF
         inside = (error < tolerance).groupby(group_rows["fold"]).mean()
         left = ((group_rows["measured"] - group_rows["predicted"]) ** 2).sum()
         total = ((group_rows["measured"] - group_rows["measured"].mean()) ** 2).sum()
-        about = {"seconds": seconds, "design": design, "model": model}
-        worth = {"spread": float(inside.std(ddof=0)), "r2": float(1 - left / total)}
-        rows.append(about | accuracy_scores(error, tolerance) | worth)
-    return pd.DataFrame(rows)[[*about, "within_tolerance", "spread", "mape", "r2"]]
+        scores = {"spread": float(inside.std(ddof=0)), "r2": float(1 - left / total)}
+        scores |= accuracy_scores(error, tolerance)
+        rows.append({"seconds": seconds, "design": design, "model": model} | scores)
+    columns = ["seconds", "design", "model", "within_tolerance", "spread", "mape", "r2"]
+    return pd.DataFrame(rows, columns=columns)

@@ -14,6 +14,7 @@ from data.corun.tables import AND
 from data.params import Params, load
 from data.paths import FamilyPaths
 from data.tables.documents import written
+from data.tables.parquet import read_written_table
 from training.corun.estimators.fitting import accuracy_scores, rank_models
 from training.corun.splits import main_design
 from training.corun.stored import ImpactCard, TrainedImpact, TrainedOnline
@@ -44,7 +45,7 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
     It is compared with the registered champion by relative errors on unseen co-runs. `metrics` is the content
     of metrics.json. InputError if a model's card is missing; FileNotFoundError without oof.parquet.
     """
-    design, oof = main_design(tuple(metrics["splits"])), pd.read_parquet(paths.evaluated / OOF)
+    design, oof = main_design(tuple(metrics["splits"])), read_written_table(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
     rows = {name: _with_groups(oof[(oof["model"] == name) & (oof["design"] == design)]) for name in entries}
     drawn = partial(predicted_measured, tolerance=params.section.evaluate.tolerance, unit=_UNIT)
@@ -71,7 +72,7 @@ def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
     It is compared with the registered champion by relative errors on unseen co-runs. ``metrics["online"]``,
     of metrics.json, must not be None. FileNotFoundError without online.parquet.
     """
-    online, oof = metrics["online"], pd.read_parquet(paths.evaluated / "online.parquet")
+    online, oof = metrics["online"], read_written_table(paths.evaluated / "online.parquet")
     at = oof[(oof["seconds"] == online["trained_at"]) & (oof["design"] == online["design"])]
     entries = pd.DataFrame(online["entries"])
     then = entries[(entries["seconds"] == online["trained_at"]) & (entries["design"] == online["design"])]
@@ -135,14 +136,14 @@ _OOF, _ONLINE = (FamilyPaths("corun").evaluated / name for name in (OOF, "online
 
 
 def _read_predictions(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
-    tolerance, oof = metrics["tolerance"], pd.read_parquet(root / _OOF)
+    tolerance, oof = metrics["tolerance"], read_written_table(root / _OOF)
     design = main_design(tuple(metrics["splits"]))
     rows = _name_cases(oof[(oof["design"] == design) & oof["predicted"].notna()])
     predictions = by_entry(STATIC, rows, metrics["champion"], tolerance, "model")
     online = metrics["online"]
     if online is None:
         return predictions
-    seen = pd.read_parquet(root / _ONLINE)
+    seen = read_written_table(root / _ONLINE)
     at = seen[(seen["seconds"] == online["trained_at"]) & (seen["design"] == online["design"])]
     return predictions + by_entry(ONLINE, _name_cases(at), online["champion"], tolerance, "model")
 
@@ -157,7 +158,7 @@ def _name_cases(rows: pd.DataFrame) -> pd.DataFrame:
 def _read_registered(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
     what, _, entry = run.partition(" ")
     tolerance = load(Corun, root / "params.yaml").section.evaluate.tolerance
-    rows = _name_cases(pd.read_parquet(directory / OOF).assign(model=entry))
+    rows = _name_cases(read_written_table(directory / OOF).assign(model=entry))
     return OutOfFoldPredictions({"static": STATIC}.get(what, ONLINE), entry, rows, tolerance)
 
 

@@ -21,6 +21,7 @@ from data.params import Params, load
 from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import write_json, write_tables
+from data.tables.parquet import read_written_table
 from features.corun.rates import CORUN, MOST, OTHERS, OWN
 from training.corun.estimators import fitting as impact_scores
 from training.corun.estimators.fitting import FittedImpact, ImpactRecipe, ImpactTable, accuracy_scores
@@ -178,7 +179,7 @@ def train_stage() -> None:
     tuned, path = read_tuned(PATHS.tuned, Tuned)["all"], PATHS.evaluated / "oof.parquet"
     if not path.is_file():
         raise InputError("no such file; run evaluate first", file=path)
-    oof = pd.read_parquet(path)
+    oof = read_written_table(path)
     valid_tables = read_valid_tables()
     known_tasks = KnownTasks(valid_tables.tasks, valid_tables.hosts)
     for name, outcome in tuned.items():
@@ -210,7 +211,7 @@ def _train_online(table: ImpactTable, samples: pd.DataFrame, params: Params[Coru
     (model,) = fit_online_models(
         sampled, pair_runs(sampled.runs, table.frame), [second_stage_model(online["champion"], params.seed)]
     )
-    oof = pd.read_parquet(PATHS.evaluated / "online.parquet")
+    oof = read_written_table(PATHS.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
     confidence = params.section.evaluate.confidence
     at = rows[rows["seconds"] == section.trained_at]

@@ -19,6 +19,7 @@ from data.params import Params, load
 from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import digest_of, write_json, write_tables
+from data.tables.parquet import read_written_table
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 from training.evaluation.figures import dvc_prediction_figures, predicted_measured
 from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
@@ -49,7 +50,7 @@ _OOF = FamilyPaths("fingerprints").evaluated / "oof.parquet"
 
 
 def _read_unseen(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
-    oof = pd.read_parquet(root / _OOF).rename(columns={"value": "measured"})
+    oof = read_written_table(root / _OOF).rename(columns={"value": "measured"})
     rows = oof.assign(case=oof["application"] + " on " + oof["machine"], group=oof["cpu_model"])
     return by_entry(WHAT, rows, metrics["champion"], metrics["tolerance"])
 
@@ -78,7 +79,7 @@ def promote_stage() -> None:
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
-    logged_names, oof = book.logged_tags(), pd.read_parquet(PLACES.evaluated / "oof.parquet")
+    logged_names, oof = book.logged_tags(), read_written_table(PLACES.evaluated / "oof.parquet")
     for name in reversed(rank_models(metrics["splits"]["grouped"]["entries"])):
         if name not in logged_names:
             with book.log_run(run_of(name, metrics, oof[oof["entry"] == name], params)):

@@ -14,6 +14,7 @@ from data.matrices.params import Matrices
 from data.params import Params, load
 from data.paths import FamilyPaths
 from data.tables.documents import written
+from data.tables.parquet import read_written_table
 from training.evaluation.figures import print_results, verdict_figures
 from training.evaluation.metrics import RANKED, as_dict, score_rows
 from training.evaluation.paired_bootstrap import BootstrapSettings, OutOfFoldPredictions, by_entry
@@ -75,7 +76,7 @@ def make_challenger_test(
     """
     how = BootstrapSettings.from_params(params.section.promote, params.seed)
     best = metrics["champion"]
-    oof = pd.read_parquet(paths.evaluated / OOF)
+    oof = read_written_table(paths.evaluated / OOF)
     names = rank_by_precision(ranking_entries(metrics["splits"]))
     runs = [_tracked_run(name, metrics, split, oof[oof["entry"] == name]) for name in names]
     champion_oof = oof[oof["entry"] == best][CHAMPION_COLUMNS].assign(group=oof["workload"])
@@ -134,7 +135,7 @@ _OOF = FamilyPaths("matrices").evaluated / OOF
 
 
 def _read_oof(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
-    oof = pd.read_parquet(root / _OOF)
+    oof = read_written_table(root / _OOF)
     rows = oof[oof["split"] == SPLIT].drop(columns="group")
     size = rows["cause_size"].map("{:.0%}".format, na_action="ignore").fillna("")
     words = (rows["cause"] + " " + size).str.strip()
@@ -143,7 +144,7 @@ def _read_oof(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictio
 
 
 def _read_stored_oof(directory: Path, run: str, _: Path) -> OutOfFoldPredictions:
-    return OutOfFoldPredictions(WHAT, run, pd.read_parquet(directory / OOF).rename(columns=_NAMES))
+    return OutOfFoldPredictions(WHAT, run, read_written_table(directory / OOF).rename(columns=_NAMES))
 
 
 def out_of_fold_source() -> PredictionReaders:

@@ -260,8 +260,10 @@ class CandidateLog:
         `compare` takes the out-of-fold predictions of the candidate, then of the champion. It returns None if
         they have no common case, and text if these cannot be compared.
         """
+        from data.tables.parquet import read_written_table
+
         return ChallengerTest(
-            read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.log_candidate
+            read, lambda champion: compare(self.oof, read_written_table(champion / OOF)), self.log_candidate
         )
 
     def log_candidate(self, tags: dict[str, str]) -> Tracked:

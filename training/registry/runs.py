@@ -210,7 +210,9 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
     """
     import pandas as pd
 
-    trials = pd.read_parquet(directory / "trials.parquet")
+    from data.tables.parquet import read_written_table
+
+    trials = read_written_table(directory / "trials.parquet")
     for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
         yield TrackedRun(
             f"{model} trial {row['trial']:03}",

@@ -184,6 +184,12 @@ def test_damaged_probabilities_are_refused_by_name(tmp_path_factory, content):
         read_out_of_fold(directory, [("all", "logistic")])
 
 
+def test_unreadable_probabilities_are_not_reported_as_missing(tmp_path):
+    (tmp_path / OUT_OF_FOLD_FILE).mkdir()
+    with pytest.raises(InputError, match=r"is damaged or unreadable; run tune again"):
+        read_out_of_fold(tmp_path, [("all", "logistic")])
+
+
 def damaged(content, place, mask):
     """Return `content` with some bits of a byte inverted."""
     place = int(place * len(content))

@@ -94,10 +94,13 @@ class ImpactTable:
 
     @classmethod
     def read(cls, path: Path) -> ImpactTable:
-        """Read features.parquet of the stage featurize; InputError if the file or a column is missing."""
+        """Read features.parquet of featurize; InputError if it, or a column, is missing, or it is damaged."""
+        # pyarrow is in an extra
+        from data.tables.parquet import read_written_table
+
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
-        frame = pd.read_parquet(path)
+        frame = read_written_table(path)
         missing = [name for name in (*KEYS, _DERIVED) if name not in frame.columns]
         if missing:
             expected = f'expected the column "{missing[0]}" of the stage featurize'

@@ -174,12 +174,17 @@ def _otava_test(path: Path) -> _OtavaTest:
                 metrics = {key: {} for key in map(str, metrics)}
             elif not isinstance(metrics, dict):
                 raise InputError(f'metrics of test "{name}" are not a mapping or a list', file=config)
-            options: list[Any] = [test.get("csv_options"), content.get("csv"), {}]
+            wanted: list[Any] = [test.get("csv_options"), content.get("csv"), {}]
+            options = next(option for option in wanted if isinstance(option, dict))
+            for key in ("delimiter", "quote_char"):
+                if len(str(options.get(key) or ",")) != 1:
+                    problem = f'{key} of test "{name}" is {options[key]!r}; expected one character'
+                    raise InputError(problem, file=config)
             return _OtavaTest(
                 str(name),
                 str(test.get("time_column", "")),
                 tuple(map(str, attributes)) if isinstance(attributes, list) else (),
                 {str(key): value if isinstance(value, dict) else {} for key, value in metrics.items()},
-                next(option for option in options if isinstance(option, dict)),
+                options,
             )
     return _OtavaTest()

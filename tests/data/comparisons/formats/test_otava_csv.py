@@ -51,6 +51,10 @@ def test_a_file_of_several_branches_is_refused(tmp_path):
             "tests: {w: {file: words.csv, metrics: {t: {direction: [1]}}}}",
             'words.csv: direction=[1] of metric "t" is not 1 or -1',
         ),
+        (
+            "tests: {w: {file: words.csv, csv_options: {quote_char: '<>'}}}",
+            "otava.yaml: quote_char of test \"w\" is '<>'; expected one character",
+        ),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused(tmp_path, config, told):
