@@ -47,8 +47,9 @@ def main(suite: Path, directory: Path) -> int:
     """Measure the suite in the YAML file `suite` and write the results to `directory`; return the exit code.
 
     It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even without the runs that
-    exceeded their time limit. If `directory` has an unfinished measurement of this suite, it is resumed.
-    InputError if the suite is invalid, cannot be measured here, or `directory` has another measurement.
+    exceeded their time limit. If `directory` has a measurement of this suite, finished or not, only runs
+    without a result are measured; those that exceeded their limit only with a higher one. InputError if the
+    suite is invalid, cannot be measured here, or `directory` has another measurement.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

@@ -227,13 +227,17 @@ def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Return whether each metric, run and pair can be used, and why not, as tables; and a table of warnings.
 
     The three tables have ``kept`` and ``reason`` (empty if kept). A metric is dropped if more than the share
-    `missing` of the runs have no value, or all values are equal. A run is invalid if any metric, even a
-    dropped one, is impossible (infinite or beyond 1e100 in size, negative where that is impossible, a share
-    above 105 %, an elapsed time that is 0 or less, or missing where other runs of its side have it), if more
-    than `missing` of the remaining raw metrics, or any of the remaining summary metrics, have no value, or if
-    more than half of the runs of its workload have the same transaction count and it has another one (matrix
-    paper, table 3). A pair is dropped if fewer than `BASELINE_RUNS` (2) valid runs of the baseline remain, or
-    none of the target. InputError if no raw metric, or no pair, remains.
+    `missing` of the runs have no value, or all values are equal. A pair is dropped if fewer than
+    `BASELINE_RUNS` (2) valid runs of the baseline remain, or none of the target.
+
+    A run is invalid if any metric, even a dropped one, is impossible: infinite, beyond 1e100 in size,
+    negative where that is impossible, or a share above 105 %. It is invalid if its elapsed time is 0 or less,
+    or is missing although other runs of its side have one. It is invalid if more than the share `missing` of
+    the remaining raw metrics, or any of the remaining summary metrics, have no value. Finally, it is invalid
+    if more than half of the runs of its workload have the same transaction count and it has another one
+    (matrix paper, table 3).
+
+    InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)

@@ -121,7 +121,7 @@ def _confirm_blocks(reading: int, writing: int) -> None:
 def bulk_pipe() -> Unit:
     """Return a function that sends 256 KiB to a child through a pipe and waits until they have been read.
 
-    The child is started now.
+    The child is started now, and ends with this process.
     """
     reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)

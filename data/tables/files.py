@@ -179,10 +179,11 @@ def content_of(path: Path) -> object:
 
 
 def json_content(text: str) -> Any:
-    """Return the value of a JSON text; strict (RFC 8259): no NaN, no infinity, no repeated keys.
+    """Return the value of a JSON text; strict (RFC 8259): no ``NaN``, no ``Infinity``, no repeated keys.
 
-    InputError for a repeated key, with its place and line. ValueError or RecursionError for all other
-    problems.
+    A number that is too large for a float, such as 1e999, becomes infinite. InputError for a repeated key,
+    with its place and line. RecursionError if the text is nested too deeply, ValueError if it is not JSON for
+    any other reason, or an integer has too many digits for Python.
     """
     try:
         content = json.loads(text, parse_constant=_refuse_constant)

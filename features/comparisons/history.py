@@ -115,10 +115,10 @@ def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
 
     The result has arrays with one value per configuration: ``step`` (negative is worse) and its standard
     ``error``, as shares of the level; ``repeated``, how many repetitions of the target are worth one
-    independent sample; ``runs``, the versions of the target, from 1 to 10; and in ``yardstick`` the
-    between-run ``spread`` and the ``versions`` used. `prior` is the standard deviation between runs without
-    other evidence, as a share of the level. ``step`` and ``error`` are not finite where the baseline's median
-    is 0 or unknown.
+    independent sample, at least 1; ``runs``, the number of the target's versions, counted from 1 to 10; and
+    in ``yardstick`` the between-run ``spread`` and the ``versions`` used. `prior` is the standard deviation
+    between runs without other evidence, as a share of the level. ``step`` and ``error`` are not finite where
+    the baseline's median is 0 or unknown.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -212,12 +212,14 @@ def detectable_change(five: Floats, counts: Floats, noise: Floats) -> Floats:
     """Return the smallest change of a median that is distinguishable from noise with a confidence of 95 %.
 
     A share of the median, shape (n,): 1.96 standard deviations of the difference of two versions' medians.
-    The deviation of a median is `noise`, but at least 1.2533 x interquartile range (converted to normal
-    deviations) / sqrt(repetitions), median over the versions with several repetitions; NaN where neither is
-    known. An operation is unstable if the result is above 5 % (`WANTED`).
+    The standard deviation of one median is the larger of two estimates, or the one that is known; NaN if
+    neither is. The first estimate is `noise`. The second is the median, over the versions with several
+    repetitions, of 1.2533 x spread / sqrt(repetitions); the spread of a version is that standard deviation,
+    as a share of its median, which a normal distribution with the same interquartile range has. An operation
+    is unstable if the result is above 5 % (`WANTED`).
 
     five: shape (n, n_versions, 5), minimum, quartiles and maximum, NaN where not measured. counts: shape (n,
-    n_versions), number of repetitions, 0 where unknown, which counts as 5. noise: shape (n,), as
+    n_versions), number of repetitions; 0 if unknown, and then taken as 5. noise: shape (n,), as
     `version_scatter` returns it.
     """
     with np.errstate(invalid="ignore", divide="ignore"):

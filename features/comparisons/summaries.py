@@ -364,7 +364,7 @@ def first_values(samples: Samples, width: int) -> Floats:
 def last_values(samples: Samples, width: int) -> Floats:
     """Return the last `width` values of every list, right-aligned, NaN where a list has fewer.
 
-    Shape (n_configurations, length of the longest list, at most `width`).
+    The shape is (n_configurations, n), where n is the length of the longest list, but at most `width`.
     """
     lengths = np.minimum(samples.lengths, width)
     longest = lengths.max(initial=0)

@@ -267,11 +267,11 @@ def feature_vectors(
 ) -> Floats:
     """Return all features of all comparisons, shape (n_comparisons, n_features).
 
-    Columns in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND` (1e9). NaN
-    where a feature is unknown: features of versions without history and with one version per side. Features
-    of samples are estimated for sides given as five numbers. Only `features` "retrospective" uses versions
-    after the target; "seed" counts as "extended". `run_spread` is the between-run spread of a build where no
-    versions show it, as a share of the level; `steps` the result of `run_steps`, if it is already computed.
+    Columns are in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND` (1e9). A
+    feature is NaN where it is unknown, as features of versions are where there is no history and each side is
+    a single version. Features of samples are estimated for sides given as five numbers. Only `features`
+    "retrospective" uses versions after the target; "seed" counts as "extended". `run_spread`, a share of the
+    level, is the `prior` of `run_steps`; it is ignored if `steps`, the result of `run_steps`, is given.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

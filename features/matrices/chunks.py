@@ -82,11 +82,12 @@ def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[Metr
 
 
 def contrasted_rows(chunks: CleanChunks, statistics: Sequence[MetricStatistics], file: Path) -> Rows:
-    """Return one feature row per labelled pair in `file`, as `contrast_pairs` computes them.
+    """Return one feature row per labelled pair of one chunk, as `contrast_pairs` computes them.
 
-    `statistics` are those of `statistics_without_parts`; each pair is contrasted with the statistics of the
-    runs outside its part (of all runs with a single part). Pairs without a label are left out; with several
-    parts, the rows are sorted by part.
+    The chunk is read from `file`, one of ``chunks.files``. `statistics` are those of
+    `statistics_without_parts`: the first of all runs, then one per part, of the runs outside it. A pair is
+    contrasted with the item of its part, or with the first if there is a single part. Pairs without a label
+    are left out; with several parts, the rows are sorted by part.
     """
     tables, part = chunks.read_chunk(file)
     if chunks.parts == 1:

@@ -17,7 +17,7 @@ Judge = Served[ReadyModel]
 
 
 def registered_name() -> str:
-    """Return the name in the registry of models of comparisons, from the project's ``params.yaml``.
+    """Return the name under which models of comparisons are registered, from the project's ``params.yaml``.
 
     Without that file, it is the name for new projects. InputError if the file is invalid.
     """

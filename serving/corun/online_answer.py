@@ -88,13 +88,15 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
     """Return the samples of one run, with canonical event names.
 
     The result's ``table`` has all samples, with a row of NaN per gap in time; ``stretch`` is the longest part
-    without a gap. The times of both count from the beginning of their first interval; a note describes the
-    longest gap. Left out are unknown events (not in `synonyms.SYNONYMS` or `events`), with a note, and events
-    without any count, which ``never`` names. Intervals without any counts get zeros, since perf counts
-    nothing while a task sleeps; intervals where only some events were counted are kept, with NaN and a note.
-    InputError, naming `source`, if times do not ascend from above 0, a count is negative, the run has counts
-    neither of an event that measures progress nor of one of `events` (a model's events), or ``stretch`` is
-    shorter than 0.4 seconds.
+    without a gap. The times of each count from the beginning of its own first interval; a note describes the
+    longest gap. Unknown events (not in `synonyms.SYNONYMS` or `events`) are left out with a note; events
+    without any count are left out, too, and named in ``never``. An interval without any counts gets zeros,
+    since perf counts nothing while a task sleeps; one where only some events were counted is kept, with NaN
+    and a note.
+
+    InputError, naming `source`, if times do not ascend from above 0, a count is negative, ``stretch`` is
+    shorter than 0.4 seconds, or no event was counted that measures progress or is one of `events` (those of a
+    model).
     """
     _require_time(samples.ends, source)
     renamed, privileges = synonyms.canonical_counts(samples, events)

@@ -96,7 +96,8 @@ def compared_names(best: EntryComparison) -> str:
 def flips_summary(best: EntryComparison) -> str:
     """Return a text such as ``3 verdicts flipped: 2 became right, 1 wrong``, or ``no verdict flipped``.
 
-    The later verdict decides alone: a flip from ``unsure`` to a right ``pass`` counts as became right.
+    Only the later verdict decides whether a case became right or wrong; any verdict except ``fail`` counts as
+    ``pass``. Of predicted numbers, the verdicts are ``within`` (right) and ``outside`` the tolerance.
     """
     righted = sum(flipped_case.righted for flipped_case in best.flipped)
     wronged = len(best.flipped) - righted

@@ -214,9 +214,9 @@ def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
 def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
     """Draw the stability of our method over that of the quiho paper, a dot per application.
 
-    `stability` has ``application, seed, ours``: ``ours`` and ``seed`` are the mean overlaps of the top five
-    stressors between resamples, 0 to 1, of our method and of the paper's. Rows with NaN are ignored; None if
-    fewer than five remain.
+    `name` is the chart's anchor in the page. `stability` has ``application, seed, ours``: ``ours`` and
+    ``seed`` are the mean overlaps of the top five stressors between resamples, 0 to 1, of our method and of
+    the paper's. Rows with NaN are ignored; None if fewer than five remain.
     """
     complete_rows = stability.dropna()
     if len(complete_rows) < _ENOUGH:

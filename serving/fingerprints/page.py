@@ -170,7 +170,7 @@ def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
 
 
 def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[DifferenceBars]:
-    """Return the difference of the profiles of each pair of `compared_pairs`, in the same order.
+    """Return the difference b - a of the profiles of each pair (a, b) of `compared_pairs`, in the same order.
 
     The profiles are learned again; with the `params` of the pipeline they are identical to its profiles.
     """

@@ -245,7 +245,11 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the names of files with out-of-fold predictions, and readers of these and of a logged model."""
+    """Return how to read out-of-fold predictions, to compare states of the project: files and two functions.
+
+    One function reads the predictions of all entries from the files, which are named relative to the project.
+    The other reads the predictions that were logged with a registered model.
+    """
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
         _read_predictions,

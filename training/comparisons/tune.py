@@ -241,10 +241,11 @@ def _trial_row(task: SearchTask, trial: Any) -> TrialRow:
 
 
 def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
-    """Return the searches, one per part and model: model by model, the slowest models first.
+    """Return the searches, one per part of the rows and model: model by model, the slowest models first.
 
-    InputError if params.yaml names an unknown model, the rows cannot be split, or a file of featurize is
-    missing.
+    The parts are those of `all_parts`, in this order: all rows, the folds of the random split, and the folds
+    of whole groups. InputError if params.yaml names an unknown model, the rows cannot be split, or a file of
+    featurize is missing.
     """
     how, seed, examples = family.section.tune, family.params.seed, examples_of(family, table)
     require_known(how.models, CATALOGUE, f"{family.name}.tune")

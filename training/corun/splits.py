@@ -147,10 +147,11 @@ def main_design(designs: tuple[str, ...]) -> str:
 
 
 def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
-    """Return (training, test) row numbers split as `design` does, or at random where it is not possible.
+    """Return (training, test) row numbers per fold, split as `design` does, or at random if it cannot.
 
-    KeyError if `design` is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is
-    split at random.
+    There are `folds` pairs, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if
+    `design` is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is split at
+    random.
     """
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _has_full_folds(divided) else at_random(table, folds, seed)

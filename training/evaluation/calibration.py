@@ -40,10 +40,10 @@ def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray
 
     Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned in 5 folds of whole
     groups, drawn with a fixed seed, and scored by the log loss on the held-out groups. Of the kinds whose
-    gain over no map exceeds its standard error over groups, the best is used; its maps are averaged on the
-    scale of log-odds. The result has a ``kind`` ("none" is the identity, also with a single group or label),
-    and the probabilities ``raw`` and ``calibrated``, linear between them. All arguments have shape (n_rows,),
-    at least one row; in the labels `y`, 1 is fail.
+    gain over no map exceeds its standard error over groups, the best is used; the maps of this kind, one per
+    fold, are averaged on the scale of log-odds. The result has a ``kind`` ("none" is the identity, also with
+    a single group or label), and the probabilities ``raw`` and ``calibrated``, linear between them. All
+    arguments have shape (n_rows,), at least one row; in the labels `y`, 1 is fail.
     """
     place = np.unique(groups, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS
@@ -81,8 +81,8 @@ def _row_losses(y: NDArray[np.int64], odds: Floats) -> Floats:
 def learn_sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
     """Return a function from log-odds to calibrated log-odds (Platt), learned from out-of-fold predictions.
 
-    The function is a line that always rises, its slope shrunk towards 1. `y` (1 is fail) and `odds` (the
-    log-odds of fail) have shape (n_rows,).
+    The function is a line that always rises, its slope shrunk towards 1. `y` (1 is fail, both labels occur)
+    and `odds` (the log-odds of fail) have shape (n_rows,).
     """
     slope, shift = _fit_line(y, odds[:, None])
     return lambda odds_in: slope * odds_in + shift

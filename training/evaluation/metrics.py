@@ -110,11 +110,12 @@ def score_rows(verdicts: pd.DataFrame) -> Scores:
 
 
 def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
-    """Return ``kind``, and ``mean, std, pooled`` over the folds of each metric, of one entry in one split.
+    """Return the ``kind`` of one entry in one split, and for each metric its ``mean, std, pooled``.
 
-    Average precision is not pooled (None), because the probabilities of the folds' models are on different
-    scales; its ``mean, std`` are None, too, if a probability is missing. `verdicts` are rows of oof.parquet;
-    ZeroDivisionError unless both labels occur in every fold.
+    ``mean`` and ``std`` (of the population) are over the folds; ``pooled`` is the metric of all rows
+    together. Average precision is not pooled (None), because the probabilities of the folds' models are on
+    different scales; its ``mean, std`` are None, too, if a probability is missing. `verdicts` are the rows of
+    oof.parquet of this entry and split; ZeroDivisionError unless both labels occur in every fold.
     """
     folds = [score_rows(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
     pooled = score_rows(verdicts)

@@ -107,10 +107,11 @@ TIMES = "times"
 
 
 def evaluate_stage() -> None:
-    """Evaluate models, tables, ablation, curves and reference methods on held-out test cases; write all.
+    """Evaluate the models and the reference methods on held-out test cases, and write the results.
 
-    It reads params.yaml and the files of ingest and validate, and writes to reports/matrices. InputError if a
-    file is missing or invalid, a model is unknown, or for the reasons of `evaluate_examples`.
+    They are metrics.json, the tables of `evaluate_examples` and the figures that DVC shows, all in
+    reports/matrices. It reads params.yaml and the files of ingest and validate. InputError if a file is
+    missing or invalid, a model is unknown, or for the reasons of `evaluate_examples`.
     """
     params = load(Matrices)
     require_known(params.section.evaluate.models, CATALOGUE, "matrices")
@@ -204,7 +205,7 @@ def _summarise_split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> d
 def train_stage() -> None:
     """Train the champion of metrics.json on all data, and write it to the directory of models.
 
-    InputError if evaluate has not run, or params.yaml has no longer the champion's model.
+    InputError if evaluate has not run, or the champion's model is no longer in params.yaml.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     section, examples = params.section, MatrixExamples.read(PLACES.interim, PLACES.valid)

@@ -50,10 +50,11 @@ def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
 def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     """Return the versions of one machine, the oldest first, and the sorting criterion in words.
 
-    The criterion is the first of these: times of measurement (a version's earliest) if all runs have one;
-    numbers in the source (``orders`` of a run) if each version has exactly one number in all its series;
-    names. A criterion whose order contradicts the source's numbers within any series is passed over; if this
-    is true of all, the first is taken. Ties, and names, are sorted naturally (4.9 before 4.10).
+    The criterion is the first of these that applies: times of measurement (a version's earliest) if all runs
+    have one; numbers in the source (``orders`` of a run) if each version has a single number, the same in all
+    its series; names. A criterion is passed over if its order contradicts the source's numbers within any
+    series; if all are passed over, the first that applies is taken. Ties, and names, are sorted naturally
+    (4.9 before 4.10).
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:

@@ -28,14 +28,17 @@ NOTE = "spec-corun: events are seconds beside a load on memory, not hardware cou
 
 
 def read_tables(directory: Path) -> CorunTables:
-    """Return the tables of one campaign or a directory of campaigns: ``validated.csv`` and ``sensitivity/``.
+    """Return the tables of one campaign, or of all campaigns in a directory.
 
-    Each campaign is a machine, named by its directory. The events of a program are the points of its curve
-    (``beside_<n>mb``: its seconds beside a program with a footprint of n MB) and, if the campaign has
-    ``reporter_sensitivity.csv`` and ``contentiousness.csv``, ``reporter_slowdown``: the reporter's value with
-    the program / its value alone, times the program's solo seconds, which are those at 0 MB. Each pair gives
-    two co-runs; the seconds of one are its program's solo seconds divided by ``actual1`` or ``actual2``.
-    InputError if a file, a column, a curve or its row for 0 MB is missing, or a number is wrong.
+    A campaign is a directory with ``validated.csv`` (the pairs) and ``sensitivity/`` (a curve per program);
+    it becomes a machine with the directory's name. A program's solo seconds are the point of its curve at 0
+    MB. The other points are its events ``beside_<n>mb``: its seconds beside a program with a footprint of n
+    MB. If the campaign also has ``reporter_sensitivity.csv`` and ``contentiousness.csv``, there is a further
+    event, ``reporter_slowdown``: the reporter's value beside the program / the reporter's value alone, times
+    the program's solo seconds.
+
+    Each pair gives two co-runs, one per program: its seconds are its solo seconds divided by ``actual1`` or
+    ``actual2``. InputError if a file, a column, a curve or its row for 0 MB is missing, or a number is wrong.
     """
     campaigns = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
     if (directory / PAIRS).exists():

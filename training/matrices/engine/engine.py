@@ -436,7 +436,7 @@ def count_by_group(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
 
 
 def groups_with_cases(counted: pd.DataFrame) -> tuple[str, ...]:
-    """Return the groups with at least 3 abnormal and 3 normal rows; empty if there is only one group.
+    """Return the groups with at least 3 abnormal and 3 normal rows; empty if `counted` has a single group.
 
     `counted` is the result of `count_by_group`, whose order is kept.
     """

@@ -205,7 +205,10 @@ def with_both_sides(tables: MatrixTables) -> MatrixTables:
 
 
 def drop_invalid_runs(tables: MatrixTables) -> MatrixTables:
-    """Return the tables without runs flagged invalid and their causes; runs without a flag are kept."""
+    """Return the tables without the runs that are flagged invalid, and without the causes known for them.
+
+    Runs without a flag are kept.
+    """
     return tables.select_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
