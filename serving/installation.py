@@ -28,9 +28,11 @@ from training.registry.champions import (
 def describe_version() -> str:
     """Return version and commit of perfjudge, and a line for each champion: name, version, model and digest.
 
-    The champions are those that answer under the names of the champions in the wheel; in a checkout, under
-    all registered names. A name without a champion has no line. Commit and digest have 12 digits or are
-    ``unknown``. InputError if the registry cannot be read.
+    In an installed wheel, the names are those of the champions inside it; in a checkout, those of the models
+    of the endpoints, but not of retrospective models. A line describes the champion that answers under the
+    name, which may be a registered one instead of the wheel's; without a champion there is no line. Commit
+    and digest have 12 digits or are ``unknown``. InputError if the registry cannot be read, or if params.yaml
+    is invalid.
     """
     commit_file = SHIPPED / "commit.txt"
     if commit_file.is_file():

@@ -332,9 +332,9 @@ def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataF
 
     Known units are all but missing, blank and "unknown" ones. Returns a copy of the results with new
     ``value`` and ``unit``, and notes on conversions and on unknown units. Values in an unknown unit are taken
-    to be in the first known one; without any, the unit becomes "unknown". `results` has the rows of both
-    sides, ``order`` 0 and 1; `names` are the sides' names in messages. InputError if two known units of an
-    operation cannot be converted to each other.
+    to be in the first known one; if the operation has no known unit, its unit becomes "unknown". `results`
+    has the rows of both sides, ``order`` 0 and 1; `names` are the sides' names in messages. InputError if two
+    known units of an operation cannot be converted to each other.
     """
     units = results["unit"].where(results["unit"].map(is_known_unit))
     first = _first_of_operation(results, units)

@@ -215,12 +215,13 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
 
 
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
-    """Return a row per comparison, in order: whether its measurements are usable, and its training label.
+    """Return whether the measurements of each comparison are usable, and its training label.
 
-    The result's table ``comparisons`` has ``comparison_id, valid, reason`` (empty if valid) and ``status``:
-    "pass", "fail", or missing without label or in a tie. ``valid`` does not depend on labels. `rule`
-    ("majority" or "dawid-skene") is how several annotators' labels are aggregated. Comparisons that cannot be
-    judged, or repeat an earlier one, are no error but get a ``reason``.
+    The only table of the result, ``comparisons``, has a row per comparison, in order: ``comparison_id, valid,
+    reason`` (empty if valid) and ``status``: "pass", "fail", or missing without label or in a tie. ``valid``
+    does not depend on labels. `rule` ("majority" or "dawid-skene") is how several annotators' labels are
+    aggregated. Comparisons that cannot be judged, or repeat an earlier one, are no error but get a
+    ``reason``.
     """
     reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]

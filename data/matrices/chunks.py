@@ -50,10 +50,10 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
 
     `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
     files; subdirectories may name their group (``group=oltp``). A chunk has whole test cases of one group,
-    and more than `runs` rows only if it is a single test case; its rows keep the order of the source. One
-    subdirectory of `directory` is written per chunk, and emptied before. At most about 256 MB of rows, and
-    four columns of all runs, are in memory. InputError if a column or file is missing, there are no runs, or
-    a run does not have a pair, a side, a workload or a group.
+    and more than `runs` rows only if it is a single test case; its rows keep the order of the source. Each
+    chunk is written to a subdirectory of `directory`, whose earlier files are deleted first. At most about
+    256 MB of rows, and four columns of all runs, are in memory. InputError if a column or file is missing,
+    there are no runs, or a run does not have a pair, a side, a workload or a group.
     """
     opened = open_runs(source)
     pair, homes = _pair_homes(opened, source)

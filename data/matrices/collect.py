@@ -313,7 +313,7 @@ def calibrate_costs(
 
 
 def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
-    """Return the tables of measured runs, sorted by the name of the run; `name` is the machine's.
+    """Return the tables of the runs in `entries`, measured on the machine `name`, sorted by the run's name.
 
     A raw metric that has the same value in more than 99.5 % of the runs is left out; all summary metrics are
     kept. A count that a run does not have is 0, also for this check. ``valid`` is False for runs that the

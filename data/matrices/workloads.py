@@ -121,7 +121,7 @@ def _confirm_blocks(reading: int, writing: int) -> None:
 def bulk_pipe() -> Unit:
     """Return a function that sends 256 KiB to a child through a pipe and waits until they have been read.
 
-    The child is started now, and ends with this process.
+    The child is started now, and ends by itself when this process has ended.
     """
     reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)
@@ -374,7 +374,10 @@ def keep_memory(size: float) -> None:
 
 
 def wake_up(size: float) -> None:
-    """Start an idle thread that wakes up `size` * 500 times per second, for ever; `size` is above 0."""
+    """Start a thread that wakes up `size` * 500 times per second until the process ends; `size` is above 0.
+
+    Between these times, it sleeps.
+    """
     import threading
 
     def wake_repeatedly() -> None:

@@ -106,8 +106,8 @@ def _set_niceness(nice: int, session: int | None) -> None:
 def describe_machine() -> dict[str, str]:
     """Return texts about this machine by their names; a text is "unknown" if it cannot be read.
 
-    The names are hostname, processor (the model), processors, memory, kernel, architecture, distribution,
-    governor, nice, python and stress-ng (the version, or "not installed").
+    The names are hostname, processor (the model), processors, memory (such as "16303428 kB"), kernel,
+    architecture, distribution, governor, nice, python and stress-ng (the version, or "not installed").
     """
     return {
         "hostname": platform.node(),

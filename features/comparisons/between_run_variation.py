@@ -163,10 +163,11 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
 def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Floats, NDArray[np.bool_]]:
     """Return each configuration's shift, its between-run standard deviation, and whether that is assumed.
 
-    Shifts are logarithms of ratios, negative is worse, with standard errors and degrees of freedom; NaN if a
-    side has no positive level. Other configurations do not count; the history counts as baseline. With fewer
-    than `ENOUGH` (5) degrees of freedom, the standard deviation is at least `assumed`, a share. Arrays of
-    shape (n_configurations,).
+    Shifts are logarithms of ratios, negative is worse, with standard errors and degrees of freedom. Each
+    configuration is estimated from its own samples only; the history counts as baseline. The standard
+    deviation, a share, counts as assumed with fewer than `ENOUGH` (5) degrees of freedom: it is then at least
+    `assumed`, but may be larger. Shift and deviation are NaN if a side has no positive level. Arrays of shape
+    (n_configurations,).
     """
     n = len(sides.sign)
     levels = sides.pooled_samples.followed_by(sides.history).reduce_versions(hodges_lehmann)

@@ -46,14 +46,18 @@ def newest_change(
 ) -> NewestChange | None:
     """Return the change from the baseline to the newest measured version of one series.
 
-    Without a lasting change in between, the versions from `recent` on are compared with the others. With such
-    changes, the newest level is the one after the last of them; but if `recent` is later still, and fewer
-    than `SHORTEST` (3) versions were measured from it on, these have a level of their own. The result has
-    ``change``, a share of the baseline's level (negative is worse); its 95 % interval ``low`` to ``high`` and
-    the two-sided ``p_value``, which are all NaN with too few versions to know the noise; the fitted
-    ``baseline_level`` and ``newest_level``; ``since``, the index of the first version of the change (None if
-    unclear; always None with neither a lasting change nor `recent`); and whether it is ``creeping`` or
-    ``lasting``.
+    The levels of both versions, which are fitted to the series, are compared. The newest level begins at the
+    last of the lasting changes after the baseline, or at `recent` if there is none. It also begins at
+    `recent` if that is later than the last lasting change and fewer than `SHORTEST` (3) versions were
+    measured from `recent` on.
+
+    The result has ``change``, a share of the baseline's level (negative is worse), with the ends of its 95 %
+    interval, ``low`` and ``high``, and its two-sided ``p_value``: these three are NaN if there are too few
+    versions to know the noise. ``baseline_level`` and ``newest_level`` are the two levels, in the unit of
+    `medians`. ``since`` is the index of the first version of the change that still lasts: None if the levels
+    differ by less than `SMALLEST` (0.5 %), and if there is neither a lasting change nor `recent`.
+    ``creeping`` is whether that change takes several versions; ``lasting``, whether there is a lasting change
+    after the baseline.
 
     medians: shape (n_versions,); NaN, 0 and negative ones count as not measured. shifts: the lasting changes
     of the series. sign: 1 where higher is better, -1 where lower is. baseline: index of the baseline's

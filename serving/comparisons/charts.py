@@ -297,7 +297,7 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
 def neighbours_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
     """Return a chart of the accuracy of k-NN by k, for both weightings of votes: means over the folds.
 
-    Bands are one standard deviation wide on either side (scheduler thesis, figure 6.6).
+    Bands are the means plus and minus one standard deviation (scheduler thesis, figure 6.6).
     `curves`: one row per ``curve`` (model), ``parameter`` (k) and ``fold``, with ``accuracy``, a share.
     `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
     Returns None unless `curves` has rows of "knn-uniform" or "knn-distance".

@@ -122,11 +122,12 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the co-runs in `sources` to tables in `directory`; return numbers of rows, and skipped errors.
+    """Write the co-runs in `sources` to tables in `directory`; return numbers of rows and skipped errors.
 
-    `kind` is the format of the sources. The numbers are those of ``machines, tasks, events, solo_runs, pairs,
-    samples``. InputError, before anything is written, if the format is unknown, a source cannot be read, or
-    no pair or no solo run is left, and without `keep_going` at the first wrong row.
+    `kind` is the format of the sources. ``rows`` of the result are the numbers of ``machines, tasks, events,
+    solo_runs, pairs, samples``; ``skipped`` are the errors of the rows that were skipped. InputError, before
+    anything is written, if the format is unknown, a source cannot be read, or no pair or no solo run is left,
+    and without `keep_going` at the first wrong row.
     """
     reading = read(kind, sources, keep_going=keep_going)
     tables = reading.tables

@@ -28,9 +28,9 @@ _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw the co-run seconds of three tasks with each co-runner (co-run paper, figure 1), a panel per task.
 
-    The tasks are those with the largest, median and smallest mean impact; of fewer tasks, all. Times are
-    medians on ``shown_machine``, ascending; at most 30 co-runners, evenly spaced in this order, are drawn.
-    None with fewer than two co-runners.
+    The tasks are those with the largest, median and smallest mean impact; if there are fewer than three, all
+    are drawn. Times are medians on ``shown_machine``, ascending; at most 30 co-runners, evenly spaced in this
+    order, are drawn. None if pairs with fewer than two co-runners were measured on that machine.
     """
     impacts = evaluation.impact_matrix
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies

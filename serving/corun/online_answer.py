@@ -213,8 +213,8 @@ def progress_opinion(
 
     The result has a distribution of the impact (``mixture``), and the impact of the observed part
     (``so_far``). `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
-    `ended`: seconds after which the co-run ended, if it did; for a complete solo run, the impact is then
-    measured as `ended` / its length, else `ended` is ignored.
+    `ended`: seconds after which the co-run ended, if it did. If the solo run is complete, the impact is then
+    measured: `ended` / the length of the solo run; otherwise `ended` is ignored.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)
@@ -325,10 +325,10 @@ def trained_opinion(
 ) -> TrainedOpinion | None:
     """Predict the impact by the trained model; None if no event of the model is counted in both runs.
 
-    `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine`; None
-    counts as trained on. The result has the ``impact``; ``width``, half the width of the interval on the log
+    `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine`, but not
+    if `machine` is None. The result has the ``impact``; ``width``, half the width of the interval on the log
     scale; ``missing``, the share of the model's events that are not counted in both runs; whether the runs
-    seem to be ``swapped``; ``attributions``, and ``notes``.
+    seem to be ``swapped``; ``attributions``, and ``notes``. ModelError if the model's impact is not finite.
     """
     card = online.model.card
     counted = frozenset.intersection(*(run.counted_events for run in pair))

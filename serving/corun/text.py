@@ -67,7 +67,7 @@ def shares_text(prediction: StaticPrediction) -> str:
 
 
 def online_text(answer: OnlineAnswer) -> str:
-    """Return an online answer as text: impact, interval, estimates so far, notes, drivers and model.
+    """Return an online answer as text: impact, interval, estimates so far, notes, attributions and model.
 
     TypeError if it has no impact.
     """

@@ -109,11 +109,12 @@ class Decision:
 def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed: int) -> Decision:
     """Return calibration, thresholds and risk guarantees of a model, learned from out-of-fold predictions.
 
-    `threshold` is the uncalibrated probability from which on ``fail`` is the better guess; its calibrated
-    value is in the result. `how` has the limits on error and review rates, or costs, that set the thresholds
-    of ``unsure`` and ``fail``; if a limit on false negatives (positives) cannot be guaranteed, ``pass``
-    (``fail``) is never given. Rows below the minimum effect size do not train the calibration; the result has
-    a factor, at most 1, for their probabilities. `seed` is that of random splits.
+    From `threshold` on, a probability that is not calibrated, ``fail`` is the better guess; the result has
+    the calibrated threshold. `how` has the limits on error and review rates, or costs, that set the
+    thresholds of ``unsure`` and ``fail``; if a limit on false negatives (positives) cannot be guaranteed,
+    ``pass`` (``fail``) is never given. A limit on false positives precedes one on reviews. Rows below the
+    minimum effect size do not train the calibration; the result has a factor, at most 1, by which their
+    calibrated probabilities are multiplied. `seed` is that of random splits.
     """
     below, above = inner.below, ~inner.below
     calibration = learn_calibration(inner.y[above], inner.probability[above], inner.groups[above])

@@ -220,8 +220,9 @@ def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
 def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
     """Return each sampled co-run's change of event rates: log(rate + 1), co-run minus solo run.
 
-    Columns: ``task, corunners, machine, repetition``, then one per event; rates are of the first `seconds`.
-    Co-runs without a solo run of their task on the machine, or a row in `instances`, are left out.
+    Columns: ``task, corunners, machine, repetition``, then one per event. Rates are per second, over the
+    first `seconds`; a missing count is 0. The solo run is the first repetition of the task on that machine in
+    `samples`. Co-runs without a solo run, or without a row in `instances`, are left out.
     """
     sampled = SampledRuns.from_samples(samples, seconds)
     pairs = pair_runs(sampled.runs, instances)

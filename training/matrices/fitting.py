@@ -255,8 +255,8 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
     `fold_of` is the fold by ``workload`` or ``pair_id``; the name of its index is the column that is
     compared. Training runs are all runs outside the fold, also invalid ones; their columns ``valid`` and
     ``abnormal`` are kept. Test runs are the valid runs of the fold whose pairs can be scored; their ``valid``
-    and ``abnormal`` are all missing. The truth has, by ``run_id``, whether each test run is abnormal; one
-    without a label is normal.
+    and ``abnormal`` are all missing. The truth has, by ``run_id``, whether each test run is abnormal; a test
+    run without a label counts as normal.
     """
     truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):

@@ -92,14 +92,16 @@ class Candidate:
 def promote_candidate(candidate: Candidate) -> str:
     """Make the candidate champion if it is better; return the outcome and its reason in one line.
 
-    It is better if the whole interval of the difference is above zero. Otherwise, or if the family refuses
-    it, or if the common cases cannot be compared, it becomes challenger; a person may promote it. A candidate
-    that is not refused also becomes champion if there is none, if the champion's files are gone or
-    unreadable, or if both have no common cases. Each test logs and registers the candidate in MLflow. If this
-    evidence was judged before against the same champion, which can still be read, or if there is no champion
-    and the challenger has this evidence, nothing changes, and it takes milliseconds, because the stage runs
-    with every ``dvc repro``. Raises InputError if the candidate or metrics.json cannot be read, or the
-    registry does not answer.
+    It becomes champion if the whole interval of the difference is above zero; also if there is no champion,
+    if the champion's files are gone or unreadable, or if both have no common cases. Otherwise it becomes
+    challenger, which a person may promote; also if the common cases cannot be compared, if another version
+    has become champion meanwhile, or if the family refuses it, which precedes all else. Each test logs and
+    registers the candidate in MLflow.
+
+    There is no test, and the earlier outcome is returned, if the champion can still be read, and has the
+    candidate's evidence or was compared with it before; or if there is no champion and the challenger has
+    this evidence. That takes milliseconds, as the stage runs with every ``dvc repro``. Raises InputError
+    if the candidate or metrics.json cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)

@@ -59,12 +59,13 @@ class ProjectState:
 def open_state(
     name: str, project: Path, tell: Callable[[str], object] = lambda _: None
 ) -> Iterator[ProjectState]:
-    """Yield the parameters and results of a state; its files may be copies that are deleted afterwards.
+    """Yield the parameters and results of a state; temporary files are deleted when the block ends.
 
     `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version
-    (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on the progress.
-    Missing predictions are in ``notes``. Raises InputError if the state does not exist, has nothing
-    evaluated, or is a version without files; OSError if a version has no out-of-fold predictions.
+    (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on the progress. If
+    out-of-fold predictions of a registered version are missing, OSError is raised; those missing in another
+    state are only named in ``notes``. InputError if the state does not exist, has nothing evaluated, or is a
+    version without files.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:

@@ -157,8 +157,9 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
 
     `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
     with (empty: no champion). If another version has become champion meanwhile, the new version is
-    challenger, with that reason. `tags` must have ``evidence, model, reason``; a version that an interrupted
-    test registered on this evidence is used again, with its own tags. A missing registered model is created.
+    challenger, and its ``reason`` says so. `tags` must have ``evidence, model, reason``. A version that an
+    interrupted test registered on this evidence is used instead of a new one, with its own tags; as
+    challenger with the new ``reason``. A missing registered model is created.
     """
     store = client()
     with lock_aliases(name):

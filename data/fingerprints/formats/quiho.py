@@ -136,9 +136,10 @@ def _application_rows(rows: pd.DataFrame) -> pd.DataFrame:
 def application_name(benchmark: str, test: str) -> str:
     """Return the paper's name of an application: ``hpccg``, ``redis-set``, ``mariadb-10.3.2-innodb-load``.
 
-    It is `benchmark`, ``-`` and `test`, which is in lower case with ``-`` for ``_``; `benchmark` alone if
-    `test` equals it. Before that, ``mysqlslap`` or ``mysqlslap-mariadb`` at the start of `benchmark` becomes
-    ``mariadb``, and ``redisbench`` becomes ``redis``; ``stream`` as a whole becomes ``stream-nadds``.
+    First, the beginning of `benchmark` is replaced: ``mysqlslap`` and ``mysqlslap-mariadb`` by ``mariadb``,
+    ``redisbench`` by ``redis``; the benchmark ``stream`` becomes ``stream-nadds``. The result is this name
+    alone if `test` equals it. Otherwise ``-`` and `test` follow, in lower case and with ``-`` for ``_``:
+    ``stream`` and ``add-30`` give ``stream-nadds-add-30``.
     """
     for prefix, name in APPLICATIONS:
         if benchmark.startswith(prefix):

@@ -27,10 +27,10 @@ FILE = "metrics.csv"
 def read_tables(path: Path) -> MatrixTables:
     """Return the tables of a directory of traffic patterns, or of one, such as ``low_traffic``.
 
-    An issue's rows are an abnormal target, five consecutive rows without an issue a normal one; each has a
-    baseline of eight other rows without an issue. There are as many normal targets as these rows allow.
-    Metrics that only issues have are left out. InputError if no ``noissue/metrics.csv`` is found, a file
-    is wrong, or has too few rows for the baselines.
+    The rows of an issue are an abnormal target; five consecutive rows without an issue are a normal target.
+    Each target has a baseline of eight other rows without an issue; no row is used twice. There are as many
+    normal targets as the rows without an issue allow. Metrics that only issues have are left out. InputError
+    if no ``noissue/metrics.csv`` is found, a file is wrong, or has too few rows for the baselines.
     """
     patterns = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
     if not patterns:

@@ -81,7 +81,8 @@ def describe_change(change: Change, versions: Sequence[TimelineVersion], configu
 def describe_now(state: OperationState) -> str:
     """Return the change from the baseline to now, with its interval: ``7.1 % worse (6.5 to 7.7 %)``.
 
-    A negative limit is in the other direction; unknown limits are omitted. Without a change: "not compared".
+    A negative limit is in the other direction; unknown limits are omitted. If the state has no change (None),
+    the text is "not compared".
     """
     change = state.change
     if change is None:

@@ -130,10 +130,10 @@ def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per repetition, its real time; then summaries of benchmarks without repetitions.
 
     Summaries are of the aggregates mean, median, stdev, min and max that are present, and give a note. Other
-    aggregates, also those of the complexity (BigO, RMS), CPU times and counters are ignored. Other entries
-    that were skipped, failed or have no real time are left out, with a note. The unit is the file's (default:
-    ns), lower is better; operations contain the arguments except ``/threads:``. InputError if a file cannot
-    be read or is not JSON of Google Benchmark.
+    aggregates, also those of the complexity (BigO, RMS), CPU times and counters are ignored. Entries that are
+    marked as skipped or failed, or have no real time, are left out, with a note unless they are of the
+    complexity. The unit is the file's (default: ns), lower is better; operations contain the arguments except
+    ``/threads:``. InputError if a file cannot be read or is not JSON of Google Benchmark.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()

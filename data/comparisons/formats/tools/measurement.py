@@ -116,9 +116,9 @@ def parse_time(text: str | float | None) -> str:
     """Return a time as ISO 8601 in UTC, which sorts as text; empty if `text` is not a time.
 
     The result always has six decimals and ``+00:00``. Accepted are ISO 8601 with ``-``, ``.`` or ``/`` in the
-    date (year first; UTC without a zone), dates like ``20261126``, and seconds since 1970, as a number or as
-    digits, maybe with a decimal point; numbers above 1e11 are milliseconds. None, the empty text and the
-    number 0 give the empty text, but the text "0" is 1970.
+    date (year first; UTC without a zone), the text of dates like ``20261126``, and seconds since 1970, as a
+    number or as digits, maybe with a decimal point; numbers above 1e11 are milliseconds. None, the empty text
+    and the number 0 give the empty text, but the text "0" is 1970.
     """
     try:
         if isinstance(text, str) and (_BASIC_DATE.fullmatch(text) or not text.replace(".", "", 1).isdigit()):

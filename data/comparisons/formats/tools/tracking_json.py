@@ -170,9 +170,10 @@ def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per result, with all its repetitions except missing values.
 
     Its version is the first 10 digits of the commit. The tag ``suite`` is the benchmark, ``name`` the
-    operation; all other tags are its parameters, sorted, except ``source`` and those that are empty, 0 or
-    false. Higher is better for rates (units such as ``B/s``), else lower. Results without values are skipped,
-    with a note. InputError if a file cannot be read, its JSON is invalid, or a value is not a number.
+    operation; each is empty if it is missing. All other tags are its parameters, sorted, except ``source``
+    and those that are empty, 0 or false. Higher is better for rates (units such as ``B/s``), else lower.
+    Results without values are skipped, with a note. InputError if a file cannot be read, its JSON is invalid,
+    or a value is not a number.
     """
     for path in source.files:
         for place, result in decode_each(_conbench_results(path), _ConbenchResult, path, "results"):
