@@ -118,7 +118,7 @@ class _Pages:
             reader.labels.decided_rows, use_all_labels="anew" in request.query_params
         )
         if order is None:
-            detail = next(iter(self._label_pool.failure_reasons()), "what to label first is being computed")
+            detail = next(iter(self._label_pool.failure_reasons()), "the order is being computed")
             return JSONResponse({"detail": detail}, HTTPStatus.ACCEPTED)
         names = order_by_share(_unlabelled_names(order, reader), reader.labels, reader.name)
         content = {
