@@ -191,10 +191,10 @@ def corun_measure(
     output: Directory,
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Runs per placement.")] = 1,
 ) -> int:
-    """Run placements of a plan here, and compare their run times. They are the best, the worst and random.
+    """Run the placements of a plan, and compare their run times. They are best, worst and five random ones.
 
     After the last run, placements.parquet, settings.json and the plan are written, and the comparison is
-    printed; without groups of tasks that exceeded their time limit. After Ctrl-C, nothing is written (exit
+    printed, without groups of tasks that exceeded their time limit. After Ctrl-C, nothing is written (exit
     code 130). Every task must be in the suite.
     """
     from data.corun.collect import main

@@ -87,7 +87,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--machines",
             metavar="MACHINES",
-            help="Fingerprints as for `irup profile`. With this option, A and B are applications.",
+            help="Fingerprints as for `irup profile`. With this option, A and B are applications, or CSV"
+            " files of values. Without it, --metric, --better and --keep-going have no effect.",
         ),
     ] = None,
     metric: Metric = "seconds",
@@ -105,7 +106,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles differ significantly. The stressors that differ are listed."""
+    """Test whether two profiles differ significantly. Changes of stressors are B - A."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 
