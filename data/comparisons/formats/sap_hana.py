@@ -181,10 +181,11 @@ def read_data_set(
     The files are ``<id>__<category>__<unit>.csv``. A series is an operation, measured with one thread; the
     order of a version is its index in the series. The boundaries that `find_boundaries` returns for `rules`
     are the comparisons. A boundary is labelled fail if it is marked and the target's median is worse than the
-    baseline's, else pass. Each inspector has a label (pass without a mark), agreed boundaries also have one
-    of the consensus. A chunk has at least ten times `chunk_rows` results (None: all); the last may have
-    fewer, or none. InputError if the annotations are missing or there is no series, and at the first invalid
-    entry of the annotations or series unless ``problems.keep_going``, which skips it.
+    baseline's (lower for units of `THROUGHPUT`, else higher), else pass. Each inspector has a label (pass
+    without a mark), agreed boundaries also have one of the consensus. A chunk has at least ten times
+    `chunk_rows` results (None: all); the last may have fewer, or none. InputError if the annotations are
+    missing or there is no series, and at the first invalid entry of the annotations or series unless
+    ``problems.keep_going``, which skips it.
     """
     annotations = annotations_of(path / "annotations.json", problems)
     files = sorted(path.rglob("*__*__*.csv"))

@@ -216,9 +216,10 @@ def iterate_sources(
 ) -> Iterator[tuple[Path, list[Path]]]:
     """Yield each source with its sorted files: a single file, or a directory that is read as a whole.
 
-    A directory is one source if `tool` has `versions` or `folder`; else each of its files is a source, with
-    the file as its path. A path that is not a directory is yielded even if it is missing. InputError if a
-    directory has no file that the tool may have written, unless ``problems.keep_going``, which skips it.
+    The files of a directory are those that match ``tool.folder``, else its `measurement_files`. They are one
+    source if `tool` has `versions` or `folder`; else each file is a source, with its own path. A path that is
+    not a directory is yielded even if it is missing. InputError if a directory has no such file, unless
+    ``problems.keep_going``, which skips the directory.
     """
     for path in paths:
         if not path.is_dir():

@@ -119,7 +119,7 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     else higher is assumed, with a note. Higher is better for configured metrics unless their ``direction`` is
     -1. Empty cells are skipped. A row whose time cannot be parsed has values without a time; as a version,
     its text is kept. InputError if a file cannot be read, a column is missing, a value is not a finite
-    number, a ``direction`` is not 1 or -1, or a column ``branch`` has several values.
+    number, the configuration is invalid (such as a ``direction`` of 0), or ``branch`` has several values.
     """
     for path in source.files:
         test = _otava_test(path)

@@ -49,7 +49,7 @@ _decode_fast = quick_reader(_RunDocument)
 
 
 def read_run_json(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per configuration of results in perfjudge's own JSON format, in their order.
+    """Yield the samples of each configuration in perfjudge's own JSON format, in the order of the file.
 
     InputError if a file cannot be read, is not JSON or has a key twice; and, with the expected form in the
     message, if a key is unknown or a field is missing or invalid.
