@@ -51,9 +51,8 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
 
     `results` are the rows of both runs, with columns `CONFIGURATION` (benchmark, operation, machine, threads)
     and ``order``: 0 for the baseline, 1 for the target. Of each kind, the baseline's parts come first, in the
-    order of their rows.
-    ``only_in`` of a part is "baseline" or "target"; its fields that are narrower than the part are None.
-    Parts of a missing machine or operation are not listed again.
+    order of their rows. ``only_in`` of a part is "baseline" or "target"; its fields that are narrower than
+    the part are None. Parts of a missing machine or operation are not listed again.
     """
     parts: list[Missing] = []
     for keys in (["machine"], OPERATION, CONFIGURATION):

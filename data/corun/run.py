@@ -45,11 +45,12 @@ EVENTS = {
 
 
 def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dict[str, float]:
-    """Return all counts so far, by event, of a program on processor `cpu` and of the machine.
+    """Return the counts so far, by event, of a program, of its processor `cpu` and of the machine.
 
     `tree` and `group` are the program's processes and its control group; without a group, its counts are left
     out. Names begin with ``process-``, ``group-``, ``cpu-`` (of `cpu`) or ``system-``; those of times end
-    with the unit (``-ms``, ``-usec``, ``-ns``). The user time of `cpu` includes programs with a niceness.
+    with the unit (``-ms``, ``-usec``, ``-ns``). The counts of processor and machine are those in
+    `EVENTS`, since the machine started. The user time of `cpu` includes programs with a niceness.
     """
     counts = {"process": tree.counts(), "group": group.counts() if group is not None else {}}
     events = {

@@ -100,11 +100,11 @@ def canonical_counts(
 ) -> tuple[IntervalCounts, dict[str, str]]:
     """Return counts by canonical event names, and the privilege levels of events counted at some levels only.
 
-    The second result maps such an event to letters: ``u`` user, ``k`` kernel, ``h`` hypervisor; it does not
-    have events with columns of just user and kernel mode. An event's counts are summed over all kinds of
-    processor and, if no column has all its levels, over levels; a sum is NaN only if all its counts are. If
-    two columns have the same event, kind of processor and level, the first is used. `unchanged_names` are not
-    changed. Events keep the order of their first columns.
+    The second result maps such an event to letters: ``u`` user, ``k`` kernel, ``h`` hypervisor; an event with
+    columns of user and of kernel mode only is complete, and not in it. An event's counts are summed over all
+    kinds of processor and, if no column has all its levels, over levels; a sum is NaN only if all its counts
+    are. If two columns have the same event, kind of processor and level, the first is used.
+    `unchanged_names` are not changed. Events keep the order of their first columns.
     """
     by_event: dict[str, dict[str, dict[str, int]]] = {}
     for number, name in enumerate(samples.events):

@@ -189,8 +189,8 @@ def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     """Return the status ("pass", "fail") of every labelled comparison, indexed by comparison_id.
 
     It is missing where votes are tied. A label without annotator decides alone where `settled_labels` has it;
-    these comparisons come first in the result. The others, sorted by id, get the status of the majority, or
-    with the rule "dawid-skene" the more probable status given the reliability of the voters.
+    these comparisons come first, in the order of `labels`. The others, sorted by id, get the status of the
+    majority, or with the rule "dawid-skene" the more probable status given the reliability of the voters.
     Comparisons without a vote (all labels are `CANNOT_TELL`, or were replaced by it) are not in the result,
     which may be empty.
     """
