@@ -163,11 +163,11 @@ def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stresso
     """Do the runs that have no journal entry, and add them to the journal of `session`.
 
     Each run is written when it ends; with constraints, all runs of a repetition under the same constraint are
-    written together when the last one ends. A stressor or program that fails or exceeds its time limit has an
-    entry without a value. Disturbed runs are repeated as in `Session.measure_missing`. `stressors` are those
-    of the installed stress-ng; others of the suite are left out. If all runs have an entry, nothing is done.
-    InputError if `suite` has no program and none of its stressors is installed, or if a program is missing or
-    a constraint cannot be applied here.
+    written together when the last one ends; Ctrl-C before that loses them. A stressor or program that fails
+    or exceeds its time limit has an entry without a value. Disturbed runs are repeated as in
+    `Session.measure_missing`. `stressors` are those of the installed stress-ng; others of the suite are left
+    out. If all runs have an entry, nothing is done. InputError if `suite` has no program and none of its
+    stressors is installed, a command is wrong or cannot be started, or a constraint cannot be applied here.
     """
     planned = plan_runs(suite, stressors)
     if not planned:
@@ -260,7 +260,7 @@ def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
 def reported(report: Path) -> float | None:
     """Return the rate (bogo operations per second of real time) of the first stressor in stress-ng's report.
 
-    None if the file is missing or not YAML, or the rate is missing or not above 0.
+    None if the file is missing or not YAML, or the rate is missing or no number above 0.
     """
     try:
         content = yaml.safe_load(report.read_text(encoding="utf-8"))
@@ -291,8 +291,8 @@ def build_tables(
 ) -> FingerprintTables:
     """Return the tables of the runs: rates of machines, values of programs, and descriptions of the machines.
 
-    Rates and values have a row per run, without a value where a stressor or program failed. Each constraint
-    counts as a machine, with its kind in the CPU model; without constraints, this machine is the only one.
+    Rates and values have a row per run, with NaN where a stressor or program failed. Each constraint counts
+    as a machine, with its kind in the CPU model; without constraints, this machine is the only one.
     `described` is the result of `data.measure.machine.describe_machine`, texts by name.
     """
     processor, source = described["processor"], f"suite {suite.name}"
@@ -329,11 +329,11 @@ def build_tables(
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume the suite at `path`, and write its tables to `directory`; return whether complete.
 
-    False after Ctrl-C; the tables then have the runs so far. Further settings are in ``settings.json``.
-    InputError if the suite is invalid or has nothing to run here, `directory` holds a measurement of another
-    suite or version of stress-ng, stress-ng or a program is missing, or a constraint cannot be applied;
-    stressors that this stress-ng does not have are left out with a note on `screen`, and failed runs have no
-    value.
+    False after Ctrl-C; the tables then have the runs so far. ``settings.json`` has the machine, the suite and
+    the failures. InputError if the suite is invalid or has nothing to run here, `directory` holds a
+    measurement of another suite or version of stress-ng, stress-ng is missing, a command is wrong or cannot
+    be started, or a constraint cannot be applied; stressors that this stress-ng does not have are left out
+    with a note on `screen`, and failed runs have no value.
     """
     suite, stressors = load_suite(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]

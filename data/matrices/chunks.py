@@ -84,10 +84,10 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
 def open_runs(source: Path) -> ds.Dataset:
     """Return the runs of `source`, a Parquet file or a directory, as a dataset, without reading them.
 
-    Of a directory, that is its ``matrices.parquet`` if it has one, else all files in it but
-    ``metrics.parquet`` and ``causes.parquet``, which must be Parquet files of runs; the name of a
-    subdirectory may be a column (``group=oltp``). InputError if there are no Parquet files, or if a required
-    column is missing.
+    Of a directory, that is its ``matrices.parquet`` if it has one, else all files in it and its
+    subdirectories, which must be Parquet files of runs. Names that begin with ".", "_", ``metrics.parquet``
+    or ``causes.parquet`` are ignored; the name of a subdirectory may be a column (``group=oltp``). InputError
+    if there are no Parquet files, or if a required column is missing.
     """
     place = _place_of_runs(source)
     try:
@@ -185,10 +185,11 @@ def clean_chunks(
     to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
     directory, else next to the file or the directory of part files; `part` has by test case its fold, which
     is written as the column `PART`. A metric is dropped if more than the share `missing` of all runs have no
-    value of it, or all values are equal; a run is invalid if it has no value of more than the share `missing`
-    of the remaining raw metrics, or by another rule of `decide_validity`. `some` is the approximate number of
-    runs to return in ``some`` of all results together: whole pairs, drawn with `seed`. InputError if no raw
-    metric carries information, a run breaks a rule of `MatrixTables`, or a pair cannot be compared.
+    value of it, or all values are equal; a run is invalid if an analyst flagged it, if it has no value of
+    more than the share `missing` of the remaining raw metrics, or by another rule of `decide_validity`.
+    `some` is the approximate number of runs to return in ``some`` of all results together: whole pairs, drawn
+    with `seed`. InputError if no raw metric carries information, a run breaks a rule of `MatrixTables`, or a
+    pair cannot be compared.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}

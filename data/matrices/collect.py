@@ -264,8 +264,8 @@ def measure(
     too. `run` runs a program once; `cost` returns the seconds per unit of a workload or defect, from its name
     and the costs known so far. Each run is repeated while other processes use more than the share
     ``session.foreign`` of the processor, up to ``session.attempts`` executions of it; the least disturbed one
-    is written. A run that exceeds its time limit (`run` raises TimedOutError) is recorded as invalid; other
-    errors are raised.
+    is written. A run that exceeds its time limit (`run` raises TimedOutError) is recorded as invalid, and
+    measured again only by a call with a higher limit; other errors are raised.
     """
     costs = calibrate_costs(session, suite, everything, cost)
 
@@ -293,9 +293,9 @@ def calibrate_costs(
 ) -> dict[str, float]:
     """Return seconds per unit by workload and defect: those in the session's journal, and new ones.
 
-    `cost` returns a new one, from a name and the costs known so far. It is called for each workload and
-    defect of the runs in `everything`, the planned runs, that have no result yet, unless the journal has the
-    cost; before the first defect, for `HOST`, too. Each new cost is noted in the journal at once.
+    `cost` returns a new one, from a name and the costs known so far. It is called for each workload, and each
+    defect measured in units, of the planned runs in `everything` that are still to be measured, unless the
+    journal has the cost; with such a defect, first for `HOST`. Each new cost is noted in the journal at once.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)
@@ -371,8 +371,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     False after Ctrl-C; the tables then have the runs so far. The result may be True without the runs that
     exceeded their time limit. ``settings.json`` has, besides the usual settings, ``foreign``, the ascending
     shares of the programs' processor that others used in each run, ``others_busy``, the median share of the
-    whole machine that others used (%), and ``lacking``, the events that perf cannot count. InputError if the
-    suite is invalid, perf is missing, a program fails, or `directory` has another measurement.
+    whole machine that others used (%; None without runs), and ``lacking``, the events that perf cannot count.
+    InputError if the suite is invalid, perf is missing, a program fails, or `directory` has another
+    measurement.
     """
     suite = matrix_suite.load_suite(path)
     *others, cpu = sorted(os.sched_getaffinity(0))

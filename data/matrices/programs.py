@@ -64,9 +64,9 @@ def run_work(work: Work, progress: Path) -> None:
     """Run the transactions of `work`, and write after each how many are done to the file `progress`.
 
     The file has three doubles (`Progress`): the transactions done, and the begin and, after the last one, the
-    end; it must exist with at least their size (OSError or ValueError otherwise). ``r`` is written to stdout
-    when ready and ``d`` when done; each time, it waits for a byte on stdin or the end of stdin. KeyError if a
-    workload of `work` is unknown; an unknown defect is ignored.
+    end (else 0) in monotonic seconds; it must exist with at least this size (OSError or ValueError
+    otherwise). ``r`` is written to stdout when ready and ``d`` when done; each time, it waits for a byte on
+    stdin or the end of stdin. KeyError if a workload of `work` is unknown; an unknown defect is ignored.
     """
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:

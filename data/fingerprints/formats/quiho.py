@@ -69,10 +69,10 @@ def read_tables(directory: Path) -> FingerprintTables:
 
     A run of the fingerprint is a (machine, timestamp, repetition); repetitions are renumbered over all
     timestamps of a machine, so that (machine, repetition) joins an application with its run. Rates of 0
-    (stressors that failed) and values of 0 (times below the resolution of 0.01 s) become missing. The two
-    rows of a fio test become the applications ``...-read`` and ``...-write``; the idle one, with the value 0,
-    is dropped unless the test's name begins with "rw". ``timestamp`` is a further column. InputError if a
-    file, a column or the fingerprint is missing, or a number is wrong.
+    (stressors that failed) and values of 0 (times below the resolution of 0.01 s) become NaN. The two rows of
+    a fio test become the applications ``...-read`` and ``...-write``; the idle one, with the value 0, is
+    dropped unless the test's name begins with "rw". ``timestamp`` is a further column. InputError if a file,
+    a column or the fingerprint is missing, or a number is wrong.
     """
     results = _read_columns(directory / "results.csv", COLUMNS)
     runs = results[RUN].drop_duplicates().sort_values(RUN, ignore_index=True)

@@ -42,7 +42,7 @@ def read_tables(directory: Path) -> FingerprintTables:
 
     A machine is ``vendor/server``, with one repetition. Rates are the columns ``sng1:<stressor>`` (one
     thread) and ``sngN:<stressor>`` (all threads). Rates of 0 (stressors that did nothing) and scores of 0
-    (not supported by the server) become missing. An application that was not run on a server has no row.
+    (not supported by the server) become NaN; a stressor or application that was not run has no row.
     InputError if a file or column is missing, or a score is of an unknown kind.
     """
     dtypes = {"servers": SERVER_DTYPES, "fingerprint": KEY_DTYPES, "apps": KEY_DTYPES}

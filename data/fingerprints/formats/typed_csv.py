@@ -43,10 +43,11 @@ def read_machines(path: Path) -> FingerprintTables:
 
     The machine is the first column. A column named after a stressor (`parse_stressor`) has rates;
     ``repetition`` (default 1), ``cpu_model``, ``cores``, ``stress_ng`` and ``source`` describe the run or the
-    machine; any other has an application's values (`parse_measure`). Empty rates and values have no row in
-    the result. A machine is described by its first row; by default, its CPU model is its name, its source the
-    file's name. InputError if there is no row, a column is misspelt or repeated, a cell is wrong, or no
-    column is a stressor; negative and infinite rates and values, and repeated runs, are no error.
+    machine; any other has an application's values (`parse_measure`). The result has a row per rate or value
+    that is not empty, in the order of the file. A machine is described by its first row; by default, its CPU
+    model is its name, its source the file's name. InputError if there is no row, a column is misspelt or
+    repeated, a cell is wrong, or no column is a stressor; negative and infinite rates and values, and
+    repeated runs, are no error.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]

@@ -27,10 +27,10 @@ read = SOURCES.read
 
 
 def sniff_format(path: Path) -> str | None:
-    """Return the name of the format of matrices at `path`; None if it has no matrices.
+    """Return the format of matrices at `path`: "tables", "dbsherlock" or "petshop"; None if it has none.
 
-    A directory is recognised by the files in it, a file by its suffix: any ``.parquet`` file is ``tables``
-    or, by its columns, ``dbsherlock``. Reading it raises the errors, also for a missing file.
+    A directory is recognised by the files in it, a file by its suffix: any ``.parquet`` file, even a missing
+    or damaged one, is "tables" or, by its columns, "dbsherlock". No error is raised.
     """
     if path.is_dir() and not (path / "matrices.parquet").exists():
         inside = sorted(path.glob("*.parquet"))
