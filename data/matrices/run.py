@@ -67,8 +67,9 @@ def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transa
     These are the growth per second of the machine's and the control group's counts (``group.``), of the
     machine's levels (suffix ``.change``), and, for `PEAKED`, the largest growth per second in one interval
     (suffix ``.peak``); the program's counts (``process.``) and those of `perf` (``perf.``) per transaction,
-    NaN without transactions; the program's mean levels (``process.``); and the processor time of the control
-    group, else of the program, in ms per second (`BUSY`). `snapshots` ascend in time, at least two.
+    NaN without transactions; the program's mean levels (``process.``); and the processor time in ms per
+    second (`BUSY`) of the control group, else of the program (then also NaN without transactions). A count
+    that the first snapshot lacks is 0 there. `snapshots` ascend in time, at least two.
     """
     first, last = snapshots[0], snapshots[-1]
     seconds = last.at - first.at

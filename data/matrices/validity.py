@@ -57,8 +57,9 @@ def with_summary_metrics(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of `runs` with all summary metrics, after the other columns.
 
     KeyError unless `runs` has the measured ``summary_elapsed`` and ``summary_transactions``. Added are
-    ``summary_throughput`` (1/s), ``summary_cpu`` and ``summary_cpu_others`` (percent), and sums of raw
-    metrics such as ``summary_faults``; NaN where a raw metric is NaN or has no column.
+    ``summary_throughput`` (transactions per second), ``summary_cpu`` (busy share of the program's processor,
+    %), ``summary_cpu_others`` (share of the whole machine that others used, %), and sums of raw metrics such
+    as ``summary_faults``; NaN where a raw metric is NaN or has no column.
     """
 
     def sum_metrics(*names: str) -> pd.Series:
@@ -271,9 +272,9 @@ def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
 def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
     """Return which runs and pairs are kept, and why others are not; the table of warnings is empty.
 
-    The rules are those of `decide_validity`, but it is no error if nothing is kept. `metrics` has the reason
-    to drop each metric, empty if it is kept, by the metric's name; `missing` is the largest share of the raw
-    metrics that may have no value in a kept run.
+    The rules are those of `decide_validity`, but it is no error if nothing is kept; a kept run may belong to
+    a pair that is not. `metrics` has the reason to drop each metric, empty if it is kept, by the metric's
+    name; `missing` is the largest share of the kept raw metrics that may have no value in a kept run.
     """
     raw, summary = (
         [name for name in names if metrics[name] == ""]
@@ -368,8 +369,8 @@ def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     """Return ``pair_id, metric, ratio`` of metrics whose target looks like the baseline in another unit.
 
     The runs of each side range over less than 10 % of their median, and the ratio target / baseline of the
-    medians is within 2 % of 1000, 10^6, 10^9, 1024, 1024^2 or an inverse of these. One row each, by metric,
-    then by pair; empty without any.
+    medians is within 2 % of 1000, 10^6, 10^9, 1024, 1024^2 or an inverse of these. One row each, in the order
+    of `metrics`, then of the pairs' first runs; empty without any. Missing values are ignored.
     """
     numbers, names = tables.metric_values(metrics), tables.pair_sides.names
     shape = (2 * len(names), len(metrics))

@@ -78,7 +78,7 @@ def discard_pages() -> Unit:
 
 
 def file_renames() -> Unit:
-    """Return a function that renames a file in TMPDIR 20 times, there and back, and then lists TMPDIR once.
+    """Return a function that renames a file in TMPDIR and back, ten times, and then lists TMPDIR once.
 
     The file ``name`` is created at once and stays; KeyError at once if TMPDIR is not set.
     """
@@ -163,7 +163,7 @@ def socket_pair() -> Unit:
 
 
 def hand_overs() -> Unit:
-    """Return a function that hands a token to another thread and back, twice."""
+    """Return a function that hands a token to another thread, started now, and back, twice."""
     import threading
 
     ping, pong = threading.Semaphore(0), threading.Semaphore(0)
@@ -307,7 +307,10 @@ def lock_contention() -> Unit:
 
 
 def small_buffer_writes() -> Unit:
-    """Return a function that writes 2 KiB to a file in TMPDIR, 64 bytes at a time; KeyError if unset."""
+    """Return a function that writes 2 KiB to the start of a file in TMPDIR, 64 bytes at a time.
+
+    The file, ``buffered``, is created at once and stays. KeyError at once if TMPDIR is not set.
+    """
     handle = os.open(f"{os.environ['TMPDIR']}/buffered", os.O_CREAT | os.O_RDWR)
     part = bytes(64)
 
@@ -322,7 +325,7 @@ def small_buffer_writes() -> Unit:
 def flushed_writes() -> Unit:
     """Return a function that writes 4 KiB to the start of a file in TMPDIR and calls fsync.
 
-    The file, ``flushed``, is created at once and stays. KeyError if TMPDIR is not set.
+    The file, ``flushed``, is created at once and stays. KeyError at once if TMPDIR is not set.
     """
     handle = os.open(f"{os.environ['TMPDIR']}/flushed", os.O_CREAT | os.O_RDWR)
     block = bytes(PAGE)
