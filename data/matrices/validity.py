@@ -273,8 +273,8 @@ def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: flo
     """Return which runs and pairs are kept, and why others are not; the table of warnings is empty.
 
     The rules are those of `decide_validity`, but it is no error if nothing is kept; a kept run may belong to
-    a pair that is not. `metrics` has the reason to drop each metric, empty if it is kept, by the metric's
-    name; `missing` is the largest share of the kept raw metrics that may have no value in a kept run.
+    a dropped pair. `metrics` has the reason to drop each metric, empty if it is kept, by the metric's name;
+    `missing` is the largest share of the kept raw metrics that may have no value in a kept run.
     """
     raw, summary = (
         [name for name in names if metrics[name] == ""]

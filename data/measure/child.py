@@ -299,8 +299,8 @@ def execute(
 
     `place` names the program in errors; `scratch`, `cpu` and `environment` are those of `Child`. In any case,
     all processes that the program started are ended with it. InputError if the program is not installed or
-    cannot be run; TimedOutError if it was ended because it ran for longer than `limit` seconds (None: no
-    limit).
+    cannot be run; OSError if it may not use the processor `cpu`; TimedOutError if it was ended because it ran
+    for longer than `limit` seconds (None: no limit).
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:

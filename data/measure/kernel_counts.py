@@ -244,7 +244,8 @@ Numbers = dict[str, float]
 def machine_counts(cpu: int) -> Numbers:
     """Return all counts so far by name, in the units of `count_unit`, without levels.
 
-    Names with ``cpu.`` and ``sched.`` are of processor `cpu`. Files that cannot be read give no counts.
+    Names with ``cpu.`` and ``sched.`` are of processor `cpu`. A file of ``/proc`` that cannot be read gives
+    no counts, but ``net/dev`` zeros.
     """
     pressures = {
         f"pressure.{resource}_{kind}": total
@@ -282,10 +283,11 @@ def _is_level(name: str) -> bool:
 
 
 def processor_counts(cpu: int) -> Numbers:
-    """Return times in ms of all processors and of `cpu`, and counts and levels of processes, by name.
+    """Return the times (ms), counts and levels in ``/proc/stat`` by name; times and counts are since boot.
 
-    Times are ``stat.<kind>`` (``stat.softirq_time`` of soft interrupts) and, of `cpu`, ``cpu.<kind>``; counts
-    and levels are ``stat.ctxt``, ``stat.intr``, ``stat.softirq`` (the number of soft interrupts) and others.
+    Times are ``stat.<kind>``, the sum of all processors (``stat.softirq_time`` of soft interrupts), and, of
+    `cpu`, ``cpu.<kind>``, for the kinds in `CPU_TIMES`; counts are ``stat.ctxt``, ``stat.intr``,
+    ``stat.softirq`` (the number of soft interrupts) and ``stat.processes``; levels are ``stat.procs_<name>``.
     Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no such processor.
     """
     numbers: Numbers = {}
@@ -307,10 +309,10 @@ def memory_numbers() -> Numbers:
 
 
 def interrupt_counts(cpu: int) -> Numbers:
-    """Return the numbers of interrupts, such as ``irq.RES``, and of soft interrupts, ``softirq.<name>``.
+    """Return the numbers of interrupts since boot, such as ``irq.RES``, and of soft ones, ``softirq.<name>``.
 
-    They are of all processors; those with ``cpu.`` before the name are of `cpu`. A file of ``/proc`` that
-    cannot be read gives no numbers.
+    They are of all processors; ``irq.cpu.<name>`` and ``softirq.cpu.<name>`` are of `cpu`. A file of
+    ``/proc`` that cannot be read gives no numbers.
     """
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):

@@ -59,12 +59,12 @@ def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFra
 
 
 def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
-    """Return a row per interval, by time: ``t_seconds`` and a count per event, NaN where not counted.
+    """Return a row per interval, by time: its end ``t_seconds``, and a count per event, NaN if not counted.
 
     `text` is the output of ``perf stat -I`` with ``-x`` or ``-j``, or a table separated by commas, semicolons
     or tabs, with a column of time (one of `TIMES`) and one per event. Lines that begin with ``#`` are
-    ignored. `source` is named in errors. InputError if the text has another format, no interval, a repeated
-    count or one that is negative or 2**64 or more, or an event has a name in `reserved`.
+    ignored. `source` is named in errors. InputError if the text has another format or no interval, an event
+    occurs twice in an interval or has a name in `reserved`, or a count or time is negative or 2**64 or more.
     """
     lines = [
         (number, line)

@@ -88,10 +88,10 @@ PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
 def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
 
-    Names are replaced before the words are split as in a shell. ``{run}`` and ``{site}`` run a program of the
-    directory `PROGRAMS` (``{programs}``) with the Python of the setting ``python`` (default: this one);
-    ``{site}`` with installed libraries, ``{run}`` without. InputError, at `place`, if a name is no setting,
-    or braces or quotes are not closed.
+    Names are replaced before the words are split as in a shell: a setting with spaces gives several words.
+    ``{run}`` and ``{site}`` run a program of the directory `PROGRAMS` (``{programs}``) with the Python of the
+    setting ``python`` (default: this one); ``{site}`` with installed libraries, ``{run}`` without.
+    InputError, at `place`, if a name is no setting, or braces or quotes are not closed.
     """
     quote = shlex.quote
     settings = {"python": f"{quote(sys.executable)} -s", "programs": quote(str(PROGRAMS)), **settings}
