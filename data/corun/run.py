@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import tempfile
 import time
@@ -95,7 +96,7 @@ class CorunTask(Section):
         if self.workload is not None:
             module, name, *options = self.workload.split()
             words = " ".join(["{site}", module, name, str(self.work), *options])
-            return fill_command(words, f'task "{self.name}"', scratch=report.parent)
+            return fill_command(words, f'task "{self.name}"', scratch=shlex.quote(str(report.parent)))
         stressor = f"--{self.stressor}"
         return [
             *("stress-ng", stressor, "1", f"{stressor}-ops", str(self.work)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -224,7 +225,8 @@ def _measure_seconds(
     program = next(program for program in suite.programs if program.name == run.name)
     limit = limits.limit_for(run.name)
     place = f'program "{run.name}"'
-    done = execute(wrap(fill_command(program.command, place, scratch=scratch)), place, scratch, limit)
+    command = fill_command(program.command, place, scratch=shlex.quote(str(scratch)))
+    done = execute(wrap(command), place, scratch, limit)
     limits.record_duration(run.name, done.seconds)
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"

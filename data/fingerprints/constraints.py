@@ -46,9 +46,8 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
 
     The constraint is removed after the ``with`` block. `neighbour_cpu` is the processor of the neighbour, a
     stressor, if the constraint has one; it runs until the block ends or this process is killed. InputError at
-    the start of the block if this machine does not allow the constraint, or the neighbour is missing or ends
-    within 0.2 s; at the end of the block if the neighbour ended later. OSError if this process may not use
-    the processor `neighbour_cpu`.
+    the start of the block if this machine does not allow the constraint, or the neighbour is missing, may not
+    use that processor or ends within 0.2 s; at the end of the block if the neighbour ended later.
     """
     with ExitStack() as stack:
         try:

@@ -111,7 +111,7 @@ class Output:
 class Child:
     """A running program. Ctrl-C does not reach it: this process ends its children itself.
 
-    InputError, with the program's name `place`, if it is not installed or cannot be run.
+    InputError, with the program's name `place`, if it is not installed, cannot be run or may not use `cpu`.
 
     Parameters
     ----------
@@ -184,7 +184,11 @@ class Child:
         self.ended = os.pidfd_open(self.pid)
         self.seconds, self.used = 0.0, (0.0, 0.0)
         if cpu is not None:
-            os.sched_setaffinity(self.pid, {cpu})
+            try:
+                os.sched_setaffinity(self.pid, {cpu})
+            except OSError as exc:
+                self.end()
+                raise InputError(f"cannot use processor {cpu} ({exc.strerror})", place=place) from exc
 
     @property
     def code(self) -> int | None:
@@ -298,8 +302,8 @@ def execute(
     """Run `command` to its end, and return the ended program; its exit code is not checked.
 
     `place` names the program in errors; `scratch`, `cpu` and `environment` are those of `Child`. In any case,
-    all processes that the program started are ended with it. InputError if the program is not installed or
-    cannot be run; OSError if it may not use the processor `cpu`; TimedOutError if it was ended because it ran
+    all processes that the program started are ended with it. InputError if the program is not installed,
+    cannot be run or may not use the processor `cpu`; TimedOutError if it was ended because it ran
     for longer than `limit` seconds (None: no limit).
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)

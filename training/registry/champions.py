@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -97,6 +96,8 @@ def client() -> Any:
     """
     flow, store = import_mlflow(), local_store()
     if store is not None and not store.exists():
+        import sqlite3
+
         from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
         from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
@@ -415,6 +416,8 @@ def find_version(uri: str) -> Version | None:
             raise InputError(f"MLflow at {_shown_address()} does not answer as expected ({exc})") from exc
         return Version(name, str(entry.version), dict(entry.tags), location)
     # from MLflow's tables, because importing MLflow takes seconds
+    import sqlite3
+
     try:
         with closing(sqlite3.connect(f"{store.as_uri()}?mode=rw", uri=True)) as file:
             row = file.execute(_VERSION, {"name": name, "alias": alias, "number": number}).fetchone()
