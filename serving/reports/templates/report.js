@@ -1,5 +1,5 @@
 "use strict";
-// Tables are sorted by their heads, and marks of charts tell their values. Without this the page reads the same.
+// Sort tables by their headers, and show values of marks in charts. The page is complete without scripts.
 (() => {
   const order = new Intl.Collator("en", { numeric: true });
   const cellText = (cell) =>
@@ -68,7 +68,7 @@
     if (!mark) return hide();
     const title = mark.querySelector("title");
     if (title) {
-      // else the browser would show it, too, and late
+      // the browser would show the title as well, with a delay
       mark.dataset.tooltip = title.textContent;
       title.remove();
     }

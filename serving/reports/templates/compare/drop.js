@@ -1,10 +1,10 @@
-// Files come by drag and drop or from the file inputs; the server compares them, and its answer is shown.
+// Send dropped or chosen files to the server, which compares them, and show the answer.
 (() => {
   const form = document.getElementById("compare-files");
   const [problem, state, answer] = ["problem", "state", "answer"].map((name) => document.getElementById(`compare-${name}`));
   const inputs = [...form.querySelectorAll("input[type=file]")], [baseline, target] = inputs;
   const natural = new Intl.Collator("en", { numeric: true });
-  // base64 is a third longer; the server would close the connection before its answer is read
+  // base64 is a third longer; above this, the server would close the connection before the answer is read
   const limit = Math.floor((form.dataset.limit * 3) / 4 / 2 ** 20) - 1;
   let last = 0;
 
@@ -32,9 +32,9 @@
     const headers = { "content-type": "application/json" };
     if (form.elements.token?.value) headers.authorization = `Bearer ${form.elements.token.value}`;
     const response = await fetch(form.dataset.path, { method: "POST", headers, body: JSON.stringify(content) });
-    const told = await response.json().catch(() => ({ detail: `${response.status} ${response.statusText}` }));
-    if (!response.ok) throw new Error(told.detail);
-    return new DOMParser().parseFromString(told.html, "text/html").body.childNodes;
+    const result = await response.json().catch(() => ({ detail: `${response.status} ${response.statusText}` }));
+    if (!response.ok) throw new Error(result.detail);
+    return new DOMParser().parseFromString(result.html, "text/html").body.childNodes;
   }
 
   async function compare() {

@@ -1,18 +1,18 @@
 "use strict";
-// Labels on their way from the person to the store, and what the pages show of them.
+// Send labels to the server, and show them on the pages.
 const labelling = (() => {
   const root = document.getElementById("labelling");
   const part = id => document.getElementById(id);
 
-  // what this browser remembers; where it may not, nothing is remembered
+  // storage of the browser; if it is forbidden or full, nothing is stored
   const recall = (store, key, otherwise) => {
     try { return JSON.parse(store.getItem(`perfjudge.${key}`)) ?? otherwise; } catch { return otherwise; }
   };
   const remember = (store, key, value) => {
-    try { store.setItem(`perfjudge.${key}`, JSON.stringify(value)); } catch { /* there is no room */ }
+    try { store.setItem(`perfjudge.${key}`, JSON.stringify(value)); } catch { /* forbidden or full */ }
   };
 
-  // the server reads these two, too: what it shows depends on who asks
+  // cookies that the server reads as well: pages depend on the person
   const cookie = name => decodeURIComponent(document.cookie.split("; ").find(one => one.startsWith(`perfjudge.${name}=`))?.slice(11 + name.length) ?? "");
   const YEAR = 365 * 24 * 3600;
   const setCookie = (name, value) => { document.cookie = `perfjudge.${name}=${encodeURIComponent(value)}; path=/comparisons; max-age=${value ? YEAR : 0}; samesite=lax`; };
@@ -22,7 +22,7 @@ const labelling = (() => {
   const seesAll = () => root.dataset.seesAll !== undefined;
   const words = status => status.replace("_", " ");
 
-  // ---- who has seen the verdict of what: what is on the page was seen ----
+  // ---- comparisons whose verdict the person has seen: all on a shown page ----
   const KNOWN = 5000;
   const knows = comparison => recall(localStorage, `saw.${person()}`, []).includes(comparison);
   function see(elements) {
@@ -32,7 +32,7 @@ const labelling = (() => {
     remember(localStorage, `saw.${person()}`, [...every].slice(-KNOWN));
   }
 
-  // ---- who labels ----
+  // ---- name of the person ----
   function introduce() {
     const name = person();
     part("me").textContent = name ? `You label as ${name}. ` : "";
@@ -41,7 +41,7 @@ const labelling = (() => {
     other.type = "button";
     other.className = "plain";
     other.textContent = "Not you?";
-    // what is shown depends on who asks; labels that are on their way come first
+    // the page depends on the person; unsent labels are sent first
     other.addEventListener("click", () => asked(true).then(now => { if (now !== name) soon(() => location.reload()); }));
     part("me").append(other);
   }
@@ -65,7 +65,7 @@ const labelling = (() => {
     });
   }
 
-  // ---- sending: one after the other, each until it is acknowledged, always under its own key ----
+  // ---- sending: one label after the other, each with its own key, again until it is acknowledged ----
   const SOON = 500, LATE = 8000;
   const waiting = [], changes = new Map();
   let busy = false, wake = () => {};
@@ -76,7 +76,7 @@ const labelling = (() => {
     part("unsent").hidden = !text;
     part("unsent").textContent = text;
   }
-  // a server that was started again wants another token; until it has read what it offers, it has no page
+  // a restarted server has another token; until it has read its comparisons, it returns no page
   async function refreshed() {
     const page = new DOMParser().parseFromString(await (await fetch(location.href, { headers: { accept: "text/html" } })).text(), "text/html");
     const found = page.getElementById("labelling")?.dataset.csrf, before = root.dataset.csrf;
@@ -129,7 +129,7 @@ const labelling = (() => {
     busy = false;
   }
   const unkept = () => waiting.filter(one => !one.act).length;
-  // acts once all labels before are kept, and none after
+  // `act` runs after all earlier labels are stored, and before later ones are sent
   function soon(act) {
     waiting.push({ act });
     pump();
@@ -154,7 +154,7 @@ const labelling = (() => {
     if (!button || button.disabled) return false;
     const stranger = !person(), by = await asked();
     if (!by) return false;
-    // who has just said their name may have labelled before
+    // a person who has just given a name may have labelled earlier
     if (stranger) await Promise.all([...root.querySelectorAll("[data-comparison]")].filter(one => ofPerson(one, by)).map(one => refresh(one.dataset)));
     const { comparison, name, href } = element.dataset;
     const before = all(comparison)[0]?.dataset.own || null;
@@ -179,7 +179,7 @@ const labelling = (() => {
     root.dispatchEvent(new CustomEvent("undone", { detail: last }));
   }
 
-  // ---- showing: what the server has written, and what it does not know yet ----
+  // ---- showing: stored labels, and labels that are not sent yet ----
   const ofPerson = (element, by) => [...element.querySelectorAll(".vote")].some(one => one.dataset.by === by);
   function mark({ comparison, status, by }) {
     if (by !== person()) return;
@@ -217,7 +217,7 @@ const labelling = (() => {
       refreshing -= 1;
     }
   }
-  // an article is replaced, a row of a report takes over what differs
+  // replace an article; in a row of a report, update the differing parts
   function take(element, article) {
     if (element.matches("article")) {
       const fresh = document.importNode(article, true), history = fresh.querySelector(".history");
@@ -243,7 +243,7 @@ const labelling = (() => {
     made.append(...inside);
     return made;
   }
-  // what is on its way counts as if it had arrived
+  // labels that are not sent yet are shown as if they were stored
   function show(element) {
     if (!element) return element;
     const pending = waiting.filter(one => one.comparison === element.dataset.comparison && one.by === person()).pop();
@@ -255,7 +255,7 @@ const labelling = (() => {
     see([element]);
     return element;
   }
-  // what the server says of a comparison, after all labels that it has acknowledged
+  // the server's article about a comparison, including all acknowledged labels
   async function load({ comparison, href }) {
     for (;;) {
       const before = changes.get(comparison);
@@ -277,10 +277,10 @@ const labelling = (() => {
       const typing = event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
       if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || typing) return;
       if (document.querySelector("dialog[open]")) return;
-      // a button or a link that has the focus is pressed
+      // Enter presses a button or link that has the focus
       if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return;
       const act = Object.hasOwn(actions, event.key) ? actions[event.key] : null;
-      // a key that is held down labels once
+      // a key that is held down gives one label
       if (!act || (event.repeat && !"jk".includes(event.key))) return;
       event.preventDefault();
       act();
@@ -302,11 +302,11 @@ const labelling = (() => {
     setCookie("show", part("hide").checked ? "" : "all");
     const address = new URL(location.href);
     address.searchParams.delete("show");
-    // labels that are on their way come first
+    // unsent labels are sent first
     soon(() => location.replace(address));
   });
   introduce();
-  // a page that a browser has kept may be older than what was labelled since
+  // a page in the browser's cache may lack recent labels
   window.addEventListener("pageshow", event => { if (event.persisted) location.reload(); });
   see([...root.querySelectorAll("[data-comparison]")]);
 

@@ -1,9 +1,9 @@
 {
   const { root, part, label, show, load, keys, soon, seesAll, say } = labelling;
-  // how many are fetched ahead, and after how many labels the order is asked for again
+  // number of comparisons to fetch in advance, and of labels after which the order is requested again
   const AHEAD = 3, EVERY = 5;
   const list = [], articles = new Map();
-  // answered on this page: now, and when the server last said how many are left
+  // comparisons answered on this page: now, and at the server's last count of those left
   const done = new Set();
   let before = new Set(), at = 0, first = 0, left = 0, learnt = 0, asking = false;
 
@@ -14,7 +14,7 @@
   const current = () => part("stage").querySelector("article.comparison");
   const since = () => done.size - before.size;
 
-  // the answer counts all labels of before, and none that comes later
+  // `soon` sends earlier labels first, so that the server counts them, and no later ones
   function ask(anew = false) {
     if (asking) return;
     asking = true;
@@ -36,7 +36,7 @@
       }
     });
   }
-  // what was shown, and what comes at once, stays; the rest is taken in the new order
+  // comparisons up to the next one keep their places; the others get the new order
   function take(queue) {
     const skipped = list.filter(one => one.skipped && !done.has(one.comparison));
     list.length = Math.min(list.length, Math.max(first, at + (list.length ? 2 : 0)));
@@ -82,7 +82,7 @@
   async function choose(element, status) {
     const one = list[at];
     if (!one || element.dataset.comparison !== one.comparison || !await label(element, status) || status === null) return;
-    // who has not seen everything before sees it now, and goes on by a key
+    // without `seesAll`, verdict and versions are shown now, and a key continues
     if (seesAll()) go(at + 1);
     if (Math.abs(since()) >= EVERY || list.length - at < AHEAD) ask();
   }
@@ -91,7 +91,7 @@
     if (!one) return;
     list.splice(at, 1);
     list.push(Object.assign(one, { skipped: true }));
-    say(`skipped: ${one.name}; it comes again at the end`);
+    say(`skipped: ${one.name}; it appears again at the end`);
     stage();
   }
   const listed = comparison => list.find(one => one.comparison === comparison);
@@ -100,7 +100,7 @@
     if (listed(comparison)) done[status ? "add" : "delete"](comparison);
     count();
   });
-  // what was fetched before does not say what was labelled since
+  // articles fetched earlier do not have the new label
   root.addEventListener("kept", event => {
     articles.delete(event.detail.href);
     const one = listed(event.detail.comparison);

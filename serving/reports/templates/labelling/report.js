@@ -4,7 +4,7 @@
   const rows = [...body.querySelectorAll("tr.one")];
   let at = -1;
 
-  // ---- one row is the current one, and can be opened ----
+  // ---- the current row, which can be opened ----
   const visible = () => [...body.querySelectorAll("tr.one")].filter(row => !row.hidden);
   const current = () => rows[at] && !rows[at].hidden ? rows[at] : null;
   function go(row, scrolls = true) {
@@ -56,11 +56,11 @@
   });
   body.addEventListener("focusin", event => {
     const row = event.target.closest("tr.one");
-    // a page that moves under a pressed mouse button loses the click
+    // if the page scrolled while a mouse button is pressed, the click would be lost
     if (row && row !== rows[at]) go(row, false);
   });
 
-  // ---- sorting and choosing ----
+  // ---- sorting and filtering ----
   const values = {
     name: row => row.dataset.name,
     status: row => row.querySelector(".vote b")?.textContent ?? "",
@@ -91,7 +91,7 @@
   const wanted = { all: () => true, mine: row => !row.dataset.own, unsure: row => row.dataset.verdict === "unsure", fail: row => row.dataset.verdict === "fail" };
   function choose() {
     for (const row of rows) {
-      // the row at which somebody is stays until they go on
+      // the current row stays visible until another becomes current
       row.hidden = !wanted[filter.value](row) && row !== rows[at];
       if (opened(row)) opened(row).hidden = row.hidden;
     }
@@ -104,7 +104,7 @@
     choose();
   });
   root.addEventListener("marked", choose);
-  // the versions are named once all is answered
+  // the title has the versions after all rows have been answered
   root.addEventListener("refreshed", event => {
     root.querySelector("h1").textContent = event.detail;
     document.title = `${event.detail} \u00b7 perfjudge`;

@@ -1,5 +1,5 @@
 "use strict";
-// One operation: a box per version, the baseline's lines, verdicts and changes.
+// The chart of an operation: a box per version, lines of the baseline, verdicts and changes.
 (page => {
   const HEIGHT = 270;
   const TOP = 44;
@@ -7,7 +7,7 @@
   const STRIP = 8;
   const NEAR = 0.05;
   const DENSE = 5;
-  // of the text on the axes, in pixels
+  // width of a letter on the axes, in pixels
   const LETTER = 6.6;
 
   const span = (operation, chosen) => {
@@ -21,10 +21,10 @@
     return mark && mark.kind !== "invalid" ? mark.kind : "";
   };
 
-  // paths instead of an element per line: a page has hundreds of thousands of boxes
+  // one path instead of an element per line, as a page has hundreds of thousands of boxes
   const boxes = (layer, known, { operation, chosen, x, y, step }) => {
     const half = Math.max(0.6, Math.min(9, step * 0.34));
-    // where boxes are narrow their medians join to a line, and what lies around them steps back
+    // narrow boxes are drawn lightly, with their medians joined to a line
     const dense = step < DENSE ? " dense" : "";
     const shown = number => number.toFixed(2);
     for (const [kind, versions] of d3.entries(d3.nest().key(at => kindOf(operation, at)).map(known)).map(one => [one.key, one.value])) {
@@ -69,7 +69,7 @@
       const text = `${change.kind === "creep" ? "crept " : ""}${page.percent(Math.abs(change.share))} ${kind}`;
       const long = text.length * LETTER;
       const start = Math.max(left, Math.min(width - right - long, (from + to - long) / 2));
-      // what finds no room here is named above the chart
+      // texts without room here are in the list above the chart
       if (start < free) continue;
       free = start + long + 8;
       layer.append("text").attr("class", `share ${kind}`).attr("x", start).attr("y", 14).text(text);

@@ -1,11 +1,11 @@
 "use strict";
-// What the page has inside, read when it is needed.
+// The data in the page, decoded when needed.
 const timelines = {};
 
 (page => {
   const parsed = id => JSON.parse(document.getElementById(id).textContent);
 
-  // little-endian, as all machines are that run browsers
+  // little-endian, as on all machines with browsers
   const floats = text => {
     const raw = atob(text);
     const bytes = new Uint8Array(raw.length);
@@ -24,7 +24,7 @@ const timelines = {};
   page.shared = parsed("shared");
   page.versions = page.shared.versions.map(([name, date, href]) => ({ name, date, href }));
   page.baseline = page.shared.baseline;
-  // the first version that charts show: a control leaves out older ones
+  // the first version in charts; a control hides older ones
   page.since = 0;
   page.inSight = () => d3.range(page.since, page.versions.length);
 

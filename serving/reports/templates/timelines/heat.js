@@ -1,5 +1,5 @@
 "use strict";
-// Samples per core or node over time: dark is low, light is high, what is not known stays blank.
+// Samples per core or node over time: dark is low, light is high, unknown values are blank.
 (page => {
   const TOP = 40;
   const BOTTOM = 36;

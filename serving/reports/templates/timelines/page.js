@@ -1,5 +1,5 @@
 "use strict";
-// What is shown: the filter, the configuration, what comes into sight, and paper.
+// The shown part of a page: filter, configuration, scrolling and printing.
 (page => {
   const PAPER = 60;
   const all = selector => [...document.querySelectorAll(selector)];
@@ -37,7 +37,7 @@
     return [place, { ...page.medians(place), numbers }];
   }));
 
-  // near what is in sight: drawn. What is far away is drawn when it comes.
+  // draw elements only in and near the visible part of the page
   const near = new IntersectionObserver(entries => {
     for (const { target, isIntersecting } of entries) {
       if (!isIntersecting) continue;
@@ -120,10 +120,10 @@
     for (const one of medians.values()) one.print();
   };
 
-  // charts lie in the report's order, whose numbers they bear
+  // charts are in the order of the report's numbers
   charts.sort((one, other) => one.number - other.number);
   document.documentElement.classList.add("scripted");
-  document.getElementById("prefix").textContent = page.prefix && `Version names stand on the axes without \u201c${page.prefix}\u201d.`;
+  document.getElementById("prefix").textContent = page.prefix && `The axes show version names without \u201c${page.prefix}\u201d.`;
   named.addEventListener("input", filter);
   for (const radio of all("input[name=which]")) radio.addEventListener("change", filter);
   threads.addEventListener("change", configure);

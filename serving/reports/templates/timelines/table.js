@@ -67,7 +67,7 @@
     return size;
   };
 
-  // what a benchmark's filter leaves of it; drawn when it comes near
+  // the table of a benchmark's filtered operations; drawn when it is near the visible part
   page.medians = place => {
     const benchmark = place.dataset.benchmark;
     made("h3", place, "Medians");

@@ -1,5 +1,5 @@
 "use strict";
-// The mouse, a finger or the arrow keys move over what is drawn; a tip beside it tells what is there.
+// Mouse, finger or arrow keys select a drawn element, whose values are shown in a tip next to it.
 (page => {
   const tip = document.getElementById("tip");
   const announcement = document.getElementById("announcement");
@@ -18,7 +18,7 @@
 
   const within = (value, most) => Math.max(EDGE, Math.min(value, most - EDGE));
 
-  // a tall tip, or any on a telephone, would lie on the chart: it stands below or above
+  // a tall tip, or any tip on a telephone, would hide the chart, so it is below or above
   const top = (box, middle) => {
     const tall = tip.offsetHeight;
     if (innerWidth >= NARROW && tall < SMALL * box.height) return within(middle - tall / 2, innerHeight - tall);
@@ -43,7 +43,7 @@
     plot.querySelector(".cursor")?.removeAttribute("d");
   };
 
-  // `walkable()` says what is drawn now: it changes with the configuration
+  // `walkable()` returns the elements that are drawn now; they depend on the configuration
   page.walk = (plot, walkable) => {
     let at = null;
     const show = (next, aloud) => {
@@ -81,6 +81,6 @@
     return { again: () => !tip.hidden && document.activeElement === plot && at !== null && walkable() && show(at, true) };
   };
 
-  // the keyboard's tip moves with its chart, the mouse's is left behind
+  // a tip shown by a key moves with its chart, one shown by the mouse is hidden
   addEventListener("scroll", () => { if (follow) follow(); else tip.hidden = true; }, { passive: true });
 })(timelines);

@@ -1,5 +1,5 @@
 "use strict";
-// Numbers, changes and verdicts in words.
+// Texts of numbers, changes and verdicts.
 (page => {
   const minus = text => text.replace("-", "\u2212");
   page.verdicts = ["not judged", "pass", "unsure", "fail", "invalid"];
@@ -7,7 +7,7 @@
   page.FAIL = 3;
   page.INVALID = 4;
 
-  // four significant digits, or all before the point
+  // four significant digits, or all digits before the decimal point
   page.amount = value => {
     if (!Number.isFinite(value)) return "\u2013";
     const whole = value ? Math.floor(Math.log10(Math.abs(value))) : 0;
@@ -44,7 +44,7 @@
   page.isMarked = (operation, version) =>
     [operation.beside[version], operation.before[version]].some(mark => mark === page.UNSURE || mark === page.FAIL);
 
-  // what a mark in a chart or a cell says: its shape comes from its kind
+  // text and symbol of a mark in a chart or cell; `kind` selects its style
   page.mark = (operation, version) => {
     const { beside, before } = operation;
     if (before[version] === page.FAIL) return { kind: "fail", glyph: "\u25bc", text: "fail, began here" };
@@ -79,7 +79,7 @@
     return `${crept}${much} ${when}${operation.threads.length > 1 ? ` (threads:\u00a0${change.threads})` : ""}`;
   };
 
-  // all that is known of a version, a line each
+  // lines of the tip of a version
   page.lines = (operation, chosen, version) => {
     const [low, q1, median, q3, high] = operation.five(chosen, version);
     const base = operation.five(chosen, page.baseline)[2];
