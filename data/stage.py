@@ -64,12 +64,13 @@ PINNED = {
 
 
 def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
-    """Run the stage `verb` for each family that the command line names, one after the other.
+    """Run the stage `verb` for each family (at least one) in the command line, one after the other.
 
     `stage_of` takes a family and returns its stage, a function or its import string; None if the family has
     no such stage, and may not be named. The first failed stage ends the process: exit code 2 for errors of
-    the user, also for a wrong command line, and 70 for bugs. If DVC runs the stage, the total duration in
-    seconds is written to a file in `DURATIONS`. RuntimeError if NumPy was imported before.
+    the user, also for a wrong command line, and 70 for bugs. If DVC runs the stage, other stages of a family
+    are awaited, and the total duration in seconds is written to a file in `DURATIONS`, named like the stage
+    in DVC. RuntimeError if NumPy was imported before.
     """
     began = time.monotonic()
     prepare_process()

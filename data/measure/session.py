@@ -385,8 +385,8 @@ def repeat_while_disturbed(
     """Call `make`, again while others use more than the share `foreign`; return the least disturbed result.
 
     `make` returns a result and the share of the machine that others used (0 to 1), as this function does; of
-    equal shares, the first result counts. There are at most `attempts` calls of `make`, 2 s apart; before
-    each further one, `progress` is called with the reason for waiting.
+    equal shares, the first result counts. `make` is called at least once, at most `attempts` times; before
+    each further call, `progress` is called with the reason for waiting, and 2 s pass.
     """
     made, least = make()
     for attempt in count(1):

@@ -65,10 +65,10 @@ PART = ".part"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path; rename it to `path` if the block succeeds, else remove it.
+    """Yield a temporary path, whose file replaces `path` if the block succeeds, and is removed otherwise.
 
     The temporary path is below the directory of `path`, which is created if missing. An OSError about the
-    temporary path names `path` instead; the block has to create the file, else this is an OSError, too.
+    temporary path or without a path names `path` instead. OSError, too, if the block creates no file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with name_write_errors(path, path.parent):
@@ -134,9 +134,9 @@ def write_tables(
 def read_json(path: Path, model: type[T]) -> T:
     """Return the content of a JSON file as `model`, a type that pydantic can validate.
 
-    The file may be in UTF-8, UTF-16 or UTF-32. InputError if it is missing, empty or larger than 256 MiB, is
-    not strict JSON, is nested too deeply, or has a key twice in an object; also if the content is not a valid
-    `model`: the error names the first wrong key.
+    The file may be in UTF-8, UTF-16 or UTF-32; a number such as 1e999 is infinite. InputError if it cannot be
+    read, is empty or larger than 256 MiB, is not JSON (NaN is an error), is nested too deeply, or has a key
+    twice in an object; also if the content is not a valid `model`: the error names the first wrong key.
     """
     from pydantic import ValidationError
 
@@ -160,8 +160,9 @@ def _adapter_of(model: type[T]) -> TypeAdapter[T]:
 def content_of(path: Path) -> object:
     """Return the content of a JSON file of at most `MAX_BYTES` (256 MiB), any JSON value.
 
-    The file may be in UTF-8, UTF-16 or UTF-32. InputError if it is missing, empty or too large, is not JSON
-    (NaN is an error), is nested too deeply, or has a key twice in an object.
+    The file may be in UTF-8, UTF-16 or UTF-32; a number such as 1e999 is infinite. InputError if it cannot be
+    read, is empty or too large, is not JSON (NaN is an error), is nested too deeply, or has a key twice in an
+    object.
     """
     source = read_bytes(path, MAX_BYTES, "JSON")
     try:
@@ -204,9 +205,9 @@ def json_content(text: str) -> Any:
 def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
     """Return the content of a YAML file of at most 1 MiB (`MAX_YAML`); None if it has no content.
 
-    `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`; ``null`` is None with
-    the first and text with the second. InputError if the file cannot be read, is too large, is not YAML, or a
-    mapping has a key twice.
+    `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`; with the second, all
+    values are text, also numbers and ``null``. InputError if the file cannot be read, is too large, is not
+    YAML in UTF-8, or a mapping has a key twice.
     """
     import yaml
 

@@ -56,9 +56,10 @@ def read_columns(
     then absent from the result. All `unwanted` columns are ignored; so are index columns that pandas has
     written, unless they are in `dtypes`. `other_dtype` is a function that returns the type of any other
     column by name. If it is None, other columns are not converted (except times with a zone, to UTC), and
-    lists, structs, maps and text that is not UTF-8 are left out. `blank` are texts that count as missing in
-    any column of text. InputError if the file is missing or not Parquet, if a column is missing or repeated,
-    if a value cannot be converted to its type, and if one is missing in a column of the type int64 or bool.
+    lists, structs, maps, durations and text that is not UTF-8 are left out. `blank` are texts that count as
+    missing in any column of text. With missing values, a column of the type boolean has the type object.
+    InputError if the file is missing or not Parquet, if a column is missing or repeated, if a value cannot be
+    converted to its type, and if one is missing in a column of the type int64 or bool.
     """
     with open_parquet(path) as file:
         kinds = _column_kinds(

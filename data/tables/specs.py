@@ -35,10 +35,10 @@ def first_broken_rules(
 ) -> dict[int, tuple[str, str]]:
     """Return the first broken rule of each wrong row, by the row's number from 0; empty if none is wrong.
 
-    The first is in the order of `rules`; the row numbers are not sorted. A broken rule is (problem, column):
-    `problem` is its text, and `column` the rule's column if the row has no value or empty text there, else
-    "". InputError, which calls the table `name`, if the column of a rule is missing, or has another type than
-    `dtypes` states (if it states one); other columns are not checked.
+    Of several, the first in `rules` counts; the row numbers are not sorted. A broken rule is (problem,
+    column): `problem` is its text, and `column` the rule's column if the row has no value or empty text
+    there, else "". InputError, which calls the table `name`, if the column of a rule is missing, or has
+    another type than `dtypes` states (if it states one; case is ignored); other columns are not checked.
     """
     for column in dict.fromkeys(rule.column for rule in rules):
         if column not in table:

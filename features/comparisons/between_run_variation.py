@@ -109,17 +109,18 @@ class BuildShifts:
 def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     """Return the shifts of all operations of one machine, and their errors without a change.
 
-    Shifts are logarithms of ratios (negative is worse): ``own`` of each configuration, ``whole`` of the whole
-    run, and ``removed``, the part of ``whole`` that ``own`` does not include. ``run_spread`` is the
-    between-run standard deviation of each configuration, a share; ``evidence`` is "runs" or "operations".
-    `levels` must have at least `FEWEST` (5) operations; this is not checked. The shift shared by all
-    operations is removed as far as it exceeds chance. With earlier runs, or several runs of a side, each
-    operation's variance between runs is shrunk towards the others' (moderated t, Smyth 2004), and scaled if
-    the shifts of the operations show that builds differ by more than runs (empirical null, Efron 2004); else
-    it is estimated from these shifts alone. Both assume that most operations are unchanged. The level of a
-    drifting history is that of its last runs or their trend; an outlying earlier run is left out. Far runs or
-    improvements, if heavier tails than normal ones fit them better, lower the degrees of freedom. Where an
-    earlier run had the shift, too, the error is raised, so that the shift is at most doubted.
+    Shifts are logarithms of ratios (negative is worse): ``own`` of each configuration (NaN unless the target
+    and the runs before it have a level), ``whole`` of the whole run, and ``removed``, the part of ``whole``
+    that ``own`` does not include. ``run_spread`` is the between-run standard deviation of each configuration,
+    a share; ``evidence`` names its source, "runs" or "operations". `levels` must have at least `FEWEST` (5)
+    operations; this is not checked. The shift shared by all operations is removed as far as it exceeds
+    chance. With earlier runs, or several runs of a side, each operation's variance between runs is shrunk
+    towards the others' (moderated t, Smyth 2004), and scaled if the shifts of the operations show that builds
+    differ by more than runs (empirical null, Efron 2004); else it is estimated from these shifts alone. Both
+    assume that most operations are unchanged. The level of a drifting history is that of its last runs or
+    their trend; an outlying earlier run is left out. Far runs or improvements, if heavier tails than normal
+    ones fit them better, lower the degrees of freedom. Where an earlier run had the shift, too, the error is
+    raised, so that the shift is at most doubted.
 
     assumed: between-run standard deviation, as a share, of whole runs with few or no earlier runs; it also
     limits the estimate from few operations.

@@ -174,9 +174,10 @@ class _Trend(NamedTuple):
 def expected_levels(past: Floats, n_target: int) -> Floats:
     """Return the levels that past and target runs would have if no whole run had shifted all operations.
 
-    They are each configuration's median of `past`, shape (n_runs, n_configurations), plus its linear trend if
-    the trends of all configurations together are clear (p <= 0.001). Shape of the result: (n_runs + n_target,
-    n_configurations).
+    They are each configuration's median of `past`, shape (n_runs, n_configurations), plus its linear trend
+    relative to the median configuration's, if these trends together are clear (p <= 0.001). NaN in `past` is
+    ignored; the levels, logarithms as in `past`, are NaN only for configurations without a past value. Shape
+    of the result: (n_runs + n_target, n_configurations), past runs first.
     """
     own = past - nan_median(past)
     own = own - nan_median(own.T)[:, None]
@@ -293,7 +294,7 @@ def moderate_variances(variance: Floats, freedom: Floats) -> tuple[Floats, Float
     """Return variances shrunk towards a common one, and their new degrees of freedom (Smyth 2004).
 
     Arrays of shape (n_configurations,). A variance or freedom of 0 means no data: the result is the common
-    variance. The less the variances differ by more than chance, the more they are shrunk, and the more
+    variance. The closer the differences of the variances are to chance, the more they are shrunk, and the more
     degrees are added. With data of one configuration at most, the variances are returned unchanged.
     """
     has_data = (freedom > 0) & (variance > 0)
