@@ -93,7 +93,7 @@ def rejudge_source(
 def plugin_for_source(source: Path) -> FamilyPlugin:
     """Return the plugin of the first family that recognises a source, else of the family that accepts any.
 
-    A missing source raises no error here.
+    The latter is ``comparisons``. A missing or unreadable source raises no error here.
     """
     fallback = None
     for plugin in all_plugins():

@@ -294,7 +294,7 @@ def moderate_variances(variance: Floats, freedom: Floats) -> tuple[Floats, Float
     """Return variances shrunk towards a common one, and their new degrees of freedom (Smyth 2004).
 
     Arrays of shape (n_configurations,). A variance or freedom of 0 means no data: the result is the common
-    variance. The closer the differences of the variances are to chance, the more they are shrunk, and the more
+    variance. The closer the variances' differences are to chance, the more they are shrunk, and the more
     degrees are added. With data of one configuration at most, the variances are returned unchanged.
     """
     has_data = (freedom > 0) & (variance > 0)

@@ -52,8 +52,8 @@ def tables_of_blocks(
 ) -> list[ComparisonTables]:
     """Return the tables of each block of `comparisons`; `parts` has the row numbers of each block.
 
-    Several blocks have their comparisons, the results of these benchmarks on these machines, and no labels. A
-    single block has all results, comparisons and labels; its row numbers are not used.
+    Each of several blocks has its comparisons, all results of their pairs of benchmark and machine, and no
+    labels. A single block has all results, comparisons and labels; its row numbers are not used.
     """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]
@@ -106,11 +106,11 @@ def training_tables(
     Dask cluster cannot be used.
 
     The result has ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the
-    features; ``changes``: ``comparison_id, worst_change`` (the smallest change of a median, a share of the
-    baseline's; negative is worse; changes for the worse within between-run variation count as 0); ``bare``:
-    the columns of both tables, computed without earlier versions and without sibling operations; all in the
-    order of the comparisons table. ``runs`` has one row: ``spread``, the usual between-run spread as a share
-    of the level.
+    features; ``changes``: ``comparison_id, worst_change`` (the smallest change of a configuration's median, a
+    share of the baseline's; negative is worse; changes for the worse within between-run variation count as
+    0); ``bare``: the columns of both tables, computed without earlier versions and without sibling
+    operations; all in the order of the comparisons table. ``runs`` has one row: ``spread``, the median
+    between-run standard deviation as a share of the level (see `usual_spread`).
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     is_used = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
@@ -159,7 +159,8 @@ def featurize_stage() -> None:
     In ``data/processed/comparisons``, a Parquet file is written for each table that `training_tables` returns
     (``changes`` has the changes of medians), and for the vectors of unlabelled comparisons, ``unlabelled``.
     If ``extra_training_data`` in params.yaml is "champion", the vectors that the shipped champion was trained
-    on are written, too: ``start``. InputError if params.yaml or a table is missing or invalid.
+    on, but none of the project's own operations, are written to ``start``. InputError if params.yaml or a
+    table is missing or invalid.
     """
     params = load(Comparisons)
     section = params.section.featurize

@@ -210,10 +210,10 @@ def siblings_worse(sides: Sides) -> Floats:
     A sibling is a configuration of another operation of the same benchmark on the same machine that was also
     measured at that version. Its step is Welch's t (positive: worse) between the five versions before and two
     to five versions from it on, up to the target's last version: no later version is used. A sibling counts
-    as worse from 0 (t of 2 or less) to 1 (6 or more): between, by the square of (t - 2) / 4. The result is
-    the mean over up to 256 siblings. A share that the source states is returned unchanged. Shape
-    (n_comparisons,), between 0 and 1; NaN with fewer than five siblings whose step is known, or fewer than
-    two versions of the target.
+    as ((t - 2) / 4)**2, but 0 if t is below 2, and 1 if it is above 6. The result is the mean over up to 256
+    siblings. A share that the source states is returned unchanged. Shape (n_comparisons,), between 0 and 1;
+    NaN with fewer than five siblings whose step is known, or fewer than two versions of the target, and if
+    versions have no names.
     """
     siblings, stated = sides.siblings, sides.siblings_worse
     shares = np.full(sides.n_comparisons, np.nan)

@@ -116,8 +116,8 @@ def step_near(place: int, courses: Courses, penalty: float) -> Step:
 
     Near means fewer than `NEAR` (3) columns away. `penalty` is the cost of a step in squared noise. The
     fields of the result are explained in `Step`. A step that costs more than it explains is returned too: its
-    ``evidence`` has the opposite sign of its ``size``. Both are NaN for series with too few values for two
-    segments.
+    ``evidence`` has the opposite sign of its ``size``. Both are NaN for series in which no near step has
+    `SHORTEST` (3) known values on each side.
     """
     best = courses.best_courses(penalty)
     row_numbers, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
@@ -193,10 +193,10 @@ WANTED = 0.05
 def version_scatter(rows: Floats, lags: Sequence[int] = _APART) -> Floats:
     """Return the standard deviation between versions, robust to lasting changes, shape (n,).
 
-    The largest of the estimates from the median and upper quartile of the distances between versions at each
-    of `lags` (where noise drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer
-    than 4 known versions. rows: shape (n, width), logarithms of the medians of versions, NaN where unknown;
-    unknown versions are left out before distances are taken.
+    The largest of the estimates from the median and upper quartile of the distances between versions, at each
+    of `lags` (by default 1, 2 and 3 versions; where noise drifts, direct neighbours are too similar), at
+    least `NOISE_FLOOR` (0.001). NaN with fewer than 4 known versions. rows: shape (n, width), logarithms of
+    the medians of versions, NaN where unknown; unknown versions are left out before distances are taken.
     """
     ordered = pack_rows(rows, right=False)
     noise = np.full(len(rows), NOISE_FLOOR)

@@ -238,11 +238,11 @@ def smallest_set_with(features: Iterable[str]) -> FeatureSet:
 def seed_vectors(sides: Sides) -> Floats:
     """Return the 15 features of the thesis, figure 6.5, of each comparison: shape (n_comparisons, 15).
 
-    The columns are ``model_columns("seed")``, signed square roots of the lowest, median and highest value
-    over the configurations: for ``medians``, target - baseline as a share of the baseline; for ``mins, maxes,
-    q1s, q3s``, the target's median minus the target's minimum, maximum or quartile, as a share of the
-    target's median. Where lower is better, all values are mirrored (v -> -v) first: negative ``medians_*``
-    mean a worse target. NaN where medians are zero or unknown.
+    The columns are ``model_columns("seed")``: for each of five differences, the signed square roots of its
+    lowest, median and highest value over the configurations. ``medians`` is target - baseline as a share of
+    the baseline; ``mins, maxes, q1s, q3s`` are the target's median minus the target's minimum, maximum or
+    quartile, as a share of the target's median. Where lower is better, all values are mirrored (v -> -v)
+    first: negative ``medians_*`` mean a worse target. NaN where medians are zero or unknown.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))

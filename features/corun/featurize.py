@@ -47,8 +47,8 @@ def placed_from_instances(table: pd.DataFrame) -> Placed:
 def featurize_stage() -> None:
     """Run stage featurize: write the training rows with their vectors as features.parquet.
 
-    Prints the numbers of rows and features. InputError without any solo time, or if a table of an earlier
-    stage is missing or invalid.
+    The file is in ``data/processed/corun``. Prints the numbers of rows and features. InputError if no co-run
+    has a solo time, or if a table of an earlier stage is missing or invalid.
     """
     tables = CorunDecisions.read(PATHS.valid).select_kept(CorunTables.read(PATHS.interim))
     solo = Solo.from_tables(tables)

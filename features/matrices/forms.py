@@ -314,7 +314,7 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
 
     The noise of a metric is the spread of the differences of normal training pairs of the group, scaled by
     how much the runs of this baseline vary compared with the group; or the difference to expect from the runs
-    of these two matrices, if that is larger. Their variance is the baseline's, moderated by that of the group
+    of these two matrices, if that is larger. The runs' variance is the baseline's, moderated by the group's
     (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values
     are compressed by ``arcsinh``. A metric missing on one side counts as equal; a pair with an empty side is
     left out. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.
@@ -416,7 +416,8 @@ def size_statistics(units: Floats) -> dict[str, Floats]:
     where the target is larger; without NaN. The statistics are arcsinh of the 1st, 2nd, 3rd, 5th and 10th
     largest size (absolute value; the smallest, if there are fewer metrics) and of the sizes that 10, 25, 50
     and 75 % of the metrics reach; the shares (0 to 1) of metrics beyond 2, 3, 5 and 10, in either direction,
-    up, and down; log(1 + power mean) of the powers 2 and 4.
+    up, and down; log(1 + power mean) of the powers 2 and 4. Names are, for example, "largest difference 1",
+    "difference at 10%", "metrics beyond 2", "metrics that rise beyond 2" and "mean difference of power 4".
     """
     sizes, metrics = np.abs(units), units.shape[1]
     ranks = {f"largest difference {rank}": min(rank, metrics) for rank in LEADING}
