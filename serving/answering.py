@@ -154,8 +154,8 @@ def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) 
 
     `forms` are the forms of the command; the first is the default, without an output file or with a suffix
     that is not in `FORMS_BY_SUFFIX`. InputError if `FORMS_BY_SUFFIX` has the suffix, but its forms do not
-    include `requested` (if None: include none of `forms`); so ``.yaml`` is always an error. InputError, too,
-    if the directory of `output` does not exist.
+    include `requested` (if None: include none of `forms`); so ``.yaml`` and ``.parquet`` are always errors.
+    InputError, too, if the directory of `output` does not exist.
     """
     if output is None:
         return requested or forms[0]
@@ -210,11 +210,12 @@ def import_sources(
     """Read `sources`, write their tables to `directory`, print a summary, and return the exit code 0.
 
     `kind` is the format of all sources; with the first source it decides the family. `options` are the given
-    family-specific options. The summary has the numbers of rows by name, the number ``skipped``, and the
-    directory, in a line or, with `as_json`, a JSON object with ``skipped`` and ``directory``. Assumptions are
-    noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; without it,
-    its first error raises an InputError. An unknown format, or an option that does not apply to the family,
-    raises an InputError even with `keep_going`. IndexError without sources.
+    family-specific options. Tables in `directory` are replaced. The summary, on standard output, has the
+    numbers of rows by name, the number ``skipped``, and the directory, in a line or, with `as_json`, a JSON
+    object with ``skipped`` and ``directory``. Assumptions are noted on stderr. With `keep_going`, invalid
+    data is skipped, counted and reported on stderr; without it, its first error raises an InputError. An
+    unknown format, or an option that does not apply to the family, raises an InputError even with
+    `keep_going`. IndexError without sources.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])

@@ -88,7 +88,7 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     `name`: the chart's anchor in the page.
     `models`, `rules`: out-of-fold verdicts, one row per ``entry`` (model or rule), ``repeat``, ``fold`` and
     comparison, with ``verdict``, ``status`` (the label), ``probability``.
-    Returns None without models or without fails.
+    Returns None without models, or if no label in `models` is ``fail``.
     """
     if models.empty or not (models["status"] == "fail").any():
         return None

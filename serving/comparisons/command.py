@@ -48,8 +48,8 @@ def judge_source(
     `explain`: add evidence, nearest examples and counterfactuals; Markdown (folded) and XML always have them.
     `base_rate`: as for `judge_sides`; 0: that of the training data.
     `deciding`: further options of `load_judge`, such as `min_effect_size` as a share.
-    Raises InputError if the source cannot be read or has no comparison, the model does not exist, or an
-    option does not suit it.
+    Raises InputError if the source cannot be read or has no comparison, the model does not exist, an option
+    does not suit it, or the directory of the output does not exist; OSError if writing fails.
     """
     served = load_judge(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.recognise_format(source)
@@ -101,7 +101,8 @@ def read_source(
     """Return the comparisons of `sources`, including invalid ones; report skipped parts on stderr.
 
     `kind`: the format. `problems`: whether to skip parts that cannot be read; collects errors and notes.
-    `measure`: the metric and its direction, for formats that do not define them.
+    `measure`: the metric and its direction, for formats that do not define them; None: ``Measure()``, the
+    first metric that is not a time, and "higher".
     Raises InputError at the first error, unless ``problems.keep_going``, and if no comparison is left.
     """
     tables = ComparisonTables.join_tables(

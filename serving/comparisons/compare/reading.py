@@ -165,7 +165,7 @@ def run_files(paths: Sequence[Path]) -> Iterator[Path]:
 
     A directory is itself a run if it has ``results.parquet``, is of asv, or is of criterion and has only
     directories in it. Any other yields the files and directories in it, without hidden ones, in natural order
-    (9 before 10); these are not searched further. InputError if such a directory is empty.
+    (9 before 10); these are not searched further. InputError if there are none.
     """
 
     def natural_key(path: Path) -> list[tuple[int, str]]:

@@ -308,7 +308,10 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
 
 
 def as_junit_xml(compared: ComparedSides) -> str:
-    """Return JUnit XML: regressions fail; unsure, invalid and acknowledged rows are skipped; others pass."""
+    """Return JUnit XML: regressions fail; unsure, invalid and acknowledged rows are skipped; others pass.
+
+    A suite per benchmark has a case per row, the most urgent first.
+    """
     rows = []
     for row in compared.ordered_rows:
         verdict, medians = row.verdict, " -> ".join(filter(None, row.median_texts))
