@@ -287,7 +287,7 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
         "Comparisons between two thresholds, chosen on training data, are sent to a person. Missed: % of the "
         "regressions. False alarms: % of the other comparisons."
     )
-    words = Words("looks", title, "Misses and false alarms by the share that is sent to a person", note)
+    words = Words("review-rate", title, "Misses and false alarms by the share that is sent to a person", note)
     lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]
     x = Axis("unsure (% of the comparisons)", percent=True)
     y = Axis("wrong (% of the regressions, % of the others)", percent=True, low=0.0)
