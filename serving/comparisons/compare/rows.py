@@ -379,9 +379,10 @@ _KINDS: dict[str, _Kind] = {
 def github_annotations(compared: ComparedSides) -> Iterator[str]:
     """Yield GitHub annotations of rows and of vanished parts, each with its line break.
 
-    First errors (regressions), then warnings (unsure rows, and parts that only the baseline has), then
-    notices (improvements and acknowledged regressions); other rows have none. If a kind has more than 10, its
-    first 9 are yielded, then one annotation with the number of the others.
+    First errors (regressions), then warnings (unsure rows, then parts that only the baseline has), then
+    notices (improvements, then acknowledged regressions); rows by size of change, the largest first. Other
+    rows have none. Of more than 10 errors, 9 are yielded, then one with the number of the others; likewise
+    of warnings and notices.
     """
     annotations: list[tuple[_Kind, str, str]] = []
     for row in compared.ordered_rows:

@@ -115,9 +115,9 @@ def answer_files(body: bytes, served: Judge) -> Answered:
 
     If requested, the other forms are the texts ``markdown`` and ``html`` in the JSON object. The file of
     acknowledgements of the server's directory is not read. Raises RefusedError with status 400 if the body is
-    not JSON, 413 if it has too many parts, 422 if it is not a valid request; InputError with the message of
-    ``perfjudge compare`` if the files cannot be read or compared; ModelError if the model computes a number
-    that is not finite.
+    not JSON, 413 if it has more than 1,000,000 lists, objects and keys, 422 if it is not a valid request;
+    InputError with the message of ``perfjudge compare`` if the files cannot be read or compared; ModelError
+    if the model computes a number that is not finite.
     """
     uploaded = request_of(body, UploadedResults)
     compared = compare_uploads(uploaded, served)

@@ -120,9 +120,10 @@ def judge_runs(
 ) -> AdjustedJudgement:
     """Return verdicts on comparisons of runs, adjusted for between-run variation, with intervals of changes.
 
+    `adjust_to_runs` defines the adjustment. Comparisons that improved are in ``faster`` of the result.
     `tables`: of `data.comparisons.pair.paired_runs`. `notes`: assumptions made while reading.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
-    estimated; 0: no verdict is adjusted, also where it can be estimated, but the intervals are computed.
+    estimated; 0: no verdict is adjusted, and intervals assume `ASSUMED` where it cannot be estimated.
     Raises ModelError if the model computes a number that is not finite.
     """
     judgement = judge_tables(tables, served, notes=notes, assumed=0)
@@ -228,10 +229,11 @@ def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknow
     """Return the outcome of comparison `row`, given its adjusted `verdict`.
 
     A fail is "regression", or "acknowledged" if `acknowledged`; "unsure" and "invalid" stay. A pass is
-    "improvement" if `row` is a key of ``weighed.faster``. It is "unchanged" if the worst change of a median,
-    for better or worse, and the improvement of any other configuration are below the minimum effect size, and
-    a slow-down of 5 % would be detected with a probability of 80 %; with a minimum of 0, the worst change
-    must be below 0.5 %, and no other configuration may have improved. Else it is "within_noise".
+    "improvement" if `row` is a key of ``weighed.faster``. It is "unchanged" if the median of the worst
+    configuration changed, either way, by less than the minimum effect size, no other configuration improved
+    by that or more, and a slow-down of 5 % would be detected with a probability of 80 %. With a minimum of 0,
+    the worst change must be below 0.5 %, and no other configuration may have improved. Else a pass is
+    "within_noise".
     """
     match verdict.verdict:
         case "fail":

@@ -106,9 +106,9 @@ def write_workflow(root: Path, tools: Sequence[BenchmarkTool] = TOOLS) -> Sequen
     """Write the workflow and the file of acknowledgements of a repository; return (name, path) pairs.
 
     The workflow has a job per tool that `root` uses. Each tool has a pair of its name and the path of the
-    workflow, relative to `root`. A missing file of acknowledgements is written, with the last pair; an
-    existing one is kept. Raises InputError if no tool is found, or the workflow exists; then nothing is
-    written.
+    workflow, relative to `root`. A missing file of acknowledgements is written, and the last pair is
+    ("acknowledgements", its relative path); an existing one is kept, without a pair. Raises InputError if no
+    tool is found, or the workflow exists; then nothing is written.
     """
     found = [tool for tool in tools if tool.is_used_in(root)]
     if not found:
