@@ -119,9 +119,10 @@ def decision_summary(card: Card) -> str:
 
     With costs, it has nothing else. Otherwise it has a part for each limit on regressions that pass, false
     alarms and reviews; the first two are left out if the model has no risk guarantee. If a rate cannot be
-    guaranteed, its part states how many labelled operations a guarantee takes. The last part is "corrected
-    for the base rate" if the thresholds are. Parts are joined by "; ". Without parts it is "nothing is
-    promised". StopIteration if the guarantee does not contain a requested rate.
+    guaranteed, its part states how many labelled operations a guarantee takes, and the verdict (``pass`` or
+    ``fail``) that is never given. The last part is "corrected for the base rate" if the thresholds are. Parts
+    are joined by "; ". Without parts it is "nothing is promised". StopIteration if the guarantee does not
+    contain a requested rate.
     """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:

@@ -160,9 +160,9 @@ def _drawn_pair(sides: Sides, at: int) -> DrawnPair:
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
-    """Return box plots of each configuration, as changes from its baseline median in percent.
+    """Return box plots of both sides of each configuration, as changes from its baseline median in percent.
 
-    ValueError without configurations.
+    Higher values are positive, whether they are better or worse. ValueError without configurations.
     """
     is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
     change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"

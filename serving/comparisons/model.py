@@ -52,11 +52,13 @@ def load_judge(
     None while the other rate is given, has no guarantee.
     `costs`: of a missed regression, a false alarm and a review, such as "100:10:1", in place of the two
     rates. Without rates and costs, the model's own policy decides; else its limit on reviews is dropped.
-    `base_rate`: the share of regressions where the model is used; 0 or None: that of the training data.
+    `base_rate`: the share of regressions where the model is used, below 1; 0 or None: that of the training
+    data.
     `retrospective`: load the champion of the models that also use versions after the target; ignored with
     `uri`.
     Raises InputError if the model is missing or unreadable, both rates and costs are given, a cost is not
-    finite and above 0, or the model does not guarantee a rate; ValueError if `costs` are not three numbers.
+    finite and above 0, the model does not guarantee a rate, or it has no training scores for `base_rate`;
+    ValueError if `costs` are not three numbers.
     """
     if retrospective and uri is None:
         uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"

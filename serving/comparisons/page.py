@@ -182,9 +182,9 @@ def iterate_advice(
     """Yield recommendations for the report, one or two sentences each; the last one is always given.
 
     In order: the risk guarantee to request, or to request none, if any was evaluated for the champion; labels
-    to review; operations with most wrong verdicts (``unsure`` is wrong, too); not to choose another model, if
-    the champion is among the best and others do not differ significantly from it (not if the champion is the
-    only best one); limits of the data.
+    to review, if any; operations with most wrong verdicts (``unsure`` is wrong, too), if any; not to choose
+    another model, if the champion is one of several models that are best or not significantly worse than the
+    best; limits of the data.
     `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
     `doubtful`: ``suspects``, objects with a ``comparison_id``, and ``many``, the number of doubtful labels.
     """
@@ -310,8 +310,8 @@ def page(root: Path) -> str:
 def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
     """Return figures 6.4, 6.6, 6.7, 6.8 and 6.9 of the scheduler thesis, in this order.
 
-    Each is a tuple of name (``Figure 6.4 of the scheduler thesis``), chart, and a text. If the data do not
-    suffice, the chart is None; the text, which is never empty, is the reason.
+    Each is a tuple of name (``Figure 6.4 of the scheduler thesis``), chart, and the reason why a chart may be
+    missing. The chart is None if the data do not suffice; the reason is given with every chart.
     """
     rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
     data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves
@@ -340,9 +340,10 @@ def error_summary(champion: str, confusion: Confusion) -> str:
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
     """Return sentences that compare the balanced accuracies of the champion and the best rule.
 
-    They are pooled over the grouped folds; their difference has an interval of 95 %: ``Its balanced accuracy
-    is 0.950. This is ... that of the best rule, welch: 0.930 (...).`` Empty without rules. `champion`: its
-    verdicts on the grouped folds: ``comparison_id, verdict, status``.
+    They are pooled over the grouped folds; the difference, champion - rule, has an interval of 95 %: ``Its
+    balanced accuracy is 0.950. This is above (by +0.010 to +0.030) that of the best rule, welch: 0.930
+    (...).`` Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict,
+    status``.
     """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")

@@ -23,9 +23,10 @@ def as_json(
 ) -> str:
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
-    A verdict has the comparison's id and names, verdict, probability, thresholds, reason and changes of
-    medians. Unknown numbers, such as the probability of ``invalid``, are null. ``base_rate`` follows if it
-    was given or estimated.
+    A verdict has ``comparison_id, benchmark, operation, verdict, probability, threshold, unsure_from, reason,
+    invalid_reason, decided_by, remarks, moved, improved`` (changes of medians) and ``out_of_distribution``.
+    Unknown numbers, such as the probability of ``invalid``, are null. The document's last key is
+    ``base_rate`` if it was given or estimated.
     `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals;
     ModelError if a contribution is not finite.
     `flipped`: whether `explain` computes counterfactuals; if not, their changes are null and their texts
@@ -89,9 +90,9 @@ def judgement_summary(judgement: Judgement) -> str:
 
     Example: ``2 comparisons: 1 fail, 0 unsure, 1 pass, 0 invalid (model NAME 4, fail from a probability of
     0.600, unsure from 0.400; POLICY)``. If the model's thresholds exclude ``unsure``, its threshold is left
-    out, and its number if that is 0 (between-run variation may have decided). There is no policy without one
-    or if ``judgement.by_runs`` is above 0: verdicts of `judge_runs`, or at least one that between-run
-    variation decided.
+    out, and its number if that is 0 (between-run variation may have decided). POLICY is left out if the model
+    has none, or if ``judgement.by_runs`` is above 0: then between-run variation decides verdicts, and no
+    guarantee covers them.
     """
     cuts, model = judgement.card.decision_thresholds, judgement.model
     unsure = f", unsure from {cuts.low:.3f}" if cuts.low < cuts.high else ""

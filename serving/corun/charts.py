@@ -80,8 +80,8 @@ def _evenly_spaced(number: int, max_count: int) -> list[int]:
 def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw the measured co-run time / solo time of each task (row) with each co-runner (column).
 
-    Values are medians on ``evaluation.shown_machine``; cells that were not measured are without colour. Rows
-    and columns are in descending order of their means. None if no pair was measured.
+    Values are medians on ``evaluation.shown_machine``; cells that were not measured are without colour. The
+    top row and the left column have the largest means, the others follow. None if no pair was measured.
     """
     impacts = evaluation.impact_matrix
     if impacts.empty:
@@ -146,8 +146,8 @@ def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw event rates / their means over the time of one co-run (co-run paper, figure 3).
 
     The co-run is the first with samples on ``shown_machine``, of the pair with the largest impact if that has
-    any. At most five events are drawn, evenly spaced in ascending order of variation, with both ends. None
-    without samples of co-runs or without counted events.
+    any. Of the events in ascending order of variation, at most five, evenly spaced, are drawn, always the
+    first and the last. None without samples of co-runs or without counted events.
     """
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
@@ -198,9 +198,9 @@ def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart
     """Draw residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
 
     `name` is the chart's id, `model_name` the model's name in the title, `residuals` has ``task, corunners,
-    fitted, residual, standardised, theoretical, scale, leverage``. At most 600 rows, evenly spaced, are
-    drawn; the three residuals with the largest absolute values are always drawn, and marked. None if there
-    are no rows.
+    fitted, residual`` (measured - predicted impact), ``standardised, theoretical, scale, leverage``. At most
+    600 rows, evenly spaced, are drawn; the three residuals with the largest absolute values are always drawn,
+    and marked. None if there are no rows.
     """
     if residuals.empty:
         return None

@@ -163,6 +163,7 @@ def import_labels(
 ) -> int:
     """Add the labels of a source to a store, print their number, and return the exit code, 0.
 
+    Labels that the store already has are not added again.
     `source`: a CSV file (suffix .csv) of labels, or comparisons in any format.
     `address`: of the store, which is created if missing; None: the project's.
     `by`: the annotator of labels without one; None: these are left out.
@@ -189,11 +190,11 @@ def import_labels(
 def export_labels(address: str | None, source: Path | None, form: Form, output: Path) -> int:
     """Write the current labels of a store to `output`, print their number, and return the exit code, 0.
 
-    `address`: of the store; None: the project's.
+    `address`: of the store (a missing SQLite file has no labels); None: the project's.
     `source`: the comparisons, whose labels are written; None: those of the project, or for "csv" all labels.
     `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": comparisons with labels
-    (scheduler thesis, figure 6.1); "tables": Parquet files in the directory `output`. "xml" and "tables" also
-    have the labels that only the source has.
+    (scheduler thesis, figure 6.1); "tables": these as Parquet files in the directory `output`. "xml" and
+    "tables" also have the labels that only the source has. Existing files are replaced.
     Raises InputError if the store does not answer, the comparisons are missing or cannot be read, or an
     existing CSV file has labels that are not in the store.
     """
@@ -253,6 +254,7 @@ def give_next(
 ) -> int:
     """Print up to `number` unlabelled comparisons to label next, or write them to a CSV file; return 0.
 
+    Unlabelled are comparisons without a label pass or fail in `source`; no label store is read.
     `uri`: the address of the model that gives ``probability`` and, until a fail and a pass are labelled, the
     order; None: the champion, or without one a rank statistic that gives the order.
     `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
@@ -296,7 +298,7 @@ def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
 def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     """Print the reliability and the disagreements of annotators; return the exit code, 0.
 
-    `keep_going`: skip parts of `source` that cannot be read.
+    `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
     `as_json`: one object with ``people`` and ``disagreements``; else two tables, with at most 20
     disagreements, or a sentence if no comparison has labels of two annotators. Raises InputError if `source`,
     comparisons of any format, cannot be read.

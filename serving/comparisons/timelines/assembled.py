@@ -121,8 +121,9 @@ def assemble_report(
     are used; they are in the order of versions.
     `notes`: assumptions made while reading the results. `advance`: takes the number of judged operations and
     of all operations.
-    Raises InputError if no operation is left. A measurement with another direction than its operation, or an
-    incompatible unit, is skipped with ``problems.keep_going``, else it raises InputError, too.
+    Raises InputError if no operation is left, and the errors of `judges`. A measurement with another
+    direction than its operation, or an incompatible unit, is skipped with ``problems.keep_going``, else it
+    raises InputError, too.
     """
     versions = gather_measurements(chosen, problems)
     operations = versions.operations

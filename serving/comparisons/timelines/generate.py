@@ -63,11 +63,12 @@ class _Page(NamedTuple):
 def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     """Write a page per machine and set of rules, and an index; print their paths; return the exit code, 0.
 
-    A summary of each timeline is printed, too. `as_json`: print an object with ``directory, index, reports,
-    skipped`` (the number of skipped parts) and ``notes`` instead of paths and summaries. Skipped parts and
-    notes are written to stderr in any case. Raises InputError if rules, results or a named model cannot be
-    read or do not fit together, if no machine has a baseline and targets, if a server does not answer, or if
-    a server is given together with a model or a base rate.
+    A summary of each timeline is printed, too. `as_json`: print an object with ``directory, index, reports``
+    (fields of `ListedReport`), ``skipped`` (the number of skipped parts) and ``notes`` instead of paths and
+    summaries. Skipped parts and notes are written to stderr in any case; existing pages are replaced. Raises
+    InputError if rules, results or a named model cannot be read or do not fit together, if no machine has a
+    baseline and targets, if a server does not answer, or if a server is given together with a model or a base
+    rate.
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")

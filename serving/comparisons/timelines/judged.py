@@ -319,10 +319,10 @@ class OperationMarks:
 def model_judge(served: Judge, base_rate: BaseRateOption = None) -> Answering:
     """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
 
-    The verdicts are in the order of the comparisons. Valid comparisons below the minimum effect size pass
-    without the model (probability 0, change NaN, no reasons), unless its guarantee covers them or `base_rate`
-    is given. The function raises ModelError if a number is not finite, InputError if the model has no scores
-    for `base_rate`.
+    The verdicts are in the order of the comparisons. The function appends its notes to its argument `notes`,
+    a list or None. Valid comparisons below the minimum effect size pass without the model (probability 0,
+    change NaN, no reasons), unless its guarantee covers them or `base_rate` is given. The function raises
+    ModelError if a number is not finite, InputError if the model has no scores for `base_rate`.
     `base_rate`: as for `judge_sides`; with "estimate", comparisons with the baseline and those with the
     versions before have an estimate each, since all later versions show a regression that stays. Without
     enough comparisons, a note says so, and the base rate is that of the training data.
@@ -375,8 +375,9 @@ def _judge_part(named: NamedSides, served: Judge, base_rate: BaseRateOption) -> 
 def server_judge(url: str) -> Answering:
     """Return a function of sides and comparisons that returns the verdicts of the server at `url`.
 
-    Only the function sends requests; it raises an InputError if one fails. InputError if `url` is not an
-    address, or the package perfjudge-client is not installed.
+    The verdicts are in the order of the comparisons. Only the function sends requests; it raises an
+    InputError if one fails, and ignores its argument `notes`. InputError if `url` is not an address, or the
+    package perfjudge-client is not installed.
     """
     try:
         from perfjudge_client import Client, ClientError
@@ -446,11 +447,11 @@ def judged_versions(
 
     A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
     baseline and with the versions just before; the first version of a lasting loss also by the levels before
-    and after the loss. Where versions have few samples, windows of versions are compared instead. Several
-    neighbouring fails against the versions before are one step, which keeps its first `fail`; the others
-    become `pass`. With windows, a step keeps its clearest `fail`, and `unsure` near it becomes `pass`, too.
-    Reasons are given for `unsure` and `fail` (against the baseline, where the mark changes), until 1,500
-    versions of all operations together have some.
+    and after the loss, where the worse mark counts. Where versions have few samples, windows of versions are
+    compared instead. Several neighbouring fails against the versions before are one step, which keeps its
+    first `fail`; the others become `pass`. With windows, a step keeps its clearest `fail`, and `unsure` near
+    it becomes `pass`, too. Reasons are given for `unsure` and `fail` (against the baseline, where the mark
+    changes), until 1,500 versions of all operations together have some.
     `baseline`: index of the baseline's version.
     `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
     `hidden`: the smallest change detectable in the noise between versions, as a share, shape

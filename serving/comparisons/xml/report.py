@@ -49,8 +49,9 @@ def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]
     """Return an lxml element ``verdict`` per comparison, in order, with the values of the JSON answer.
 
     Names are those of the JSON answer, without the comparison's id, names and verdict, but with ``model``,
-    its address, and ``decided``, the `decision_summary`. Numbers and texts are attributes, objects and items
-    of lists child elements, texts in lists their text; None and empty values are omitted.
+    its address, and ``decided``, the `decision_summary`. Numbers and texts are attributes. Objects and items
+    of lists are child elements, items with a name from `ELEMENTS`; an item that is a text becomes the
+    element's text. None and empty values are omitted.
     `flipped`: whether to compute counterfactuals. ModelError if a contribution is not finite.
     """
     from lxml import etree
@@ -67,7 +68,8 @@ def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]
 def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str, bytes]:
     """Return each verdict as an XML element ``verdict``, in ASCII without a declaration, by comparison_id.
 
-    With counterfactuals if `flipped`. Raises ModelError if a contribution is not finite.
+    Of equal ids, the last one counts. With counterfactuals if `flipped`. Raises ModelError if a contribution
+    is not finite.
     """
     from lxml import etree
 
