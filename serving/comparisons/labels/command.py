@@ -175,9 +175,9 @@ def import_labels(
     problems = Problems(keep_going)
     if source.suffix == ".csv":
         labels = label_csv.read_labels(source, problems)
+        print_skipped(problems.skipped)
     else:
         labels = read_source(formats.recognise_format(source), [source], problems).labels
-    print_skipped(problems.skipped)
     with closing(LabelStore.open(address or default_address())) as store:
         moved = import_label_table(labels, store, by)
     line = f"{moved.added} labels added, {moved.already_stored} already stored"
