@@ -276,8 +276,8 @@ def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
     """Draw the share of predictions within `tolerance` by sampled seconds, a line per online model.
 
-    Only scores of ``online.design`` are drawn. `repeats` adds a horizontal line: the share of repeated
-    measurements within the tolerance, if any were repeated.
+    `tolerance` is a share of the measured impact. Only scores of ``online.design`` are drawn. `repeats` adds
+    a horizontal line: the share of repeated measurements within the tolerance, if any were repeated.
     """
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
     rows = rows_with(entries, design=online.design)

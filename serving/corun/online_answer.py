@@ -430,9 +430,9 @@ def predict_online(
 ) -> OnlineAnswer:
     """Return the impact predicted from samples of a task alone and with its co-runners, and its interval.
 
-    The impact combines the estimates by progress and by the trained model. Where progress can be estimated,
-    the model is ignored if `ended` is given; also if it misses over half of its events, and an event that
-    counts work measures the progress or both runs seem complete.
+    The impact combines the estimates by progress and by the trained model. The model is ignored if `ended` is
+    given and progress can be estimated. It is also ignored if over half of its events were not counted, while
+    an event that counts work measures the progress, or both runs seem complete.
 
     Parameters
     ----------

@@ -106,9 +106,10 @@ def plan_of(path: Path) -> PlaceAnswer:
 def read_measured(directory: Path) -> MeasuredPlacements:
     """Return the plan and the measured placements in the output directory of ``perfjudge corun measure``.
 
-    ``totals`` has a row per measured placement, smallest prediction first. ``predicted`` (NaN if not in the
-    plan) and ``measured`` (the mean over repetitions) are the run times of all its tasks together, in
-    seconds. InputError if the file of the plan or of the placements is missing or invalid.
+    ``totals`` has a row per measured ``placement`` (its name), smallest prediction first. ``predicted`` (NaN
+    if not in the plan) and ``measured`` (the mean over repetitions) are the sums of the run times of its
+    tasks, in seconds; groups of tasks that were not measured are missing in ``measured``. InputError if the
+    file of the plan or of the placements is missing or invalid.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
@@ -151,8 +152,9 @@ def place_tasks(
     slow-downs (impact - 1), the worst the largest on the fewest machines that hold the tasks, both
     approximately with more than two slots per machine. For an unknown machine, the runs of the tasks alone on
     a known one are used, with a note. Run times, in seconds, are None unless all tasks have solo times on the
-    machine. InputError if a task is unknown, `machine` is None and not exactly one is known, no tasks are
-    given for an unknown machine, or `room` is too small; ModelError if a prediction is not finite.
+    machine. InputError as by `source_machines`, or if `machine` is None and not exactly one is known, if no
+    tasks are given for an unknown machine, or if `room` is too small; ModelError if a prediction is not
+    finite.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))

@@ -126,10 +126,10 @@ def resolve_machine(machine: str | None, static: Static) -> str:
 
 
 def source_machines(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
-    """Return machines with solo runs of all `tasks`: `machine` if any task ran alone on it, else all of them.
+    """Return a list of machines with solo runs of all `tasks`: only `machine` if it is known, else all such.
 
-    InputError if a task has no solo run (on `machine`, if any task ran alone on it), or no machine has those
-    of all tasks.
+    A machine is known if any task, also one not in `tasks`, ran alone on it; the names are sorted. InputError
+    if a task has no solo run (on `machine`, if it is known), or no machine has solo runs of all `tasks`.
     """
     on = static.known_tasks.tasks_by_machine
     everywhere = sorted(frozenset().union(*on.values()))

@@ -44,8 +44,9 @@ def static_text(answer: StaticAnswer) -> str:
 def shares_text(prediction: StaticPrediction) -> str:
     """Return a line per explained co-run of a prediction, then one table of all contributions.
 
-    A line has the impact as a sum: of the usual co-run, plus by the task, plus by the co-runners. The table
-    has the value of each feature here, its usual value, and what it adds to the impact. No line end follows.
+    There are several lines if the slow-downs by single co-runners were added up. A line has the impact as a
+    sum: of the usual co-run, plus by the task, plus by the co-runners. The table has the value of each
+    feature here, its usual value, and its contribution to the impact. No line end follows.
     """
     several = len(prediction.drivers_explain) > 1
     sums = []
@@ -106,7 +107,7 @@ def settling_text(answer: OnlineAnswer) -> str:
 
 
 def place_text(plan: PlaceAnswer) -> str:
-    """Return the best placement as text: predicted total, saving, notes, tasks by machine, and the model."""
+    """Return the best placement as text: slow-down, run time and saving if known, notes, tasks, and model."""
     best = plan.placements[0]
     search = "no other has less" if plan.exact else "found by exchanging tasks"
     first = (
