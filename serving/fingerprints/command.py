@@ -64,10 +64,11 @@ def profile_machines(
 ) -> int:
     """Write the profile of an application as text, json or html, and return the exit code 0.
 
-    `application` is a name in `machines`, or else a CSV file; `predicting` adds the machines without a value.
-    `output` None is standard output. Warnings are in json and html, and for text and html on stderr.
-    InputError if data is invalid or missing, fewer machines remain than a profile needs, or machines are to
-    be predicted and all measured ones have one CPU model.
+    `application` is a name in the fingerprints `machines`, or else a CSV file, which `learning` describes;
+    `predicting` adds predictions for the machines without a value. `output` None is standard output. Warnings
+    are in json and html, and for text and html on stderr; skipped rows are always listed on stderr.
+    InputError if data is invalid or missing, fewer than three machines remain, or machines are to be
+    predicted and all measured ones have one CPU model.
     """
     tables = _read_tables(machines, learning)
     data = requested_application(with_application(tables, application, learning.measure), learning.section)
@@ -100,9 +101,9 @@ def compare_profiles(
     Without `machines`, `a` and `b` are files of ``irup profile --json``. With it, they are applications:
     names in the fingerprints `machines`, or else CSV files of values; warnings about the data go to stderr.
     `learning` has the parameters, and describes the CSV files. `output` None is standard output. With
-    `fail_on_regression`, the exit code is 1 if the test has no reason to be unreliable (few machines) and a
-    stressor changed significantly, in either direction; otherwise it is 0. Changes are b - a. InputError if
-    an input cannot be used, or the profiles have no stressor in common.
+    `fail_on_regression`, the exit code is 1 if the test is reliable (enough machines) and a stressor
+    changed significantly, in either direction; otherwise it is 0. Changes are b - a. InputError if an input
+    cannot be used, or the profiles have no stressor in common.
     """
     if machines is None:
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]
@@ -158,8 +159,10 @@ def _print_warnings(warnings: Iterable[str]) -> None:
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
     """Write the fingerprints in `sources` to tables in `directory`; return counts and skipped errors.
 
-    `kind` is the format of the sources. The numbers of ``machines, rates, applications, values`` are counted.
-    InputError if a source cannot be read, and without `keep_going` at the first wrong row.
+    `kind` is the format of the sources: ``tables``, ``quiho`` or ``sparecores``. Existing tables are
+    replaced. The counts are of different ``machines`` and ``applications``, and of all ``rates`` and
+    ``values``. InputError if a source cannot be read or no rate is left, and without `keep_going` at the
+    first wrong row.
     """
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
     tables = reading.tables
@@ -177,7 +180,8 @@ def answer_irup(body: bytes) -> Answered:
     """Answer a request to profile an application, and predict it on the machines without a value.
 
     Invalid parts are left out with a warning. With too little data the profile is empty and has the reason.
-    RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many parts, or
+    If all measured machines have one CPU model, a warning replaces the predictions. RefusedError: 400 if the
+    body is not JSON, 422 if it is not a request, 413 if it has over 1,000,000 lists, objects and keys, or
     over 500,000 rates and values.
     """
     request, problems, learning = request_of(body, IrupRequest), Problems(keep_going=True), Learning()

@@ -67,10 +67,11 @@ class RequestedApplication:
 def read_machines(
     path: Path, *, keep_going: bool = False
 ) -> tuple[FingerprintTables, tuple[InputError, ...]]:
-    """Return the fingerprints in a file (of CSV) or a directory, and the skipped errors.
+    """Return the fingerprints in a CSV file or a directory, and the errors of rows that were skipped.
 
-    A directory is recognised by the files in it. InputError if it is of no supported format or missing, the
-    data cannot be read, and without `keep_going` at the first wrong row.
+    The format of a directory is recognised by its files. With `keep_going`, wrong rows are skipped.
+    InputError if `path` has no supported format or is missing, if the data cannot be read or has no valid
+    rate, and without `keep_going` at the first wrong row.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
@@ -115,7 +116,7 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 
 
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
-    """Return the application of `tables`, which must have one only, with valid fingerprints of its machines.
+    """Return the only application of `tables`, with the valid fingerprints of all machines.
 
     `section` has the parameters. InputError if fewer than three machines, no stressor or no application
     remains valid.
@@ -132,12 +133,12 @@ def requested_application(tables: FingerprintTables, section: Fingerprints) -> R
 
 
 def complete_application(request: IrupRequest, missing: float) -> RequestedApplication | None:
-    """Return the application of a request if all its data can be used without a doubt; else None.
+    """Return the application of a request if all its data can be used as it is; else None.
 
     The result equals that of `requested_application` for the same data, which takes 80 ms of processor time
     for the tables and the reasons of their decisions. None if a fingerprint has repetitions, if anything
-    would be left out (`missing` is the largest share of missing rates), or causes a warning other than of
-    gaps.
+    would be left out (`missing` is the largest allowed share of missing rates), or if there would be a
+    warning other than of imputed rates.
     """
     about, machines = request.application, {machine.machine: machine for machine in request.machines}
     names, measured_names = sorted(machines), sorted(about.values)

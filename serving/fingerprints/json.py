@@ -32,7 +32,8 @@ _UNKNOWN = "-"
 def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predicting: bool) -> str:
     """Return the verdict on the profile, its figures, the ranking, and the predictions if `predicting`.
 
-    The ranking has the first ten stressors; if the profile is not trusted, each of its rows says so.
+    The ranking has the first ten stressors; if the profile is not trusted, each of its rows says so. If
+    `predicting` without predictions, a line says that there is nothing to predict.
     """
     measured, trust = profile.measured, profile.trust
     error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
@@ -139,8 +140,8 @@ def profile_answer(
 def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
     """Return the HTTP answer for insufficient data: no features or predictions, and `reason`.
 
-    It repeats the application, metric and direction of `request`; ``trust.verdict`` is "not enough
-    diversity".
+    It repeats the application, metric and direction of `request`, and has the `warnings`; ``trust.verdict``
+    is "not enough diversity", and `reason` the only one of ``trust.reasons`` and ``trust.unpredicted``.
     """
     about = request.application
     trust = TrustAnswer(
@@ -218,11 +219,11 @@ def read_measurements(path: Path) -> Measured:
 def difference_text(difference: ProfileDifference) -> str:
     """Return the JSON of ``irup diff --json``, with null for NaN and a line break at the end.
 
-    The keys are ``a, b`` (applications), ``paired`` (whether both ran on the same machines), ``significant``
-    (whether any stressor changed), ``moved`` (the changed stressors), ``reasons`` (why the test is
-    unreliable, empty if reliable), ``seed_algorithm`` (the quiho paper's: ``equivalent``, ``stops_at``,
-    ``tolerance``), and the tables ``features`` and ``categories`` as lists of objects with the columns of
-    `ProfileDifference`.
+    The keys are ``a, b`` (applications), ``paired`` (whether the machines of both were paired),
+    ``significant`` (whether any stressor changed significantly), ``moved`` (these stressors, least p-value
+    first), ``reasons`` (why the test is unreliable, empty if reliable), ``seed_algorithm`` (the quiho
+    paper's: ``equivalent``, ``stops_at``, the stressor that differs or null, and ``tolerance``), and the
+    tables ``features`` and ``categories`` as lists of objects with the columns of `ProfileDifference`.
     """
     content = {
         "a": difference.a,

@@ -136,7 +136,7 @@ def trust_summary(page_data: ProfiledPage) -> str:
 
 
 def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
-    """Return the bars of all profiles, trusted ones first, then by name; with the paper's figure, if any."""
+    """Return the bars of all profiles, trusted first, then by name; `number`: the paper's figure or ""."""
     names = list(page_data.profiles)
     ranked = sorted(names, key=lambda name: (not page_data.profiles[name].trust.enough, name))
     return [
@@ -154,8 +154,8 @@ def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs of applications whose profiles are compared; may be empty.
 
     They are the pairs of the paper's figures (`CHANGES`) that have profiles. Without any, the best predicted
-    trusted application of each kind (the name up to its first colon) is paired with the next by name, at most
-    six pairs.
+    trusted application (largest R²) of each kind (the name up to its first colon) is paired with the next of
+    these by name, at most six pairs.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
@@ -255,8 +255,9 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
 def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
     """Return three rankings, each with its own seed, of an application's top five stressors on two machines.
 
-    The machines are drawn by `seed`; the application is ``redis-set``, else the first one. None without
-    applications or with fewer than two machines.
+    The rankings are by the quiho paper's method. The machines are drawn by `seed` from those that ran the
+    application, which is ``redis-set``, else the first by name. None without applications, or if fewer than
+    two machines ran it.
     """
     if not table.applications:
         return None

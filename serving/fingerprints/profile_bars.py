@@ -28,7 +28,7 @@ NAMED = 1.0
 
 
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
-    """Yield sentences on all profiles: which rankings to use, which not, and the errors of predictions."""
+    """Yield sentences on all profiles: the clearest rankings, those not to use, and errors of predictions."""
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
     clearest = sorted(
