@@ -110,7 +110,8 @@ def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
     """Yield a text for each part that is equal in both states; nothing if none is.
 
     The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and a
-    number such as ``3 of 7 entries``, the models or rules with equal verdicts and scores.
+    number such as ``3 of 7 entries``, the models or rules with equal verdicts and scores. Only cases of both
+    states are compared: without any, verdicts and scores count as equal.
     """
     if not family.data:
         yield "the same data"
@@ -245,7 +246,7 @@ def write_difference(before: str, after: str, shown: str, output: Path | None) -
 
 
 def compare_named_states(before: str, after: str, project: Path) -> ExperimentsDifference:
-    """Return the differences of two states of a project, with the flipped cases described.
+    """Return the differences `after` - `before` of two states of a project, with flipped cases described.
 
     `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``.
     InputError if a state does not exist or has no evaluation, or the states have no family in common. For

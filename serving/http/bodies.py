@@ -209,8 +209,9 @@ def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
 def parse_json(body: bytes) -> Any:
     """Return the content of strict JSON (RFC 8259): UTF-8, optionally with BOM, no NaN, no repeated keys.
 
-    RefusedError with 400 if the body is not such JSON or is nested too deeply, with 413 if it has more than
-    1,000,000 lists, objects and keys in all.
+    A number such as 1e999 becomes infinite. RefusedError with 400 if the body is not such JSON or is nested
+    too deeply, with 413 if it has more than 1,000,000 lists, objects and keys (``[``, ``{`` and ``:``, also
+    those within strings).
     """
     limit_json_parts(body)
     try:

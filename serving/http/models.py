@@ -255,12 +255,12 @@ def _version_identity(address: str | Version | None) -> object:
 
 
 def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:
-    """Return the models of all endpoints by their key; each is loaded when first used.
+    """Return the models of all endpoints by their key; cards are read here, models when first used.
 
     `options` are the given options of ``perfjudge serve``, `shared` is the directory that the processes of
-    one server share. InputError if an option names a model that does not exist or whose card cannot be read;
-    for models whose card cannot be read alone (of comparisons), and for a missing champion, only
-    `ensure_loaded` raises it.
+    one server share. InputError if an option names a model that does not exist or whose card cannot be read.
+    Models of comparisons, whose cards cannot be read alone, and models that no option names (champions) raise
+    it only in `ensure_loaded`.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)
