@@ -108,11 +108,18 @@ def read_measured(directory: Path) -> MeasuredPlacements:
 
     ``totals`` has a row per measured ``placement`` (its name), smallest prediction first. ``predicted`` (NaN
     if not in the plan) and ``measured`` (the mean over repetitions) are the sums of the run times of its
-    tasks, in seconds; groups of tasks that were not measured are missing in ``measured``. InputError if the
-    file of the plan or of the placements is missing or invalid.
+    tasks, in seconds. Repetitions in which a group exceeded its time limit are left out. InputError if the
+    file of the plan or of the placements is missing or invalid, or no repetition of the best or of any random
+    placement is complete.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
-    runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
+    sums = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].agg(["sum", "size"])
+    tasks = sum(map(len, plan.placements[0].groups))
+    runs = sums.loc[sums["size"] == tasks, "sum"]
+    names = [str(name) for name, _ in runs.index]
+    if not all(any(name.startswith(kind) for name in names) for kind in (BEST, RANDOM)):
+        problem = f"has no complete repetition of the best and of a random placement of {tasks} tasks"
+        raise InputError(problem, file=directory / PLACEMENTS_FILE)
     totals = runs.groupby(level=0).agg(
         measured="mean", spread=lambda values: float(np.ptp(values)) / 2, repetitions="size"
     )
@@ -120,7 +127,6 @@ def read_measured(directory: Path) -> MeasuredPlacements:
     totals.insert(0, "predicted", np.array([predicted.get(str(name)) for name in totals.index], np.float64))
     totals["foreign"] = rows.groupby("placement")["foreign"].max()
     table = totals.reset_index().sort_values(["predicted", "placement"], ignore_index=True)
-    tasks = int(rows.groupby(["placement", "repetition"]).size().iloc[0])
     return MeasuredPlacements(plan, table, tasks, str(rows["machine"].iloc[0]))
 
 

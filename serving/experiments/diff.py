@@ -111,13 +111,13 @@ def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
 
     The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and a
     number such as ``3 of 7 entries``, the models or rules with equal verdicts and scores. Only cases of both
-    states are compared: without any, verdicts and scores count as equal.
+    states are compared; entries without any count as changed.
     """
     if not family.data:
         yield "the same data"
-    if family.champions and all(best.is_unchanged for best in family.champions):
+    if family.champions and all(best.common and best.is_unchanged for best in family.champions):
         yield "every verdict of the champion"
-    equal = sum(entry.is_unchanged for entry in family.entries)
+    equal = sum(entry.common > 0 and entry.is_unchanged for entry in family.entries)
     if equal:
         yield f"{equal} of {with_noun(len(family.entries), 'entry', 'entries')}"
 
