@@ -249,7 +249,10 @@ def _drift_line(drift: ModelDrift) -> dict[str, Any]:
 
 
 def add_start_page(app: FastAPI) -> None:
-    """Add ``/``, ``/reports/FAMILY``, and directions in 404 and 405 answers; after `add_error_handlers`."""
+    """Add the HTML pages ``/`` and ``/reports/FAMILY`` to `app`, and directions to its 404 and 405 answers.
+
+    A family without a report gives 404. Call it after `add_error_handlers`, whose answers it extends.
+    """
 
     @app.get("/", include_in_schema=False)
     def start_page(request: Request) -> Response:

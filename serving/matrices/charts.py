@@ -28,8 +28,8 @@ _GROUPS = 40
 def validity_sentence(validity: pd.DataFrame) -> str:
     """Return a sentence with the shares of invalid and valid runs that the rules, the tree and both reject.
 
-    `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), ``runs, rejected``.
-    Without invalid runs the sentence says so.
+    `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), and the numbers ``runs,
+    rejected``, which are summed over folds and kinds. Without invalid runs the sentence says so.
     """
     shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
@@ -236,10 +236,10 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by undersampling (engine paper, figure 5), with a line per model and grouping.
 
     `curves` has ``figure, model, grouping, x`` (normal vectors per abnormal one), ``balanced_accuracy,
-    spread`` (one standard deviation over folds, drawn as an error bar); rows of other figures and NaN are
-    ignored, and None is returned if no row of ``figure`` 5 remains. The title names the largest significant
-    gain of a line over its value with all normal vectors; `folds`, the number of folds, is only used to test
-    whether a gain is significant.
+    spread`` (one standard deviation over folds, drawn as an error bar). Rows of other figures or with a NaN
+    accuracy are ignored; None if no row of ``figure`` 5 remains. The title names the largest significant gain
+    of a line over its value at the largest ``x``, all normal vectors; `folds`, the number of folds, is only
+    used to test whether a gain is significant.
     """
     label = "normal training vectors per abnormal vector (log scale)"
     across = Axis(label, log=True, backwards=True)
@@ -289,11 +289,12 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
 def ablation_chart(
     name: str, steps: Sequence[Sequence[TableRow]], *, alone: bool, unit: str = "pairs"
 ) -> Chart | None:
-    """Draw balanced accuracy remedy by remedy; None with fewer than two rows.
+    """Draw balanced accuracy remedy by remedy; None without models or with one row per model.
 
-    `steps` holds the rows of each model; all rows are measured on one set of pairs or target runs (`unit`
-    names them). `alone`: the first row has all remedies, and each other row leaves out one; otherwise the
-    first row has none, and each other row adds one. `name`: the anchor in the page.
+    `steps` holds the rows of each model, with the same remedies in the same order; all rows are measured on
+    one set of pairs or target runs (`unit` names them). `alone`: the first row has all remedies, and each
+    other row leaves out one; otherwise the first row has none, and each other row adds one to the previous
+    row. `name`: the anchor in the page.
     """
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None

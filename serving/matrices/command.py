@@ -28,7 +28,7 @@ from training.registry.champions import project_params
 
 
 def fit_model(source: Path, output: Path, model: str, trials: int | None, work: Path | None) -> int:
-    """Train on the runs of `source` in chunks, write the model to `output`, and return the exit code 0.
+    """Train on the runs of `source` in chunks, write the model to the directory `output`, and return 0.
 
     `model` is the name of a classifier, `trials` the number of search trials (None: as configured). Temporary
     files go to `work`, by default next to the model. A summary is printed on stderr. InputError if the
@@ -92,10 +92,11 @@ TOLD = 20
 
 
 def verdict_table(answer: MatricesAnswer) -> VerdictTable:
-    """Return a table with one line per pair: verdict, probability, workload group, id and reason.
+    """Return a table with one line per pair, in the given order, and notes.
 
-    The reason is the error of an invalid pair, else its main metrics, at most three. Notes on the answer
-    follow, then at most 20 on pairs and 20 on invalid runs.
+    A line has verdict, probability, workload group, id and reason: the error of an invalid pair, else its
+    main metrics, at most three. Notes on the answer come first, then at most 20 on pairs and 20 on invalid
+    runs; a further note counts those left out.
     """
     general = tuple(f"note: {note}" for note in answer.notes)
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]
@@ -147,8 +148,8 @@ def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep
 
     It is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if the source
     or the model at `uri` (None: the champion) cannot be read, the source has too few of the model's metrics,
-    or a run is wrong; with `keep_going`, wrong runs are skipped, and reported on stderr. ModelError if the
-    model fails.
+    the directory of the output file is missing, or a run is wrong; with `keep_going`, wrong runs are skipped,
+    and reported on stderr. ModelError if the model fails.
     """
     reading = read_source(source, keep_going=keep_going)
     print_skipped(reading.skipped)
@@ -177,10 +178,11 @@ def imported(
 ) -> Counts:
     """Write the matrices in `sources` to tables in `directory`; return the numbers of rows and the errors.
 
-    The numbers are those of groups, workloads, pairs, runs and metrics; the errors are those that were
-    skipped. `include` and `exclude` are shell patterns of workloads; `exclude` wins, and a pair is written if
-    the workloads of both its sides are chosen. InputError if a source cannot be read, a pattern matches no
-    workload or no pair is left; without `keep_going`, also at the first wrong run or incomparable pair.
+    The numbers are those of ``groups, workloads, pairs, runs, raw_metrics, summary_metrics``; the errors are
+    those that were skipped. `include` and `exclude` are case-sensitive shell patterns of workloads; `exclude`
+    wins, and a pair is written if the workloads of both its sides are chosen. InputError if a source cannot
+    be read, a pattern matches no workload or no pair is left; without `keep_going`, also at the first wrong
+    run or incomparable pair.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

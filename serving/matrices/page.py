@@ -40,8 +40,8 @@ def report_advice(
     """Yield recommendations as sentences; none if nothing is to be recommended.
 
     They are about false alarms, labels to check, causes, remedies, and the choice between models. `mistakes`
-    has the ``pair_id`` of wrong verdicts, the surest first; `without` holds the results of `ablation_rows`
-    for the part "left out".
+    has the ``pair_id`` of the champion's wrong verdicts, the surest first; `without` holds the results of
+    `ablation_rows` for the part "left out", of all models in one sequence.
     """
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     if counts.n_passes:

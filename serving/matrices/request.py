@@ -122,10 +122,11 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 
 
 def stack_pairs(request: MatricesRequest) -> MatrixTables:
-    """Return the tables of a request; run ids are ``PAIR SIDE NUMBER``, from 0.
+    """Return the tables of a request; run ids are ``PAIR SIDE NUMBER``, numbered from 0 on each side.
 
-    The pairs are not checked: their ids must be distinct, and each must pass `require_sides`, which allows a
-    pair without runs on one side; it has only the runs of the other side in the result.
+    A metric that a run lacks is NaN. The pairs are not checked: their ids must be distinct, and each must
+    pass `require_sides`, which allows a pair without runs on one side; it has only the runs of the other side
+    in the result.
     """
     names = _metric_names(request.pairs)
     sides = StackedSides(names)
