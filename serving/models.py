@@ -70,9 +70,9 @@ class Served(Generic[Model]):
 def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) -> T:
     """Locate a model and return the result of `read`: the model, or only its card.
 
-    `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias`` or
-    ``models:/name/version``; None: the champion of the registered name that `name` returns. `read` takes the
-    directory and the address as one object; a copy of files on a server exists only during the call.
+    `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias``,
+    ``models:/name/version`` or a `Version`; None: the champion of the name that `name` returns. `read` takes
+    the directory and the address as one object; a copy of files on a server exists only during the call.
     InputError if the model is missing or unreadable, an optional package is missing, or the registry does not
     answer; without a champion, the message names the command to make one.
     """

@@ -42,8 +42,9 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
     `version` is a number, with or without "v"; `by` is the deciding person, by default the current user. The
     former champion becomes challenger; the result has its number as ``instead`` (None: there was none).
     Stored figures on how often both agree in shadow mode are added to the reason. InputError if no endpoint
-    uses `name`, the version is missing, already champion, cannot be loaded or fails its trial request, the
-    reason is empty or has (with figures) over 2000 characters, or the champion has changed meanwhile.
+    uses `name`, the version is no number, missing, already champion, cannot be loaded or fails its trial
+    request, the reason is empty or has (with figures) over 2000 characters, or the champion has changed
+    meanwhile.
     """
     endpoint_of_model(name)
     sync_if_moved(name)

@@ -117,7 +117,7 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
     answer records. The source is judged by the HTTP endpoint, if it can be a request, and by the command,
     unless the first answer is equal; the answer with fewer differences counts. InputError if neither can
     judge the source (it names the source), the version cannot be loaded, or no endpoint has a model of this
-    name.
+    name; ModelError if the model fails.
     """
     endpoint = endpoint_of_model(original.name)
     with naming_unreadable(source):
@@ -267,9 +267,10 @@ def trace_answer(
 
     `answer_or_name` is the path of a file with an answer; if `version` is given (a number, with or without
     "v"), it is a registered name. `source` is the input of the answer, which the version judges again with
-    `options`; options that the answer records may be omitted. The second result is False if the model's files
-    or the answers differ; with `version` it is True. InputError if the answer or version does not exist,
-    `source` is given with `version` or cannot be judged, or the registry does not answer.
+    `options`; options that the answer records may be omitted. The second result is False if the digest of the
+    model's files, which only JSON answers record, or the repeated answer differs; with `version` it is True.
+    InputError if the answer or version does not exist, `source` is given with `version` or cannot be judged,
+    or the registry does not answer.
     """
     if version is not None:
         if source is not None:

@@ -67,10 +67,11 @@ def styled_figure(width: float, height: float) -> Iterator[Figure]:
 
 
 def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] = Markup) -> Markup:
-    """Return `figure` as an ``svg`` element; equal figures give equal bytes.
+    """Return `figure` as an ``svg`` element; inside `styled_figure`, equal figures give equal bytes.
 
-    `name`: prefix of all ids in it. `alt`: the alternative text. `over`: returns elements to put on top.
-    The colours of this module become CSS variables such as ``var(--ink)``, which the page must define.
+    `name`: prefix of all ids in it. `alt`: the alternative text. `over`: called after drawing, returns
+    elements to put on top. The colours of this module become CSS variables such as ``var(--ink)``, which the
+    page must define.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})

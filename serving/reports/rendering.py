@@ -23,8 +23,8 @@ def responsive_table(table: str) -> Markup:
     """Return a ``table`` element with class ``stacked`` whose body cells name their column in ``data-label``.
 
     The style sheet shows this attribute of ``td`` elements; existing ones stay, and cells with ``colspan``
-    get none. The name of a column joins the cells of all heading rows above it by ": "; ``colspan`` counts,
-    and in headings also ``rowspan``.
+    get none. The name of a column joins the different texts of its cells in all rows of ``thead`` by ": ";
+    ``colspan`` counts, and in headings also ``rowspan``.
     """
     root: Any = html.fragment_fromstring(table.strip())
     root.classes.add("stacked")
@@ -130,7 +130,7 @@ def template_environment() -> Environment:
     """Return a new jinja2 environment for ``serving/reports/templates``, with autoescape.
 
     A missing variable is an error. The filters ``percent, counted, figures, whole, plain`` format numbers,
-    ``worded, stacked, coded`` texts and tables; ``script`` is the script of all reports.
+    ``worded, stacked, coded`` texts and tables; the variable ``script`` has the JavaScript of all reports.
     """
     made = Environment(
         loader=PackageLoader("serving.reports"),

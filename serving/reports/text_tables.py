@@ -27,8 +27,9 @@ def text_table(
 ) -> str:
     """Return a table as text, at most 180 characters wide, without colours.
 
-    The columns `numbers` are right-aligned. Long cells are wrapped; white space in a cell becomes one space.
-    `rows` have one cell per column. `caption` is written below the table. The text ends with a line break.
+    The columns `numbers` are right-aligned. Long cells are wrapped; white space in a cell becomes one space,
+    invisible characters become visible escapes. `rows` have one cell per column. `caption` is written below
+    the table. The text ends with a line break.
     """
     from rich.table import Table
 

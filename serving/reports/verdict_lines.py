@@ -139,8 +139,8 @@ def as_markdown(lines: VerdictTable) -> str:
 def as_junit(lines: VerdictTable) -> str:
     """Return JUnit XML with a suite per benchmark or other group, sorted by name, and notes as output.
 
-    A ``fail`` is a failure unless it is excused; unsure, invalid and excused verdicts are skipped. Cases of a
-    suite get distinct names.
+    A ``fail`` is a failure unless its line has a text ``excused``; unsure, invalid and excused verdicts are
+    skipped. Cases of a suite get distinct names.
     """
     from lxml import etree
 

@@ -61,8 +61,8 @@ def main() -> None:
 def find_challengers(settings: ServerSettings) -> Judges:
     """Return, by path, a pair of each endpoint that supports shadow mode and its challenger.
 
-    The challenger is not loaded yet. Of the options of the server, it gets those that the endpoint's own
-    model takes.
+    The challenger is not loaded yet and need not exist. Of the options of the server, it gets those that the
+    endpoint's own model takes.
     """
     judges = {}
     for endpoint in all_endpoints():

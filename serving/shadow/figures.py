@@ -169,8 +169,8 @@ def record_counts(
 ) -> None:
     """Add counts and disagreements to the stored ones of the same versions and source, or `replace` these.
 
-    `path` is the SQLite file, created if missing (not its directory). It keeps the last 1000 disagreements of
-    all versions. InputError if it cannot be written.
+    `path` is the SQLite file, created if missing (not its directory). It keeps at most the last 1000
+    disagreements of all versions. InputError if it cannot be written.
     """
     key, now = astuple(contenders), datetime.now(UTC).isoformat(timespec="seconds")
     with _open_database(path, "written") as store:

@@ -112,8 +112,8 @@ def drain_requests(directory: Path, endpoints: Container[str]) -> Iterator[list[
     """Yield the requests in each ``*.jsonl`` file of a directory as a list, in the order of the files' names.
 
     Each file is removed before its requests are yielded. Lines that are no request to one of the `endpoints`
-    (their paths) are left out: each is logged with file, line and field, and counted as lost. InputError if
-    the count cannot be written.
+    (their paths) are left out, so that a list may be empty: each is logged with file, line and field, and
+    counted as lost. InputError if the count cannot be written.
     """
     decode = msgspec.json.Decoder(AnsweredRequest).decode
     for path in sorted(directory.glob("*.jsonl")):
