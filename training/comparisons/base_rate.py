@@ -117,8 +117,9 @@ class BaseRate:
 def estimate_base_rate(training: TrainingScores, scores: Floats, threshold: float) -> BaseRate:
     """Return the share of fails among unlabelled rows, with its 95 % interval and checks of the estimate.
 
-    `scores`, shape (n_rows,), are like those of `training`; ``fail`` is the better guess from `threshold` on.
-    InputError for fewer than 100 (`FEWEST`) scores, or if `training` has one label only.
+    `scores`, shape (n_rows,), are calibrated probabilities of ``fail`` as in `training`, 0 below the minimum
+    effect size; ``fail`` is the better guess from `threshold` on. The share is never 0 or 1. InputError for
+    fewer than 100 (`FEWEST`) scores, or if `training` has one label only.
     """
     if len(set(training.failed)) == 1:
         raise InputError("base_rate: the model has training scores of one label only; expected a number")

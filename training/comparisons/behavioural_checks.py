@@ -150,8 +150,8 @@ def draw_unchanged(
 
     Each side and each of the `history` earlier runs has `size` normal samples around `level`, in every one of
     the `configurations`; `noise` is their standard deviation as a share of the level. If `history` is above
-    0, the levels of all runs vary by a third of `noise`. Samples are not bounded at 0. `better` is only
-    noted.
+    0, the levels of runs, too, are normal, with a third of this deviation. Samples are not bounded at 0.
+    `better` is only noted.
     """
 
     def draw_run() -> Floats:

@@ -208,7 +208,7 @@ COUNTED = ("cases", "fails", "false_negatives", "passes", "false_positives", "un
 def count_outcomes(
     learned: Decision, y: NDArray[np.int64], adjusted: Floats, below: NDArray[np.bool_]
 ) -> pd.DataFrame:
-    """Return the numbers of wrong verdicts and of ``unsure`` among the test rows of a fold, by threshold.
+    """Return the numbers of wrong verdicts and of ``unsure`` among a fold's test rows, per set of thresholds.
 
     `y` are the labels, 1 is fail; `adjusted` the calibrated probabilities; `below` flags rows below the
     minimum effect size; all of shape (n_rows,). Columns: ``kind, share, made, cases, fails, false_negatives,

@@ -62,8 +62,8 @@ def tie_break(
     whole bootstrap interval (95 %, 400 draws) of its score minus the best one is below 0, over groups drawn
     with replacement; draws with only one label are left out. So `order` decides between models that the data
     cannot distinguish, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard
-    error (Classification and Regression Trees, 1984, section 3.4.3). `failed` are the labels (both must
-    occur), `groups` the groups of the rows, both of shape (n_rows,).
+    error (Classification and Regression Trees, 1984, section 3.4.3). `failed` are the labels (True is fail;
+    both must occur), `groups` the groups of the rows, both of shape (n_rows,).
     """
     names = sorted(predicted, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
@@ -100,9 +100,9 @@ def accuracy_curves(examples: Examples, folds: list[Part], seed: int, compute: C
     """Return the test accuracy of majority votes by number of neighbours or trees (thesis, section 6.7).
 
     One row per ``fold`` (from 0), ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees")
-    and ``parameter`` (1 to at most 30 neighbours, or 1 to the number of trees), with ``accuracy``, a share. A
-    tie of votes passes. Of more than 3,000 training rows, passes are dropped at random down to 3,000; fails
-    stay.
+    and ``parameter`` (1 to at most 30 neighbours, or 1 to the number of trees), with ``accuracy``, a share.
+    Models have the catalogue's parameters, not tuned ones. A tie of votes passes. Of more than 3,000 training
+    rows, passes are dropped at random down to 3,000; fails stay.
     """
     tasks = [
         (examples.select_rows(part.train).drop_passes(LARGEST, seed), examples.select_rows(part.test))
@@ -173,12 +173,13 @@ def out_of_fold(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the contents of oof.parquet and risk_guarantees.parquet.
 
-    `tuned` has the search results by part, then model. The first table has a row per test row of each fold
-    for each model, then for each fixed rule: ``comparison_id, split, repeat, fold, entry, kind`` ("model" or
-    "rule"), ``verdict`` ("pass" or "fail"), ``status`` (the label), ``probability`` (calibrated; 0 below the
-    minimum effect size) and ``threshold``, both NaN for a rule. The second has the rows of `count_outcomes`
-    for each ``split, repeat, fold, entry``. InputError if `tuned` does not have a part, or a file of an
-    earlier stage is missing.
+    `tuned` has the search results by name of the part (``grouped/f1``), then model; the part "all" is
+    ignored. The first table has a row per test row of each fold for each model, then for each fixed rule:
+    ``comparison_id, split, repeat, fold, entry, kind`` ("model" or "rule"), ``verdict`` ("pass" or "fail"),
+    ``status`` (the label), ``probability`` (calibrated; 0 below the minimum effect size) and ``threshold``,
+    both NaN for a rule. The second has the rows of `count_outcomes` for each ``split, repeat, fold, entry``.
+    InputError if `tuned` lacks another part, a label is too rare for the folds, or a file of an earlier stage
+    is missing.
     """
     examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
     below = ~examples.needs_model

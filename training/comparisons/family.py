@@ -179,7 +179,7 @@ def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 
 
 def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return the parts of a random split, with the same share of fails in every fold (thesis, section 6.6.1).
+    """Return the parts of a random split, with about equal shares of fails per fold (thesis, section 6.6.1).
 
     ``how.n_folds`` parts for each of ``how.n_repeats`` repeats, repeat by repeat; a part has the row numbers
     of training and test, ascending. InputError if a label has fewer rows than folds.
@@ -211,10 +211,10 @@ def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 
 
 def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:
-    """Return the training and the test row numbers of each of `folds` folds, stratified by label.
+    """Return training and test row numbers, ascending, of each of `folds` folds, stratified by label.
 
-    No group is divided between folds. InputError, naming `place`, if a label has fewer groups than folds, or
-    the test rows of a fold have a single label.
+    Each row is in the test rows of one fold; no group is divided between folds. InputError, naming `place`,
+    if a label has fewer groups than folds, or the test rows of a fold have a single label.
     """
     from sklearn.model_selection import StratifiedGroupKFold
 
@@ -260,8 +260,8 @@ def mann_whitney(sides: Sides, p: float) -> Flags:
 def welch_rule(sides: Sides, p: float = 0.05) -> Flags:
     """Return true for comparisons where Welch's two-sided p is below `p` and the target's mean is worse.
 
-    Shape (n_comparisons,); one such configuration is enough. False where a side has fewer than two samples;
-    where neither side varies, any loss is true.
+    Shape (n_comparisons,); one such configuration is enough. Whether more is worse depends on the
+    configuration. False where a side has fewer than two samples; where neither side varies, any loss is true.
     """
     from scipy.special import stdtr
 
