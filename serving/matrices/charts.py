@@ -82,7 +82,10 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
-    """Draw the share of fails (``status``) with ``verdict`` fail by ``cause``; None if none has a cause."""
+    """Draw the share of fails (``status``) with ``verdict`` fail by ``cause``; None if none has a cause.
+
+    `verdicts` has one model's verdicts, a row per pair.
+    """
     abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if abnormal.empty:
         return None

@@ -176,9 +176,9 @@ def imported(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> Counts:
-    """Write the matrices in `sources` to tables in `directory`; return the numbers of rows and the errors.
+    """Write matrices of `sources` to tables in `directory`, replacing older ones; return counts and errors.
 
-    The numbers are those of ``groups, workloads, pairs, runs, raw_metrics, summary_metrics``; the errors are
+    The counts are those of ``groups, workloads, pairs, runs, raw_metrics, summary_metrics``; the errors are
     those that were skipped. `include` and `exclude` are case-sensitive shell patterns of workloads; `exclude`
     wins, and a pair is written if the workloads of both its sides are chosen. InputError if a source cannot
     be read, a pattern matches no workload or no pair is left; without `keep_going`, also at the first wrong

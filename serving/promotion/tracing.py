@@ -114,10 +114,10 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
 
     `source` is the body of the request or the input of ``perfjudge judge``. `options` are those of the
     original answer; the minimum effect size, the risk guarantee and the costs are by default those that the
-    answer records. The source is judged by the HTTP endpoint, if it can be a request, and by the command,
-    unless the first answer is equal; the answer with fewer differences counts. InputError if neither can
-    judge the source (it names the source), the version cannot be loaded, or no endpoint has a model of this
-    name; ModelError if the model fails.
+    answer records in JSON. The source is judged by the HTTP endpoint, if it can be a request, and by the
+    command, unless the first answer is equal; the answer with fewer differences counts. InputError if neither
+    can judge the source (it names the source), the version cannot be loaded, or no endpoint has a model of
+    this name; ModelError if the model fails.
     """
     endpoint = endpoint_of_model(original.name)
     with naming_unreadable(source):
