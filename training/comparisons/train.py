@@ -140,7 +140,7 @@ def train(family: Family) -> None:
     """Run stage train: fit all tuned models; write model, card and nearest examples of each.
 
     They are fitted to the extra training data, and to all labelled rows not below the minimum effect size,
-    with and without history. InputError if a file of featurize or tune is missing.
+    each once with and once without its history. InputError if a file of featurize or tune is missing.
     """
     table = family.read_features()
     examples, seed = examples_of(family, table), family.params.seed

@@ -91,8 +91,9 @@ class Classified(Tuned):
 def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     """Return the parameters, the threshold and the trials of a search, which is run or continued.
 
-    The parameters come from the trials. If there are many rows, the trials leave out random passes. The score
-    of a trial is the mean of two figures, balanced accuracy and average precision; the highest wins. The
+    The parameters are those of the best trial, but those in `Model.in_search` get their values of
+    `Model.start`. Beyond ``task.how.max_rows`` rows, the trials leave out random passes. The score of a trial
+    is the mean of its balanced accuracy and average precision on all inner folds; the highest wins. The
     result also has the inner out-of-fold probabilities of all training rows. The threshold comes from these,
     or, with ``task.extra_data``, from `label_review.choose_threshold`. The result depends on the task alone:
     each trial has its own sampler, seeded by the trial's number, so that an interrupted and continued search
@@ -272,7 +273,8 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
 def tune(family: Family) -> None:
     """Run stage tune: search all models in all parts; write tuned.json, trials.parquet and held.npz.
 
-    Stored trials with equal inputs are reused. InputError as by `tasks_of`, or if the storage is invalid.
+    held.npz has out-of-fold probabilities. Stored trials with equal inputs are reused. InputError as by
+    `tasks_of`, or if the database of ``compute.storage`` has an invalid address or does not answer.
     """
     evaluation_search.prepare_storage(family.params.compute.storage)
     table = family.read_features()

@@ -67,8 +67,8 @@ def start_rates(times: Floats, counts: Floats, seconds: float) -> Floats:
 
     The three are rates over the intervals that end by `seconds` (at least the first interval), over the last
     half of these intervals (their number is rounded up), and over the last of them. `times`, shape
-    (n_intervals,), are the ends of the intervals in seconds since the run's start, ascending; `counts` has
-    shape (n_intervals, n_events).
+    (n_intervals,), are the ends of the intervals in seconds since the run's start, ascending; `counts`, shape
+    (n_intervals, n_events), are those of each interval.
     """
     number = max(int((times <= seconds + 1e-9).sum()), 1)
     starts = np.concatenate([[0.0], times[:-1]])
@@ -204,9 +204,10 @@ def _stage_one(start: Floats, final: Floats) -> Floats:
 def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     """Return a row per sampled co-run with the first sampled solo run of its task on the same machine.
 
-    Columns: ``solo, corun`` (row numbers of `runs`, from 0), and ``impact`` (co-run / solo time) and
-    ``families`` (of all tasks, joined by ``+``) from the row of `instances` with an equal ``task, corunners,
-    machine``, for all repetitions. Co-runs without a solo run or such a row are left out.
+    Rows and "first" are in the order of `runs`. Columns: ``solo, corun`` (row numbers of `runs`, from 0), and
+    ``impact`` (co-run / solo time) and ``families`` (of all tasks, joined by ``+``) from the row of
+    `instances` with an equal ``task, corunners, machine``: the same for all repetitions of a co-run. Co-runs
+    without a solo run or such a row are left out.
     """
     numbered = runs.assign(corun=np.arange(len(runs)))
     solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
@@ -268,11 +269,11 @@ class SampleFold:
 
 
 def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
-    """Predict a fold's test co-runs by each of `SECOND`; impacts are ``measured`` and ``predicted``.
+    """Return a fold's test co-runs with the impacts ``measured`` and ``predicted`` by each of `SECOND`.
 
     Columns: ``task, corunners, machine, repetition, model`` ("linear", "svm", "random-forest" or "xgboost"),
     ``measured, predicted, design, fold, seconds``; model after model. Models are fitted to the training
-    co-runs.
+    co-runs. ModelError if a predicted impact is not finite.
     """
     sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
     solo, corun = test_pairs["solo"], test_pairs["corun"]

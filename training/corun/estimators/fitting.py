@@ -221,8 +221,8 @@ def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
 
     ``within_tolerance``: the share predicted correctly (column ``right``); ``mape, median_error, p90_error``:
     mean, median and 90 % quantile of |predicted / measured - 1|; ``r2`` (0 where all measured impacts are
-    equal); ``coverage``: the share of measured impacts inside the interval; ``interval_width``: the mean of
-    the interval's width divided by the predicted impact.
+    equal); ``coverage``: the share of measured impacts from ``low`` to ``high``; ``interval_width``: the mean
+    of (high - low) / predicted.
     """
     measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
     error = np.abs(predicted / measured - 1)
@@ -289,11 +289,11 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
 def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
     """Return how well repeated measurements of `pairs` agree, which limits every accuracy.
 
-    `solo` has solo seconds by machine and task; `tolerance` is also the width of ranges, as a share of a
-    task's mean impact. Returns ``repeated``: the number of repeated co-runs; ``within_tolerance, mape,
-    p90_error`` and ``same_range`` of each repetition as a prediction of the median of the others, shares,
-    None without repetitions; ``solo_spread``: median over tasks of the coefficient of variation of solo
-    times, None if no task has two. Values have 6 decimals.
+    `pairs` is the table of `CorunTables`; `solo` has solo seconds by machine and task; `tolerance` is also
+    the width of ranges, as a share of a task's mean impact. Returns ``repeated``: the number of co-runs with
+    repetitions; ``within_tolerance, mape, p90_error`` and ``same_range`` of each repetition as a prediction
+    of the median of the others, shares, None without repetitions; ``solo_spread``: median over tasks of the
+    coefficient of variation of solo times, None if no task has two. Values have 6 decimals.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()
