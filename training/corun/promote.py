@@ -42,8 +42,9 @@ _BY_SECONDS = ("within_tolerance", "mape", "r2")
 def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
     """Return the functions that read, compare and log the best model that predicts from solo runs.
 
-    It is compared with the registered champion by relative errors on unseen co-runs. `metrics` is the content
-    of metrics.json. InputError if a model's card is missing; FileNotFoundError without oof.parquet.
+    It is compared with the registered champion by relative errors on unseen co-runs; the scores of the other
+    regressions are logged, too. `metrics` is the content of metrics.json. InputError if a model's card is
+    missing; FileNotFoundError without oof.parquet.
     """
     design, oof = main_design(tuple(metrics["splits"])), read_written_table(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
@@ -69,8 +70,9 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
 def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
     """Return the functions that read, compare and log the best model that predicts from first samples.
 
-    It is compared with the registered champion by relative errors on unseen co-runs. ``metrics["online"]``,
-    of metrics.json, must not be None. FileNotFoundError without online.parquet.
+    It is compared with the registered champion by relative errors on unseen co-runs; the scores of the other
+    online models are logged, too. ``metrics["online"]``, of metrics.json, must not be None. FileNotFoundError
+    without online.parquet.
     """
     online, oof = metrics["online"], read_written_table(paths.evaluated / "online.parquet")
     at = oof[(oof["seconds"] == online["trained_at"]) & (oof["design"] == online["design"])]
@@ -175,7 +177,7 @@ def promotion_candidates(
 ) -> list[Candidate]:
     """Return the best static model, then the best online one if ``metrics["online"]`` is not None.
 
-    The best are those that the stage evaluate has named in `metrics`, the content of metrics.json.
+    The stage evaluate has named them in `metrics`, the content of metrics.json. No other file is read yet.
     """
     section, online, best = params.section, metrics["online"], metrics["champion"]
     models = [(section.promote.name, best, best, static_means)]

@@ -38,7 +38,8 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     """Return (training, test) row numbers of `folds` folds that hold out random parts of the families.
 
     ``table["families"]`` are joined by ``+``. All families of test rows are held out, none of training rows;
-    other rows are in neither. The list is empty with fewer than two families per fold.
+    other rows are in neither, and a fold may lack training or test rows. The list is empty with fewer than
+    two families per fold.
     """
     members = [names.split(AND) for names in table["families"]]
     families = sorted({name for names in members for name in names})

@@ -318,8 +318,9 @@ def accuracy_without_events(
     """Return the accuracy over all folds if one event that the co-run paper calls essential is left out.
 
     `predictions` has ``measured, predicted`` with all features. The models of `folds`, at least one, are
-    fitted anew without each event in turn. Columns: ``without`` (the event; empty, in the first row: none),
-    ``measured`` (whether the rows have that event), ``within_tolerance, mape`` (shares; NaN if not measured).
+    fitted anew without each event in turn. Columns: ``without`` (the event, in the order of `ESSENTIAL`;
+    empty, in the first row: none), ``measured`` (whether the rows have that event), ``within_tolerance`` (the
+    tolerance is ``recipe.share`` of the folds) and ``mape`` (both shares; NaN if not measured).
     """
     errors = np.abs(
         predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
@@ -481,11 +482,12 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
 
 
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
-    """Return table 1 of the co-run paper with our accuracies, only for the design "random" (else empty).
+    """Return table 1 of the co-run paper with our accuracies in the `cells` of the design "random".
 
     Columns: ``predictor, kind, preparation, accuracy, spread`` (mean and standard deviation, by n, over the
-    folds; shares), ``seeds`` (accuracy in the paper or NaN), sorted by kind, predictor and preparation.
-    Models are fitted anew, to the features `rates` alone, as in equation 1.
+    folds; shares), ``seeds`` (accuracy in the paper or NaN), sorted by kind, predictor and preparation. Other
+    designs and models without preparation are ignored; the table is empty if no cell remains. Models are
+    fitted anew, to the features `rates` alone, as in equation 1.
     """
     prepared = []
     for cell in cells:
