@@ -259,7 +259,8 @@ def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) 
     bounds the gradient, divided by the sum of the weights of pairs, in coordinates in which the curvature is
     about equal in all directions; the returned weights are in the coordinates of `start`. The result also has
     the number of iterations, and the penalised log-likelihoods at `start` and after each iteration
-    (``history``). Without convergence, ``converged`` is False and no error is raised.
+    (``history``). ``converged`` is True, too, where the search ends with such a gradient of at most 1e-6;
+    without convergence it is False, and no error is raised.
     """
     total = float(pairs.cost.sum()) / 2
     scores = pairs.rows @ start

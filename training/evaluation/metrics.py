@@ -185,7 +185,7 @@ def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Return the models by pooled balanced accuracy, the highest first, then average precision, then name.
+    """Return the models by pooled balanced accuracy, highest first, then mean average precision, then name.
 
     `summaries` is the result of `summarise_entries`; entries of other kinds, such as rules, are left out.
     TypeError if a model has no average precision.

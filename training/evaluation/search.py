@@ -171,7 +171,7 @@ class SearchOutcome(Generic[T]):
 
 
 def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
-    """Write tuned.json and trials.parquet to `directory`; KeyError if no result has a trial.
+    """Write tuned.json, then trials.parquet to `directory`; KeyError for the second if no result has a trial.
 
     The first has the fields of the chosen parameters (``params``, ``score`` and others) by part and model;
     the second a row per trial, sorted by part, model and number.

@@ -89,10 +89,10 @@ def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> 
 
     The result has a table of stressors and a table of categories of stressors, least p-value first, with the
     importances of both, the change (b - a) and whether its p-value is at most ``params.significance``; the
-    first stressor whose importances differ (`stops_at`; None without one); and reasons to doubt the test,
-    which may be empty. The p-values, adjusted for the number of rows, come from ``params.n_bootstrap`` random
-    exchanges of machines between the profiles, which `seed` draws. ValueError if the stressors of the
-    profiles, or their order, differ.
+    most important stressor of `a` whose importances differ by more than ``params.tolerance`` (`stops_at`;
+    None without one); and reasons to doubt the test, which may be empty. The p-values, adjusted for the
+    number of rows, come from ``params.n_bootstrap`` random exchanges of machines between the profiles, which
+    `seed` draws. ValueError if the stressors of the profiles, or their order, differ.
     """
     if a.measured.columns != b.measured.columns:
         raise ValueError("the profiles are over different stressors")
