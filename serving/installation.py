@@ -93,18 +93,24 @@ def create_project(directory: Path) -> int:
 
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError("is not an empty directory", file=directory)
-    template = template_root()
-    with replacing(directory) as project:
+    template, target = template_root(), directory.absolute()
+    # an existing directory is kept, as it may be the current one
+    made = target / "new project" if target.exists() else target
+    with replacing(made) as project:
         for name in PROJECT_FILES:
-            source, target = template / name, project / name
-            target.parent.mkdir(parents=True, exist_ok=True)
+            source, copied = template / name, project / name
+            copied.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target)
+                shutil.copytree(source, copied)
             else:
-                shutil.copyfile(source, target)
+                shutil.copyfile(source, copied)
         for name in PIPELINES:
             _write_pipeline(template / name, project / name)
-        _start_repository(project, directory.absolute().parent)
+        _start_repository(project, target.parent)
+    if made != target:
+        for part in made.iterdir():
+            part.replace(target / part.name)
+        made.rmdir()
     sys.stdout.write(
         f"{directory} trains on an example, data/raw/measured. To train on results of your own:\n"
         f"  cd {shlex.quote(str(directory))}\n"

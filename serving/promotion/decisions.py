@@ -54,7 +54,7 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
     champion, candidate = version_of(name, CHAMPION), find_version(f"models:/{name}/{int(number)}")
     if candidate is None:
         current = "" if champion is None else f"; its champion is v{champion.version}"
-        raise InputError(f"v{version} of {name} does not exist{current}")
+        raise InputError(f"v{int(number)} of {name} does not exist{current}")
     if champion is not None and champion.version == candidate.version:
         raise InputError(f"v{candidate.version} is champion of {name} already")
     return _make_champion(candidate, champion, "promote", reason, by)

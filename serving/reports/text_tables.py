@@ -57,7 +57,7 @@ def table_text(table: Table, *, terminal: bool = False) -> str:
 
     from rich.console import Console
 
-    console = Console() if terminal else Console(file=StringIO(), width=WIDTH)
+    console = Console() if terminal else Console(file=StringIO(), width=WIDTH, color_system=None)
     with console.capture() as captured:
         console.print(table)
     return captured.get()
