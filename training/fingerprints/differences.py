@@ -259,9 +259,9 @@ def count_false_positives(
     """Compare the halves of applications' machines, several times; return how many pairs seem different.
 
     At most 20 of the applications with at least 16 machines are used, evenly spaced in their order; the
-    machines of each are halved at random five times. The result has the numbers of applications, of pairs,
-    and of pairs where any stressor's adjusted p-value is at most ``params.significance`` (``alarms``). None
-    if no application has 16 machines.
+    machines of each are halved at random five times. The result has the numbers of ``applications`` used, of
+    ``pairs``, and of pairs where any stressor's adjusted p-value is at most ``params.significance``
+    (``alarms``). None if no application has 16 machines; InputError if one is not in `table`.
     """
     every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
@@ -348,10 +348,11 @@ def check_claims(
 ) -> pd.DataFrame:
     """Test the fingerprint paper's claims on the data; return a row of text per claim, in the paper's order.
 
-    A claim on one application is supported if it holds in at least half of the resamples of the machines, for
-    each stressor that it names. A claim on two applications is supported if the test finds a difference of
-    their profiles; if it names stressors, in at least one of them. With ``reasons`` to doubt the ranking or
-    the test, the verdict is "not enough diversity". Claims about applications without a profile are left out.
+    A claim on one application is supported if each stressor that it names is in the top five of at least half
+    of the resamples; a claim on memory, if all of the top three are of memory in half of them. A claim on two
+    applications is supported if `profile_difference` is significant, for any of the stressors that it names,
+    if it names some. With ``reasons`` to doubt the ranking or the test, the verdict is "not enough
+    diversity". Claims about applications without a profile are left out.
 
     `seed_shares` has, by application, the importances that the paper's method gives on this data, shape
     (n_columns,); `seed` is a random seed. Returns ``figure, claim, applications, seed_says`` (the top five of

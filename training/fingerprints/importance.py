@@ -96,9 +96,10 @@ def log_rates(x: Floats, train_rows: NDArray[np.int64] | None = None) -> Floats:
 def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     """Return signed correlation-adjusted scores of columns, shape (n_resamples, n_columns).
 
-    Positive: the application is faster where the stressor is. The squares are the shares of R2 that the
-    stressors explain, on natural logarithms and with correlations shrunk by `SHRINKAGE`; a constant column
-    has 0. `weights`, shape (n_resamples, n_rows), weigh the rows; None: one resample with every row once.
+    Positive: the application is faster where the stressor is. Squares are parts of R2, on natural logarithms
+    and with correlations shrunk by `SHRINKAGE`, and add up to it. Constant columns have 0; all have 0 if the
+    performance is constant. `weights`, shape (n_resamples, n_rows), weigh the rows; None: one resample with
+    every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
@@ -259,8 +260,8 @@ def needed_machines_factor(measured: Measured, reached: float, wanted: float, se
     `reached` is the R2 now, on held-out CPU models. The unexplained part, 1 - R2, is assumed to fall as a
     power of the number of CPU models, which grows as that of machines; the exponent comes from regressions
     that learn from half of the CPU models and from most. `seed` is that of the regressions; the folds are not
-    random. Below 1 if `reached` exceeds `wanted`. Infinite where half of the CPU models are as good as most,
-    and with at most two CPU models. Undefined for an R2 of 1.
+    random. Below 1 if `reached` exceeds `wanted`. Infinite where half of the CPU models are at least as good
+    as most, and with at most two CPU models. An R2 of 1 may raise ZeroDivisionError.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:

@@ -213,8 +213,8 @@ def forecast_application(task: Forecast) -> pd.DataFrame:
     """Predict every machine from machines of other CPU models; return a row per entry and row of the task.
 
     Columns: ``application, entry`` (the method, one of ``task.entries``), ``fold`` (from 0), ``machine,
-    cpu_model, value`` (measured), ``predicted, low, high``, performances in their own unit. The width of a
-    fold's intervals comes from the errors of the other folds. Rows are in the order of entries, then of
+    cpu_model, value`` (measured), ``predicted, low, high``, in the application's unit. The width of a fold's
+    intervals comes from the errors of the other folds. Rows are in the order of entries, then of
     ``task.measured``. ValueError for a single CPU model, KeyError for an unknown entry.
     """
     measured = task.measured

@@ -74,7 +74,8 @@ def promote_stage() -> None:
     """Stage promote: log the forecast models that MLflow does not have yet; no model is registered.
 
     The order is that of the pooled median error, the smallest last. The name of the best of all models is
-    printed, also if it was logged earlier. A model is logged once per content of metrics and predictions.
+    printed, also if it was logged earlier. A model is logged once per content of metrics.json and oof.parquet
+    of the stage evaluate; InputError without the former, FileNotFoundError without the latter.
     """
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
@@ -178,10 +179,11 @@ def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
 
 
 def profile_stage() -> None:
-    """Stage profile: profile all applications by this project's method and by the quiho paper's.
+    """Stage profile: profile applications by this project's method and by the quiho paper's.
 
-    The tables of `result_tables` and ``claims`` (whether each claim of the paper holds, which is no error)
-    are written; the numbers of applications and of those that can be trusted are printed.
+    At most ``max_applications`` are selected. The tables of `result_tables` and ``claims`` (whether each
+    claim of the paper holds, which is no error) are written; the numbers of applications and of those that
+    can be trusted are printed. InputError if one has fewer than two machines, or performs alike on all.
     """
     params = load(Fingerprints)
     section = params.section
@@ -202,7 +204,8 @@ def profile_stage() -> None:
 def evaluate_stage() -> None:
     """Evaluate predictions on held-out CPU models; write results and metrics.json with the best model.
 
-    Applications that were measured on one CPU model only are left out; InputError if no other remains.
+    At most ``max_applications`` are selected; those on one CPU model only are left out, InputError if none
+    remains. The best model has the smallest pooled median error.
     """
     params = load(Fingerprints)
     section = params.section

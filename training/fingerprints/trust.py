@@ -131,10 +131,10 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
     row. A group leads if all its values exceed all others in at least the share `limit` of the resamples. The
-    result has the column indices, the share of the resamples where they lead, whether it suffices
+    result has the column indices, the share of the resamples where they are ahead, whether it suffices
     (``settled``), the other column most often ahead (``rival``; if none ever is, most often next) and the
-    factor by which the number of machines must grow: 1 or more, infinity if no number suffices. A single
-    column always leads.
+    factor by which the number of machines must grow: 1 or more, infinity if no number suffices. The only
+    column of `values` always leads.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
@@ -296,9 +296,10 @@ def judge_profile(
 ) -> Trust:
     """Return whether a profile's ranking and predictions can be trusted, with reasons in words if not.
 
-    `stability` is the mean overlap of the top five between resamples, `level` the significance level. The
-    result also has the names of the leading stressors, none if the ranking cannot be trusted, and the
-    measures of `evidence`.
+    `stability` is the mean overlap of the top five between resamples, `level` the significance level. Texts
+    in ``reasons`` are against the ranking, those in ``unpredicted`` against predictions for other CPU models.
+    The result also has the names of the ``leaders``, none if the ranking cannot be trusted, and the measures
+    of `evidence`.
     """
     reasons = tuple(evidence.ranking_reasons(limits, level))
     names = () if reasons else tuple(evidence.measured.columns[column] for column in evidence.lead.columns)
