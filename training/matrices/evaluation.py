@@ -229,8 +229,8 @@ def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[Referen
     of the means of both sides in sample standard deviations of the baseline. A standard deviation of few runs
     is unreliable; pooled noise is the variance averaged over all baselines of the workload group, those of
     the judged pairs included. `tables` has valid runs only. `abnormal` is the truth by ``pair_id`` and names
-    the pairs; a pair without a score has 0. Scores from the threshold on are abnormal; it has the highest
-    balanced accuracy on these pairs.
+    the pairs; a pair without a score has 0. Scores at or above the threshold are abnormal; of the scores, it
+    is the one with the highest balanced accuracy on these pairs.
     """
     methods = []
     for suffix, pooled in (("", False), (", pooled noise", True)):
@@ -246,7 +246,7 @@ def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[Referen
 
 
 def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
-    """Return the absolute z-score of every raw metric: a row per ``pair_id``, a column per metric.
+    """Return the absolute z-score of every raw metric: a row per ``pair_id``, sorted, a column per metric.
 
     It is the difference of the sides' means in sample standard deviations of the baseline; `pooled`: the
     variance is averaged over the baselines of the workload group. Infinite where the baseline does not vary

@@ -48,7 +48,7 @@ def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 
 
 def deal_pairs_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
-    """Return the fold, from 0, of each ``pair_id``; folds have equal shares of abnormal pairs.
+    """Return the fold, from 0, of each ``pair_id``; folds have about equal shares of abnormal pairs.
 
     `pairs` has ``pair_id, abnormal``. There are fewer than `folds`, but at least two, where a label has fewer
     pairs. ValueError if no label has two pairs.
@@ -335,8 +335,8 @@ class EngineFit:
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once.
 
-    A result has verdicts on pairs, error counts of vectors and of targets, and seconds. `title` names the
-    work in messages on progress.
+    A result has verdicts on pairs, error counts of vectors and of targets, seconds, and the fitted engine if
+    its classifier is tuned, else None. `title` names the work in messages on progress.
     """
     by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():

@@ -183,13 +183,13 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
 
     A trial's score is the mean of two measures of the held-out rows: balanced accuracy at the best threshold
     (at 0.5 if ``question.balance`` is False), and average precision, which reduces the variance. Without
-    trials or parameters to search, the parameters are the start values, and the score is NaN. Rows and pairs
-    each have a calibration and a threshold, from held-out cases judged with the chosen parameters. If the
-    classifier is tuned and causes are known, the two for pairs also use cases held out together with their
-    causes, because predictions are more confident for known causes than for new ones. A guarantee on the
-    false positive rate can only raise the threshold for pairs. If ``question.balance`` is False, or a third
-    of the test cases would have only one label, there is no calibration and no guarantee, and thresholds are
-    0.5; in the second case, nothing is searched.
+    trials or parameters to search, the parameters are the start values, and the score is NaN. The result has
+    a calibration with a threshold for single ``rows``, and one for ``pairs``, from held-out cases judged with
+    the chosen parameters. If the classifier is tuned and causes are known, that for pairs also uses cases
+    held out together with their causes, because predictions are more confident for known causes than for new
+    ones. A guarantee on the false positive rate can only raise the threshold for pairs. If
+    ``question.balance`` is False, or a third of the test cases would have only one label, there is no
+    calibration and no guarantee, and thresholds are 0.5; in the second case, nothing is searched.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)
