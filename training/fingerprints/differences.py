@@ -348,11 +348,11 @@ def check_claims(
 ) -> pd.DataFrame:
     """Test the fingerprint paper's claims on the data; return a row of text per claim, in the paper's order.
 
-    A claim on one application is supported if each stressor that it names is in the top five of at least half
-    of the resamples; a claim on memory, if all of the top three are of memory in half of them. A claim on two
-    applications is supported if `profile_difference` is significant, for any of the stressors that it names,
-    if it names some. With ``reasons`` to doubt the ranking or the test, the verdict is "not enough
-    diversity". Claims about applications without a profile are left out.
+    A claim on one application is supported if each stressor that it names is in the top five in at least half
+    of the resamples, or, for a claim on memory, if all of the top three are of memory in at least half. A
+    claim on two applications is supported if `profile_difference` finds any stressor significant, or, if it
+    names stressors, any of these. With ``reasons`` to doubt the ranking or the test, the verdict is "not
+    enough diversity". Claims about applications without a profile are left out.
 
     `seed_shares` has, by application, the importances that the paper's method gives on this data, shape
     (n_columns,); `seed` is a random seed. Returns ``figure, claim, applications, seed_says`` (the top five of

@@ -74,7 +74,7 @@ _QUIET = {
 
 
 def import_mlflow() -> Any:
-    """Return the module ``mlflow``, set to the store of this project, without telemetry.
+    """Return the module ``mlflow``, set to the store at `tracking_uri`, without telemetry.
 
     Sets environment variables against telemetry, progress bars, printed addresses and many retries, unless
     they are set already, and hides log messages below errors. ImportError if MLflow is not installed.
@@ -90,9 +90,10 @@ def import_mlflow() -> Any:
 
 
 def client() -> Any:
-    """Return a new MLflow client for the store of this project; a missing SQLite file is created.
+    """Return a new MLflow client for the store at `tracking_uri`; a missing SQLite file is created.
 
-    So is its directory. ImportError if MLflow is not installed.
+    So is its directory. The store is MLFLOW_TRACKING_URI, else mlflow.db of the project. ImportError if
+    MLflow is not installed.
     """
     flow, store = import_mlflow(), local_store()
     if store is not None and not store.exists():
@@ -360,10 +361,11 @@ def _shipped_tags() -> dict[str, dict[str, str]]:
 def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
     """Yield an object with the ``directory`` of a model's files, and the ``address`` of this version.
 
-    Files on a server are copied, and deleted afterwards. `uri` is ``models:/NAME@ALIAS``,
-    ``models:/NAME/VERSION``, a directory (its files are not checked), None for the champion of ``name()``, or
-    a `Version`. Raises InputError if the model or its files do not exist or cannot be downloaded, the files
-    have changed since registration, or the registry does not answer.
+    The address is a `Version`, or the directory as text. Files on a server are copied, and the copy is
+    deleted when the ``with`` block ends. `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a
+    directory (its files are not checked), None for the champion of ``name()``, or a `Version`. Raises
+    InputError if the model or its files do not exist or cannot be downloaded, the files have changed since
+    registration, or the registry does not answer.
     """
     address = resolve_address(name, uri)
     if isinstance(address, str):

@@ -281,9 +281,9 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
     """Return the differences of two states in the families of both; InputError without such a family.
 
     The result has ``notes`` and changed ``params``: those of params.yaml, except those of families that are
-    not compared, and those of the models of two registered versions (``FAMILY: NAME``). Each compared family
-    has changed data, champions, and entries of the same name compared on their common cases, `after` minus
-    `before`.
+    not compared; and ``FAMILY: NAME``, those of the models, if both states are registered versions. Each of
+    ``families`` has changed ``data`` and ``figures`` (of summary.json), and compares the ``champions``, and
+    ``entries`` of the same name, on their common cases, `after` minus `before`.
     """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     common = [family for family in FAMILIES if family in before.families and family in after.families]

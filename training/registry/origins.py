@@ -32,7 +32,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
     """Return user, program and git's commit, branch and dirty flag of `root` as a dict of MLflow tags.
 
     Tags of git are missing if git is not installed or `root` has no commit. The tree is dirty ("true", else
-    "false") if tracked files differ, except those that the pipeline writes.
+    "false") if tracked files differ, except those that the pipeline writes. ImportError without MLflow.
     """
     from mlflow.utils import mlflow_tags
 

@@ -202,8 +202,9 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
     """Make a version champion; the former champion becomes challenger, with the reason in its tags.
 
     The version must exist, which is not checked. `record` names the same version, with reason and user.
-    `former` is the version that was champion at the decision (empty: no champion); raises MovedError if it is
-    not champion any more, InputError if nothing is registered as `name`.
+    `former` is the version that was champion at the decision (empty: no champion, and the version loses the
+    alias "challenger"); raises MovedError if it is not champion any more, InputError if nothing is registered
+    as `name`.
     """
     store = client()
     with lock_aliases(name):
@@ -259,8 +260,8 @@ def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
 def sync_tags(store: Any, name: str) -> None:
     """Update the role in the tags of versions and runs to match the aliases of model `name`.
 
-    A move of "champion" by hand is recorded as a promotion. The caller holds `lock_aliases`. InputError if
-    nothing is registered as `name`.
+    A change of role is also noted in the run's description. A move of "champion" by hand is recorded as a
+    promotion. The caller holds `lock_aliases`. InputError if nothing is registered as `name`.
     """
     model = _registered_model(store, name)
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
@@ -309,7 +310,7 @@ def sync_if_moved(name: str) -> None:
 
 @contextmanager
 def lock_aliases(name: str) -> Iterator[None]:
-    """Hold a lock on the aliases of `name` on this machine; wait while another lock is held.
+    """Hold a lock on the aliases of `name` on this machine in a ``with`` block; wait for any other lock.
 
     With a local store, the lock is on the aliases of all names; with a server, it excludes only processes of
     the same user. A second lock inside the first waits for ever.

@@ -204,7 +204,10 @@ def _without_padding(content: bytes) -> bytes:
 
 
 def load_model(directory: Path) -> Any:
-    """Return the model in ``model.skops``; InputError if unreadable, untrusted or without its packages."""
+    """Return the model in ``model.skops``; InputError if missing, damaged or without its packages.
+
+    InputError, too, if it contains types that neither skops nor `TRUSTED_TYPES` trusts.
+    """
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
