@@ -261,7 +261,7 @@ def needed_machines_factor(measured: Measured, reached: float, wanted: float, se
     power of the number of CPU models, which grows as that of machines; the exponent comes from regressions
     that learn from half of the CPU models and from most. `seed` is that of the regressions; the folds are not
     random. Below 1 if `reached` exceeds `wanted`. Infinite where half of the CPU models are at least as good
-    as most, and with at most two CPU models. An R2 of 1 may raise ZeroDivisionError.
+    as most, and with at most two CPU models. Both R2 must be below 1; at 1, it may raise ZeroDivisionError.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:

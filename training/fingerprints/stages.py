@@ -75,7 +75,7 @@ def promote_stage() -> None:
 
     The order is that of the pooled median error, the smallest last. The name of the best of all models is
     printed, also if it was logged earlier. A model is logged once per content of metrics.json and oof.parquet
-    of the stage evaluate; InputError without the former, FileNotFoundError without the latter.
+    of the stage evaluate; InputError if one is missing.
     """
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
@@ -183,7 +183,7 @@ def profile_stage() -> None:
 
     At most ``max_applications`` are selected. The tables of `result_tables` and ``claims`` (whether each
     claim of the paper holds, which is no error) are written; the numbers of applications and of those that
-    can be trusted are printed. InputError if one has fewer than two machines, or performs alike on all.
+    can be trusted are printed. InputError if the files of the stage featurize cannot be read.
     """
     params = load(Fingerprints)
     section = params.section
@@ -204,8 +204,8 @@ def profile_stage() -> None:
 def evaluate_stage() -> None:
     """Evaluate predictions on held-out CPU models; write results and metrics.json with the best model.
 
-    At most ``max_applications`` are selected; those on one CPU model only are left out, InputError if none
-    remains. The best model has the smallest pooled median error.
+    At most ``max_applications`` are selected; those that were measured on one CPU model only are left out.
+    InputError if none remains. The best model has the smallest pooled median error.
     """
     params = load(Fingerprints)
     section = params.section
