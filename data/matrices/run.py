@@ -155,7 +155,7 @@ ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "
 LIMIT = 60.0
 #: Shares of every processor that a heavy program may take.
 HEAVY = (0.5, 0.7, 0.9)
-#: Earliest moment, in seconds, at which a repeated run is killed.
+#: Earliest moment, in seconds, at which a repeated run is made invalid.
 EARLIEST = 1e-3
 
 
@@ -257,8 +257,8 @@ class Bench:
     def run_once(self, order: Order) -> Outcome:
         """Run `order` once, and return its duration, transactions and metrics.
 
-        InputError if the program fails, TimedOutError if it exceeds ``order.limit``. A run to be killed that
-        ends too early is repeated.
+        InputError if the program fails, TimedOutError if it exceeds ``order.limit``. A run that ends
+        before it is killed, disturbed or counted anew is repeated.
         """
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
             started = _Started(order, Path(scratch), self.cpu)
@@ -286,7 +286,8 @@ class Bench:
                 totals = counting.stop_counting().drop(columns="t_seconds").sum(min_count=1)
                 perf = {str(event): float(count) for event, count in totals.items()}
             done, begin, end = Progress.read(started.progress)
-            if order.invalid == KILLED and done >= order.work.transactions and order.moment > EARLIEST:
+            is_whole = done >= order.work.transactions if order.invalid == KILLED else not started.is_spoiled
+            if order.invalid in {KILLED, DISTURBED, BACKWARDS} and is_whole and order.moment > EARLIEST:
                 # it was faster than its calibration, and had already ended
                 return self.run_once(replace(order, moment=order.moment / 2))
             metrics = raw_metrics(snapshots, perf, done)
@@ -327,6 +328,7 @@ class Bench:
                 raise TimedOutError.from_limit(order.limit, order.place_in_errors)
 
     def _make_invalid(self, started: _Started, order: Order, stack: ExitStack) -> None:
+        started.is_spoiled = True
         if order.invalid == DISTURBED:
             for competitor in self._competitors[order.heavy]:
                 stack.callback(competitor.send_signal, signal.SIGSTOP)
@@ -342,13 +344,14 @@ class Bench:
 class _Started(Talking):
     """A program of `data.matrices.programs` that is set up.
 
-    ``seen`` is the time of its last message or of its end; ``counted`` the control group of its counts.
+    ``seen`` is the time of its last message or of its end; ``counted`` the control group of its counts;
+    ``is_spoiled`` whether the run was made invalid.
     """
 
     def __init__(self, order: Order, scratch: Path, cpu: int) -> None:
         self.progress = scratch / "progress"
         self.progress.write_bytes(PROGRESS.pack(0, 0, 0))
-        self._killed, self.seen, self._word = False, 0.0, b""
+        self._killed, self.is_spoiled, self.seen, self._word = False, False, 0.0, b""
         command = _program_command({"work": order.work, "progress": str(self.progress)})
         environment = {**ENVIRONMENT, **order.environment}
         super().__init__(command, order.place_in_errors, scratch, cpu=cpu, environment=environment)

@@ -114,7 +114,7 @@ def read_measured(directory: Path) -> MeasuredPlacements:
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     sums = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].agg(["sum", "size"])
-    tasks = sum(map(len, plan.placements[0].groups))
+    tasks = sum(map(len, plan.placements[0].groups)) if plan.placements else 0
     runs = sums.loc[sums["size"] == tasks, "sum"]
     names = [str(name) for name, _ in runs.index]
     if not all(any(name.startswith(kind) for name in names) for kind in (BEST, RANDOM)):
