@@ -24,7 +24,7 @@ class TrustLimits(Section):
     min_machines: Count = 15
     min_cpus: Count = 5
     min_top_rank_stability: Share = 0.9
-    min_r2: float = 0.5
+    min_r2: Annotated[float, Field(lt=1)] = 0.5
     max_median_error: Share = 0.25
 
 

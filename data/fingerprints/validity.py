@@ -75,7 +75,7 @@ def decide_validity(tables: FingerprintTables, missing: float) -> FingerprintDec
     is missing in more than the share `missing` of the runs (each machine has the same weight); runs without
     the rates of more than the share `missing` of the remaining stressors, and machines without a remaining
     run; stressors with the same rate in all remaining runs; applications that, on the remaining machines,
-    lack a value in more than the share `missing` of their measurements, have values on fewer than `ENOUGH`
+    lack a value above 0 in more than the share `missing` of their measurements, have values on fewer than `ENOUGH`
     (3) machines, or only equal ones. Further tables: ``imputed``, the gaps in kept rates, and ``warnings``,
     on several versions of stress-ng and on values of an application that seem to have several units.
     InputError if no stressor or no application, or fewer than `ENOUGH` machines, remain.
@@ -128,7 +128,8 @@ def decide_validity(tables: FingerprintTables, missing: float) -> FingerprintDec
 
 
 def _rejection_reason(rows: pd.DataFrame, missing: float) -> str:
-    values = rows["value"]
+    # values that are not above 0 are not used
+    values = rows["value"].where(rows["value"] > 0)
     machines = rows.loc[values.notna(), "machine"].nunique()
     if values.isna().mean() > missing:
         return f"has no value in {values.isna().sum()} of {len(rows)} measurements"
