@@ -49,7 +49,8 @@ def main(suite: Path, directory: Path) -> int:
     It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even without the runs that
     exceeded their time limit. If `directory` has a measurement of this suite, finished or not, only runs
     without a result are measured; those that exceeded their limit only with a higher one. InputError if the
-    suite is invalid, cannot be measured here, or `directory` has another measurement.
+    suite is invalid or cannot be measured here, `directory` has another measurement, or a program of a suite
+    of matrices or co-runs fails; programs of other suites that fail are noted and left out.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

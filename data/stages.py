@@ -128,8 +128,8 @@ def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[Tab
 
     `section` is the class of the family's section. `read` takes the section as read from params.yaml, and
     returns tables, errors of skipped parts and notes. The tables are written to ``data/interim/<family>`` as
-    Parquet; skipped parts and notes go to stderr, the numbers of rows to stdout. InputError if params.yaml or
-    the source is invalid.
+    Parquet, replacing older ones; skipped parts and notes go to stderr, the numbers of rows to stdout.
+    InputError if params.yaml or the source is invalid.
     """
     reading = read(load(section).section)
     reading.tables.write(FamilyPaths(section.family).interim)

@@ -231,14 +231,16 @@ def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
     `missing` of the runs have no value, or all values are equal. A pair is dropped if fewer than
     `BASELINE_RUNS` (2) valid runs of the baseline remain, or none of the target.
 
-    A run is invalid if any metric, even a dropped one, is impossible: infinite, beyond 1e100 in size,
-    negative where that is impossible, or a share above 105 %. It is invalid if its elapsed time is 0 or less,
-    or is missing although other runs of its side have one. It is invalid if more than the share `missing` of
-    the remaining raw metrics, or any of the remaining summary metrics, have no value. Finally, it is invalid
-    if more than half of the runs of its workload have the same transaction count and it has another one
-    (matrix paper, table 3).
+    A run is invalid if any metric, even a dropped one, is impossible: infinite, beyond 1e100 in size, above
+    105 where the unit is "%", or negative where `may_be_negative` is false (the flag ``signed`` decides, or
+    without it, whether the metric is negative in more than 5 % of all runs). It is invalid if its elapsed
+    time is 0 or less, or is missing although other runs of its side have one. It is invalid if more than the
+    share `missing` of the remaining raw metrics, or any of the remaining summary metrics, have no value.
+    Finally, it is invalid if its transaction count differs from the usual one, which more than half of the
+    runs of its workload have (matrix paper, table 3).
 
-    InputError if no raw metric, or no pair, remains.
+    The warnings are texts about metrics that seem to have changed their unit, missing values, and runs
+    without a label. InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)

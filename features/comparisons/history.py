@@ -102,8 +102,8 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
     """Return True where the target is one run whose step from earlier runs is within between-run variation.
 
     That is a step to worse by less than 2.9 standard errors, or any to better. Shape (n_configurations,);
-    False where history and baseline together have fewer than five versions, where there is no history (even
-    if the baseline has five versions), and where the target has several runs or no samples.
+    False where there is no history (however many versions the baseline has), where history and baseline
+    together have fewer than five versions, and where the target has several runs or no samples.
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
     has_evidence = sampled & steps.yardstick.is_measured & (steps.runs == 1)

@@ -193,10 +193,11 @@ WANTED = 0.05
 def version_scatter(rows: Floats, lags: Sequence[int] = _APART) -> Floats:
     """Return the standard deviation between versions, robust to lasting changes, shape (n,).
 
-    The largest of the estimates from the median and upper quartile of the distances between versions, at each
-    of `lags` (by default 1, 2 and 3 versions; where noise drifts, direct neighbours are too similar), at
-    least `NOISE_FLOOR` (0.001). NaN with fewer than 4 known versions. rows: shape (n, width), logarithms of
-    the medians of versions, NaN where unknown; unknown versions are left out before distances are taken.
+    For each of `lags` (by default 1, 2 and 3 versions; where noise drifts, direct neighbours are too
+    similar), the median and the upper quartile of the distances between versions give an estimate each; the
+    largest of all is returned, at least `NOISE_FLOOR` (0.001). NaN with fewer than 4 known versions. rows:
+    shape (n, width), logarithms of the medians of versions, NaN where unknown; unknown versions are left out
+    before distances are taken.
     """
     ordered = pack_rows(rows, right=False)
     noise = np.full(len(rows), NOISE_FLOOR)

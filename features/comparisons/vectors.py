@@ -239,10 +239,12 @@ def seed_vectors(sides: Sides) -> Floats:
     """Return the 15 features of the thesis, figure 6.5, of each comparison: shape (n_comparisons, 15).
 
     The columns are ``model_columns("seed")``: for each of five differences, the signed square roots of its
-    lowest, median and highest value over the configurations. ``medians`` is target - baseline as a share of
-    the baseline; ``mins, maxes, q1s, q3s`` are the target's median minus the target's minimum, maximum or
-    quartile, as a share of the target's median. Where lower is better, all values are mirrored (v -> -v)
-    first: negative ``medians_*`` mean a worse target. NaN where medians are zero or unknown.
+    lowest, median and highest value over the configurations. Where lower is better, all values are mirrored
+    (v -> -v) first, so that a minimum is always the worst value. ``medians`` is the target's median minus the
+    baseline's, divided by the absolute value of the baseline's: negative is a worse target. ``mins, maxes,
+    q1s, q3s`` are the target's median minus the target's minimum, maximum or quartile, divided by the
+    absolute value of the target's median: ``mins`` and ``q1s`` are never negative, ``maxes`` and ``q3s``
+    never positive. NaN where medians are zero or unknown.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))

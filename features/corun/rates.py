@@ -226,7 +226,7 @@ def corun_matrix(solo: Solo, placed: Placed) -> Floats:
     same device (0 for the machine's own engine). ``longer`` is the task's ``seconds`` minus the co-runners',
     ``both_fixed`` the product of ``own_fixed_share`` and ``others_fixed_share``, ``twins`` the number of
     co-runners that are the same task, and ``beside`` the number of co-runners. NaN where a solo run is
-    unknown. Without co-runners, all features of the co-runners are 0.
+    unknown. Without co-runners, all features of the co-runners are 0, and ``longer`` equals ``own_seconds``.
 
     The features of the machine are `Solo.machine_features`; NaN for unknown machines.
     """

@@ -65,9 +65,10 @@ class CleanChunks:
 def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[MetricStatistics]:
     """Return medians, units and noise of metrics for all runs, then for the runs outside each part.
 
-    A part is a fold of the test cases; runs of no part are outside each. With a single part, the list has one
-    item only, else ``chunks.parts + 1``, in the order of the parts. Each item equals
-    `features.matrices.forms.training_statistics` of those runs, computed without all runs in memory.
+    A part is a fold of the test cases; runs that are in no part are outside of every part. The list has
+    ``chunks.parts + 1`` items, in the order of the parts; with a single part, only that of all runs. Each
+    item equals `features.matrices.forms.training_statistics` of those runs, computed without all runs in
+    memory.
     """
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
     blocks = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]

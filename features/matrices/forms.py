@@ -279,9 +279,9 @@ def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
 def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """Return one row per target run: the metrics of a baseline run of its pair, then the target run's.
 
-    The n-th target run is matched with the n-th baseline run; if these are fewer, they are reused from the
-    first. Target runs without a baseline are left out. Gaps are filled with the training median. The label is
-    the target run's flag ``abnormal`` (1, 0, NaN if unknown).
+    The n-th target run is matched with the n-th baseline run; if there are fewer baseline runs, these are
+    reused from the first on. Target runs without a baseline are left out. Gaps are filled with the training
+    median. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
     target, baseline = _baseline_partners(tables.runs)
     filled = _fill_gaps(tables, statistics)

@@ -158,7 +158,8 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     A series, one line of the chart, is at least four applications ``PREFIX-NUMBER`` with one prefix; other
     applications are left out, and the result is None without a series. `name` is the chart's id. `targets`
     has ``application, machine, metric, value``, of one metric: values of several would be averaged together.
-    Of each series, only the machines that ran all of it count, or all machines if none did.
+    The means of a series are over the machines that ran all of its applications, or over all machines if none
+    did.
     """
     families = series_of(sorted(targets["application"].unique()))
     if not families:

@@ -153,9 +153,11 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs of applications whose profiles are compared; may be empty.
 
-    They are the pairs of the paper's figures (`CHANGES`) that have profiles. Without any, the best predicted
-    trusted application (largest R²) of each kind (the name up to its first colon) is paired with the next of
-    these by name, at most six pairs.
+    They are the pairs of the paper's figures (`CHANGES`) of which both have profiles. Without any, the best
+    predicted trusted application (largest R²) of each kind is chosen, where a kind is the name up to its
+    first colon. Sorted by name, the chosen ones are paired with their successors: the first with the second,
+    the second with the third and so on, at most six pairs. So a pair has two kinds, and the last application
+    is no pair's first.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:

@@ -86,7 +86,8 @@ def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
 
     With extra training data, the user's labels and the unlabelled rows are ignored until there are 30
     (`ENOUGH_LABELS`) labels, among them 5 (`ENOUGH`) fails and 5 passes: passes alone teach a model to
-    recognise where a measurement comes from, and it would judge everything from there as pass.
+    recognise where a measurement comes from, and it would judge everything from there as pass. The model is
+    fitted to labelled rows only; unlabelled ones help to choose the threshold.
     """
     y = data.user_labels.y
     if data.start is not None and (len(y) < ENOUGH_LABELS or np.bincount(y, minlength=2).min() < ENOUGH):

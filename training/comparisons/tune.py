@@ -242,7 +242,7 @@ def _trial_row(task: SearchTask, trial: Any) -> TrialRow:
 
 
 def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
-    """Return the searches, one per part of the rows and model: model by model, the slowest models first.
+    """Return a search for each model and each part of the rows: model by model, the slowest models first.
 
     The parts are those of `all_parts`, in this order: all rows, the folds of the random split, and the folds
     of whole groups. InputError if params.yaml names an unknown model, the rows cannot be split, or a file of

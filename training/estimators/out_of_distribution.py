@@ -238,8 +238,8 @@ def score_held_out_rows(
 
     `rows`: shape (n_rows, n_features), NaN where missing. `groups`: shape (n_rows,); they are held out by the
     folds of `fold_flags`, and their rows are compared with those of the groups outside the fold. The result
-    has ``level``, the intended share, and ``held_out``, the measured one, which is 0 if no group can be held
-    out, as fewer than two rows would remain.
+    has ``level``, the intended share, and ``held_out``, the measured one, which is also 0 if no fold can be
+    held out because fewer than two rows would remain.
     """
     flags = [
         TrainingDistribution.from_rows(rows[~test], groups[~test], level).is_out_of_distribution(rows[test])

@@ -112,6 +112,7 @@ def score_rows(verdicts: pd.DataFrame) -> Scores:
 def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
     """Return the ``kind`` of one entry in one split, and for each metric its ``mean, std, pooled``.
 
+    The metrics are the eight fields of `Scores`, from ``balanced_accuracy`` to ``average_precision``.
     ``mean`` and ``std`` (of the population) are over the folds; ``pooled`` is the metric of all rows
     together. Average precision is not pooled (None), because the probabilities of the folds' models are on
     different scales; its ``mean, std`` are None, too, if a probability is missing. `verdicts` are the rows of

@@ -53,8 +53,8 @@ def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     The criterion is the first of these that applies: times of measurement (a version's earliest) if all runs
     have one; numbers in the source (``orders`` of a run) if each version has a single number, the same in all
     its series; names. A criterion is passed over if its order contradicts the source's numbers within any
-    series; if all are passed over, the first that applies is taken. Ties, and names, are sorted naturally
-    (4.9 before 4.10).
+    series, even where these differ between series; if all are passed over, the first that applies is taken.
+    Ties, and names, are sorted naturally (4.9 before 4.10).
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:
@@ -199,11 +199,11 @@ def _no_match(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]
 
 
 def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
-    """Return the common folder of a version's runs, and the time of the newest.
+    """Return the common folder of the sources of a version's runs, and the time of the newest run.
 
-    The path of a source is returned instead of the folder if it is the only source, or the first of sources
-    without a common folder. The time is text, ``2026-11-22 09:30`` in UTC; None if unknown. ValueError if
-    `runs` is empty.
+    With a single source, or without a common folder, the path of the first source is returned instead of the
+    folder. The time is text, ``2026-11-22 09:30`` in UTC; runs without a time do not count, and it is None if
+    no run has one. ValueError if `runs` is empty.
     """
     moments = [run.measured_at for run in runs if run.measured_at is not None]
     sources = list(dict.fromkeys(run.source for run in runs))

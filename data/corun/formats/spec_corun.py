@@ -34,8 +34,8 @@ def read_tables(directory: Path) -> CorunTables:
     it becomes a machine with the directory's name. A program's solo seconds are the point of its curve at 0
     MB. The other points are its events ``beside_<n>mb``: its seconds beside a program with a footprint of n
     MB. If the campaign also has ``reporter_sensitivity.csv`` and ``contentiousness.csv``, there is a further
-    event, ``reporter_slowdown``: the reporter's value beside the program / the reporter's value alone, times
-    the program's solo seconds.
+    event, ``reporter_slowdown``: the program's solo seconds, times the reporter's value beside the program
+    (``contentiousness.csv``), divided by the reporter's value alone.
 
     Each pair gives two co-runs, one per program: its seconds are its solo seconds divided by ``actual1`` or
     ``actual2``. InputError if a file, a column, a curve or its row for 0 MB is missing, or a number is wrong.

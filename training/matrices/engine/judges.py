@@ -183,9 +183,9 @@ def resample_rows(y: NDArray[np.int64], sampler: str, rate: float, seed: int) ->
     """Return the indices of the rows to learn from, ascending (matrix paper, section 4.4).
 
     `y`: shape (n_rows,), 0 or 1. "under" drops random rows of its more frequent class, "over" (or any other
-    text) repeats random rows of the rarer one, until there are `rate` (at most 1) rows of the rarer class per
-    row of the more frequent one; "none" returns all rows. Nothing changes where the ratio is already as high,
-    or `y` has one class.
+    text) repeats random rows of the rarer one, until the number of rows of the rarer class is `rate` (at most
+    1) times that of the other; "none" returns all rows. All rows are also returned if that ratio is already
+    reached, or `y` has one class.
     """
     rows = np.arange(len(y))
     if sampler == "none":
