@@ -231,11 +231,12 @@ def _command() -> Any:
 def run_command(arguments: list[str] | None = None) -> int:
     """Run one command of ``perfjudge`` and return its exit code; an error is written to stderr in one line.
 
-    `arguments` are those after the program's name; None: those of the command line. 0: done, also if standard
-    output was closed early; 1: a verdict or a difference that the command reports by its exit code, such as a
-    regression with ``--fail-on-regression``; 2: bad input or usage; 3: a worker of the server cannot start;
-    70: an error of perfjudge itself, whose traceback is in a file that the line names; 130: interrupted,
-    without a line. No error is raised. Without a command, the help is written to stderr, and 2 returned.
+    `arguments` are those after the program's name; None: those of the command line. 0: done; 1: a verdict or
+    a difference that the command reports by its exit code, such as a regression with
+    ``--fail-on-regression``; 2: bad input or usage; 3: a worker of the server cannot start; 70: an error of
+    perfjudge itself, whose traceback is in a file that the line names; 130: interrupted, without a line.
+    Without a command, the help is written to stderr, and 2 returned. No error is raised, except that typer
+    raises SystemExit with the code 1 if standard output was closed early.
     """
     from typer.exceptions import Abort, TyperException
 

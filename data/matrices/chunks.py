@@ -239,8 +239,8 @@ def clean_chunk(
     A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`.
     `chunk` is a number and a file, `table` describes the metrics, `reasons` has by metric why it is dropped
     (empty: kept), and `missing` is the largest share of the kept raw metrics that may be without a value in a
-    valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs: a pair
-    is scaled later with statistics of the other folds.
+    valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs; with
+    it, each pair is scaled later with statistics of the folds that it is not in.
 
     The result has the written ``file``, the numbers of all ``runs``, of ``valid`` ones and of the ``pairs``
     with a valid run, and whether an analyst flagged a run invalid (``by_analysts``). ``some`` has all runs,

@@ -391,7 +391,10 @@ def wake_up(size: float) -> None:
 
 
 def keep_processes(size: float) -> None:
-    """Start `size` * 10 processes, at least one, and return; each ends after `LONG` (60) seconds of sleep."""
+    """Start `size` * 10 processes (rounded), at least one, and return.
+
+    Each ends after `LONG` (60) seconds of sleep.
+    """
     for _ in range(max(1, round(size * 10))):
         if os.fork() == 0:
             time.sleep(LONG)
@@ -399,7 +402,7 @@ def keep_processes(size: float) -> None:
 
 
 def keep_files(size: float) -> None:
-    """Open /dev/null `size` * 50 times, at least once, and never close it."""
+    """Open /dev/null `size` * 50 times (rounded), at least once, and never close it."""
     KEPT.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(max(1, round(size * 50))))
 
 

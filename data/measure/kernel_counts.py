@@ -57,7 +57,10 @@ def pressure_totals(path: Path) -> dict[str, float]:
 
 
 def process_stat(pid: int) -> list[str]:
-    """Return the words of ``/proc/PID/stat`` after the name; an empty list if the process is gone."""
+    """Return the words of ``/proc/PID/stat`` after the name, the state first.
+
+    The list is empty if the file cannot be read, mostly because the process is gone; no error is raised.
+    """
     return "".join(read_lines(PROC / str(pid) / "stat")).rpartition(_NAME_END)[2].split()
 
 

@@ -203,7 +203,8 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
     ``arcsinh(value / unit)``, per workload group, shrunk towards that of all groups. ``spread``, the variance
     of runs, is estimated from the baselines of all pairs. ``drift``, the squared difference of two sides, is
     estimated from the pairs labelled normal; from all pairs not labelled abnormal if fewer than `FEW` (5)
-    pairs, over all groups, are labelled normal.
+    pairs of all groups together are labelled normal. A metric without values has the median 0, the unit 1 and
+    the noise 0.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2
@@ -312,9 +313,9 @@ def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Ro
 def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """Return one row per pair: target median minus baseline median, in units of the metric's noise.
 
-    The noise of a metric is the spread of the differences of normal training pairs of the group, scaled by
-    how much the runs of this baseline vary compared with the group; or the difference to expect from the runs
-    of these two matrices, if that is larger. The runs' variance is the baseline's, moderated by the group's
+    The noise of a metric is the larger of two: the spread of the differences of normal training pairs of the
+    group, scaled by how much the runs of this baseline vary compared with the group; and the difference to
+    expect from the runs of these two matrices. The runs' variance is the baseline's, moderated by the group's
     (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values
     are compressed by ``arcsinh``. A metric missing on one side counts as equal; a pair with an empty side is
     left out. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.

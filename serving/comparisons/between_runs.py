@@ -72,13 +72,13 @@ def adjust_to_runs(
     On a machine with five operations or more, ``fail`` and ``unsure`` become ``fail`` if the shift to worse
     is significant (`RunShifts.is_beyond`), else ``unsure`` if it is doubtful (`RunShifts.is_doubted`), else
     ``pass``. A ``pass`` with a significant shift to worse becomes ``unsure`` if the whole run got faster by
-    more than runs usually do; else ``fail`` if the comparison, with the shift of the whole run, got worse by
-    `min_effect_size`, a share, or more. If it got worse by less, it becomes ``unsure`` where the whole run
-    got faster by over 0.5 %, and stays ``pass`` elsewhere. On other machines, only a ``fail`` changes: it
+    more than runs usually do; otherwise ``fail`` if the comparison, with the shift of the whole run, got
+    worse by `min_effect_size`, a share, or more; otherwise ``unsure`` if the whole run got faster by over
+    0.5 %; otherwise it stays ``pass``. On other machines, only a ``fail`` changes: it
     becomes ``unsure`` if its shift is not significant and the runs are too few to estimate their variation.
     ``invalid`` stays, and so do comparisons with an unknown shift. All former ``fail`` and ``unsure`` on
     machines with five operations or more, and all changed verdicts, get a reason, and a probability in the
-    range of their verdict by `cuts`.
+    range of their verdict by `cuts`. ``reasons`` maps the row numbers of these, and of no others, to reasons.
     """
     decides, doubts = shifts.deciding_rows()
     worse, doubted = shifts.is_beyond(-1.0), shifts.is_doubted()

@@ -85,7 +85,8 @@ def with_policy(
 
     `max_false_negative_rate`, `max_false_positive_rate`: the largest shares of wrong verdicts; 0 or None: no
     guarantee, the model's usual threshold decides. The model's limit on reviews is dropped.
-    `costs`: by the keys ``false_negative, false_positive, review``, all required, in place of the two shares.
+    `costs`: by the keys ``false_negative, false_positive, review``, in place of the two shares; all are
+    required, else TypeError.
     Raises InputError if costs and a share (even 0) are both given, a cost is not finite and above 0, or the
     model's guarantee does not cover a share.
     """

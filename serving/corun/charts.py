@@ -30,7 +30,7 @@ def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
 
     The tasks are those with the largest, median and smallest mean impact; if there are fewer than three, all
     are drawn. Times are medians on ``shown_machine``, ascending; at most 30 co-runners, evenly spaced in this
-    order, are drawn. None if pairs with fewer than two co-runners were measured on that machine.
+    order, are drawn. None if fewer than two different co-runners were measured on that machine.
     """
     impacts = evaluation.impact_matrix
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies

@@ -46,7 +46,8 @@ def shares_text(prediction: StaticPrediction) -> str:
 
     There are several lines if the slow-downs by single co-runners were added up. A line has the impact as a
     sum: of the usual co-run, plus by the task, plus by the co-runners. The table has the value of each
-    feature here, its usual value, and its contribution to the impact. No line end follows.
+    feature here, its usual value, and its contribution to the impact. No line end follows. At least one
+    co-run of `prediction` must be explained.
     """
     several = len(prediction.drivers_explain) > 1
     sums = []

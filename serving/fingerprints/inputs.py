@@ -116,10 +116,10 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 
 
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
-    """Return the only application of `tables`, with the valid fingerprints of all machines.
+    """Return the only application of `tables`, with the valid fingerprints of machines with and without it.
 
-    `section` has the parameters. InputError if fewer than three machines, no stressor or no application
-    remains valid.
+    `section` has the parameters, such as the largest share of missing rates. InputError if fewer than three
+    machines, no stressor or no application remains valid.
     """
     decisions = decide_validity(tables, section.checks.max_missing_fraction)
     table = fingerprint_matrix(decisions.select_kept(tables), section.featurize.threads)

@@ -235,7 +235,7 @@ def _json_values(content: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def add_origin_endpoint(app: FastAPI) -> None:
-    """Add ``GET /v1/models/NAME/VERSION`` to `app`: a model version's data, code, parameters and promotion.
+    """Add ``GET /v1/models/NAME/VERSION`` to `app`: a version's data, code, parameters, scores, promotion.
 
     It answers 404 if the version does not exist, and 503 if the registry does not answer.
     """

@@ -109,8 +109,8 @@ def surest_mistakes(verdicts: pd.DataFrame, name: str, max_cases: int) -> pd.Dat
     """Return at most `max_cases` wrong verdicts (other than the label) in descending order of confidence.
 
     Confidence (additional column ``sure``) is the distance of the probability from its threshold, as a share
-    of the largest possible distance. The column `name` names the judged case: its first wrong row counts, and
-    ties are in ascending order of it.
+    of the largest possible distance on the same side of it. The column `name` names the judged case: its
+    first wrong row counts, and ties are in ascending order of it.
 
     `verdicts`: one model's out-of-fold verdicts: ``verdict, status`` (the label), ``probability, threshold``.
     """

@@ -170,9 +170,9 @@ class Part:
 def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
     """Return the part "all", then the parts of `stratified_parts`, then those of `grouped_parts`.
 
-    The part "all" has all rows for training, and no test rows. InputError if a label has fewer rows than
-    stratified folds, or fewer groups than grouped folds, or the test rows of a grouped fold have a single
-    label.
+    The part "all" has all rows for training, and no test rows. InputError if a label occurs in fewer
+    rows than there are stratified folds, or in fewer groups than there are grouped folds, or the test rows of
+    a grouped fold have a single label.
     """
     everything = Part("all", np.arange(len(examples.y)), np.arange(0))
     return [everything, *stratified_parts(examples, how, seed), *grouped_parts(examples, how, seed)]

@@ -62,9 +62,10 @@ class Room:
 def pairwise_cost(slowdown: Floats) -> Cost:
     """Return a function that computes the slow-down of groups of tasks, summed over pairs of tasks.
 
-    It takes a list of tuples of task numbers, of any length, and returns shape (n_groups,): the sum
+    It takes a list of groups, each a tuple of any number of tasks, and returns shape (n_groups,): the sum
     of ``slowdown[i, j] + slowdown[j, i]`` over the pairs of each group, 0 without a pair.
-    `slowdown`: shape (n_tasks, n_tasks); [i, j] is impact - 1 of task i with co-runner j.
+    `slowdown`: shape (n_tasks, n_tasks); [i, j] is impact - 1 of task i with co-runner j; a group has such
+    indices i.
     """
     pair_slowdown = slowdown + slowdown.T
 

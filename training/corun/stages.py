@@ -81,9 +81,10 @@ class ImpactTask:
 def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Return the parameters with the least mean error over the inner folds, that error, and all trials.
 
-    The mean is that of the rows of all folds. An error is relative, or for a classification 1 if the
-    predicted range of impacts is wrong, else 0. If the task has more than ``task.how.max_rows`` rows, that
-    number of rows is drawn before the folds are divided. Equal tasks give equal outcomes.
+    The mean is over the rows of all folds together, so that each row has the same weight. An error is a share
+    of the measured impact, or for a classification 1 if the predicted range of impacts is wrong, else 0. If
+    the task has more than ``task.how.max_rows`` rows, that number of rows is drawn before the folds are
+    divided. Equal tasks give equal outcomes.
     """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed

@@ -231,7 +231,7 @@ class Boosted(Preparation):
 def compile_boosted(pipeline: Any) -> Boosted | None:
     """Return a fitted XGBoost pipeline in a faster form; None for other classifiers or other steps.
 
-    The steps before the classifier must be those that `Preparation.from_pipeline` can read.
+    Other steps are those that `Preparation.from_pipeline` cannot read.
     """
     compiled = Preparation.from_pipeline(pipeline)
     if compiled is None or not hasattr(compiled[1], "get_booster"):

@@ -138,8 +138,9 @@ def build_logistic(
 ) -> Any:
     """Return an unfitted logistic regression; ``c`` of `params` is the inverse of the penalty.
 
-    `balance` has the weights of the classes 0 and 1, or is None. With `directions`, 1, -1 or 0 by column, a
-    coefficient has that sign or is free, and `seed` and `more` are ignored; else `more` goes to scikit-learn.
+    `balance` has the weights of the classes 0 and 1, or is None. With `directions`, a coefficient is at
+    least 0 where its column has 1, at most 0 where it has -1 and free where it has 0, and `seed` and `more`
+    are ignored; else `more` goes to scikit-learn.
     """
     from sklearn.linear_model import LogisticRegression
 

@@ -204,8 +204,9 @@ def profile_stage() -> None:
 def evaluate_stage() -> None:
     """Evaluate predictions on held-out CPU models; write results and metrics.json with the best model.
 
-    At most ``max_applications`` are selected; those that were measured on one CPU model only are left out.
-    InputError if none remains. The best model has the smallest pooled median error.
+    At most ``max_applications`` are selected (by `FingerprintTable.covering_applications`); of these, those
+    that were measured on one CPU model only are left out. InputError if none remains. The best model has the
+    smallest pooled median error.
     """
     params = load(Fingerprints)
     section = params.section

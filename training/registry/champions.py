@@ -324,9 +324,9 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
 def served_version(uri: str) -> Version | None:
     """Return the version for ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``, None if it does not exist.
 
-    It is the registered version, else the champion inside the installed wheel if `uri` is its alias or its
-    version, which is that of perfjudge. InputError if `uri` is another kind of address, or the registry
-    cannot be read.
+    It is the registered version; else the champion inside the installed wheel, if `uri` has the alias
+    ``champion``, or as version that of the installed perfjudge. InputError if `uri` is another kind of
+    address, or the registry cannot be read.
     """
     addresses = {
         address: version

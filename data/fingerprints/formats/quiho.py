@@ -138,8 +138,8 @@ def application_name(benchmark: str, test: str) -> str:
 
     First, the beginning of `benchmark` is replaced: ``mysqlslap`` and ``mysqlslap-mariadb`` by ``mariadb``,
     ``redisbench`` by ``redis``; the benchmark ``stream`` becomes ``stream-nadds``. The result is this name
-    alone if `test` equals it. Otherwise ``-`` and `test` follow, in lower case and with ``-`` for ``_``:
-    ``stream`` and ``add-30`` give ``stream-nadds-add-30``.
+    alone if `test`, unchanged, equals it. Otherwise ``-`` and `test` follow, in lower case and with ``-`` for
+    ``_``: ``stream`` and ``add-30`` give ``stream-nadds-add-30``.
     """
     for prefix, name in APPLICATIONS:
         if benchmark.startswith(prefix):

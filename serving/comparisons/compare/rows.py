@@ -402,7 +402,10 @@ def github_annotations(compared: ComparedSides) -> Iterator[str]:
 
 
 def append_step_summary(text: str) -> None:
-    """Append Markdown to the summary of this GitHub step; InputError outside a step or if writing fails."""
+    """Append Markdown to the summary of this GitHub step, as it is: no line end is added.
+
+    InputError outside a step or if writing fails.
+    """
     path = os.environ.get(_SUMMARY_VARIABLE)
     if not path:
         raise InputError(

@@ -191,10 +191,11 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
     """Write the current labels of a store to `output`, print their number, and return the exit code, 0.
 
     `address`: of the store (a missing SQLite file has no labels); None: the project's.
-    `source`: the comparisons, whose labels are written; None: those of the project, or for "csv" all labels.
-    `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": comparisons with labels
-    (scheduler thesis, figure 6.1); "tables": these as Parquet files in the directory `output`. "xml" and
-    "tables" also have the labels that only the source has. Existing files are replaced.
+    `source`: the comparisons, only whose labels are written; None: the project's, or for "csv" all labels.
+    `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": comparisons, each with the
+    status that its labels give together (scheduler thesis, figure 6.1); "tables": comparisons and labels as
+    Parquet files in the directory `output`. "xml" and "tables" also have the labels of the source; where the
+    store has one of the same annotator, even a withdrawn one, that counts. Existing files are replaced.
     Raises InputError if the store does not answer, the comparisons are missing or cannot be read, or an
     existing CSV file has labels that are not in the store.
     """

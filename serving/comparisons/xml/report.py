@@ -263,8 +263,9 @@ def _sample_moments(samples: Samples) -> Floats:
 def xml_schema(*, answered: bool = False) -> dict[str, Any]:
     """Return the JSON Schema of an XML request (scheduler thesis, figure 6.1); if `answered`, of an answer.
 
-    A request may be an earlier answer: its elements ``verdict`` are ignored; a ``result_status`` must be
-    valid, and is replaced in the new answer.
+    Its key ``xml`` marks the properties that are attributes, as in OpenAPI. A request may be an earlier
+    answer: its elements ``verdict`` are ignored; a ``result_status`` must be valid, and is replaced in the
+    new answer.
     """
     text = (files("serving.comparisons.xml") / "schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)

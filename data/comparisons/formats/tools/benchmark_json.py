@@ -81,8 +81,9 @@ def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: its values without warm-ups and calibration; lower is better.
 
     The operation is the name of the benchmark, else that of all benchmarks in the file's metadata, else the
-    file's stem. The unit is s unless the file names another. Benchmarks without values are skipped, with a
-    note. InputError if a file cannot be read or is not JSON of pyperf.
+    file's stem; the field ``benchmark`` stays empty, which stands for the tool's name. The unit is s unless
+    the file names another. Benchmarks without values are skipped, with a note. InputError if a file cannot be
+    read or is not JSON of pyperf.
     """
     for path in source.files:
         content = read_json(path, _PyperfFile)
