@@ -43,23 +43,22 @@ def test_many_chunks_make_the_same_tables_as_one(source, small_pieces, tmp_path)
         assert read[0].astype(object).equals(read[1].astype(object)), name
 
 
-def test_nothing_is_written_if_the_last_chunk_fails(source, small_pieces, tmp_path):
-    text = source.read_text()
-    source.write_text(
-        text.replace("</comparison_results>", operation("bad", "maybe") + "</comparison_results>")
-    )
-    with pytest.raises(InputError, match='result_status="maybe" is unknown'):
-        import_tables("comparison-xml", [source], tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_existing_tables_survive_a_failing_import(source, small_pieces, tmp_path):
-    import_tables("comparison-xml", [source], tmp_path / "out")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    source.write_text(source.read_text().replace("</comparison_results>", ""))
-    with pytest.raises(InputError, match="not well-formed"):
-        import_tables("comparison-xml", [source], tmp_path / "out")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+@pytest.mark.parametrize(
+    ("end", "problem"),
+    [
+        (operation("bad", "maybe") + "</comparison_results>", 'result_status="maybe" is unknown'),
+        ("", "not well-formed"),
+    ],
+    ids=["wrong last chunk", "no end"],
+)
+def test_a_failing_import_neither_writes_nor_changes_tables(source, small_pieces, tmp_path, end, problem):
+    import_tables("comparison-xml", [source], tmp_path / "old")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "old").iterdir()}
+    source.write_text(source.read_text().replace("</comparison_results>", end))
+    for directory, content in (("new", {}), ("old", before)):
+        with pytest.raises(InputError, match=problem):
+            import_tables("comparison-xml", [source], tmp_path / directory)
+        assert {path.name: path.read_bytes() for path in (tmp_path / directory).iterdir()} == content
 
 
 def test_a_comparison_in_two_sources_is_refused(source, tmp_path):
@@ -72,8 +71,8 @@ def test_a_comparison_in_two_sources_is_refused(source, tmp_path):
 def test_the_sides_of_result_xml_may_be_distant(small_pieces, tmp_path):
     results = "".join(f'<result mops="{value}"/>' for value in range(1, 40))
     inner = f'<nas_result benchmark_name="mg"><threads number="1">{results}</threads></nas_result>'
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.xml").write_text(f"<beaker_run_result>{inner}</beaker_run_result>")
+    for name in ("a.xml", "b.xml"):
+        (tmp_path / name).write_text(f"<beaker_run_result>{inner}</beaker_run_result>")
     imported = import_tables("result-xml", [tmp_path], tmp_path / "out")
     assert (imported.comparisons, imported.results, imported.skipped) == (1, 78, ())
 

@@ -25,12 +25,8 @@ def source(tmp_path):
 
 
 def test_a_label_file_beside_the_data_is_read(source, tmp_path):
-    path = source(
-        "r/nas/a,fail,anna,2026-11-22T09:30:00Z,looked twice",
-        "r/nas/b,fail,anna,,",
-        "r/nas/b,fail, ben ,,",
-        "r/nas/b,,cleo,,not yet",
-    )
+    others = ("r/nas/b,fail,anna,,", "r/nas/b,fail, ben ,,", "r/nas/b,,cleo,,not yet")
+    path = source("r/nas/a,fail,anna,2026-11-22T09:30:00Z,looked twice", *others)
     labels = formats.read_tables(formats.recognise_format(path), [path]).tables.labels
     assert labels["annotator"].fillna("").tolist() == ["", "anna", "anna", "ben"]
     assert consensus_status(labels, "majority").to_dict() == {"r/nas/a": "fail", "r/nas/b": "fail"}

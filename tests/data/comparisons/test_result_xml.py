@@ -16,19 +16,16 @@ def run_xml(*operations, settings=""):
 
 def operation(name="mg", results=("mops='1'", "mops='2'"), threads=2, suite="nas"):
     inner = "".join(f"<result {result}/>" for result in results)
-    return (
-        f"<{suite}_result benchmark_name='{name}'><threads number='{threads}'>{inner}</threads>"
-        f"</{suite}_result>"
-    )
+    of_threads = f"<threads number='{threads}'>{inner}</threads>"
+    return f"<{suite}_result benchmark_name='{name}'>{of_threads}</{suite}_result>"
 
 
 @pytest.fixture
 def files(tmp_path):
     def write(*contents):
-        paths = []
-        for index, content in enumerate(contents):
-            paths.append(tmp_path / f"v{index}.xml")
-            paths[-1].write_text(content)
+        paths = [tmp_path / f"v{index}.xml" for index in range(len(contents))]
+        for path, content in zip(paths, contents, strict=True):
+            path.write_text(content)
         return paths
 
     return write
@@ -55,17 +52,8 @@ def test_raw_and_aggregated_figures_have_equal_five_numbers():
 def test_figure_4_1_keeps_the_times_of_every_repetition():
     results = read([FIGURES / "figure_4_1.xml", FIGURES / "figure_4_2.xml"]).tables.results
     first = results.iloc[0]
-    columns = [
-        "operation",
-        "unit",
-        "better",
-        "threads",
-        "order",
-        "value",
-        "real_seconds",
-        "out_of_cpu_seconds",
-    ]
-    assert first[columns].tolist() == ["mg_C_x", "mops", "higher", 2, 0, 5560.4, 31.0, 0.9]
+    assert first[["operation", "unit", "better", "threads"]].tolist() == ["mg_C_x", "mops", "higher", 2]
+    assert first[["order", "value", "real_seconds", "out_of_cpu_seconds"]].tolist() == [0, 5560.4, 31.0, 0.9]
     assert results.loc[results["order"] == 1, "real_seconds"].isna().all()
 
 
@@ -81,11 +69,10 @@ def test_every_version_is_compared_with_the_one_before(files):
 
 
 def test_files_of_one_name_in_two_directories_get_distinct_identifiers(tmp_path):
-    paths = []
-    for directory in ("a", "b", "c"):
-        paths.append(tmp_path / directory / "run.xml")
-        paths[-1].parent.mkdir()
-        paths[-1].write_text(run_xml(operation()))
+    paths = [tmp_path / directory / "run.xml" for directory in ("a", "b", "c")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(run_xml(operation()))
     assert read(paths).tables.comparisons["comparison_id"].tolist() == ["run/mg", "run#2/mg"]
 
 
@@ -107,22 +94,15 @@ def test_neighbouring_settings_name_version_and_benchmark_of_results(files):
     settings = (FIGURES / "figure_4_3.xml").read_text()
     (paths[0].parent / "settings.xml").write_text(settings)
     row = read([paths[0].parent]).tables.results.iloc[0]
-    assert row[["benchmark", "version", "machine"]].tolist() == [
-        "NASParallel",
-        "kernel-3.10.0-862.el7.x86_64",
-        "unknown",
-    ]
+    version = "kernel-3.10.0-862.el7.x86_64"
+    assert row[["benchmark", "version", "machine"]].tolist() == ["NASParallel", version, "unknown"]
 
 
-def test_results_of_different_machines_are_refused(files):
+def test_the_hostname_is_the_machine_of_all_files(files):
     settings = "<settings><Hostname value='{}'/></settings>"
-    contents = [run_xml(operation(), settings=settings.format(host)) for host in ("ant", "bee")]
-    assert problem(files(*contents)) == 'v1.xml: was measured on "bee", but v0.xml on "ant"'
-
-
-def test_the_hostname_becomes_the_machine_name(files):
-    content = run_xml(operation(), settings="<settings><Hostname value='ant'/></settings>")
-    assert set(read(files(content, content)).tables.results["machine"]) == {"ant"}
+    ant, bee = (run_xml(operation(), settings=settings.format(host)) for host in ("ant", "bee"))
+    assert set(read(files(ant, ant)).tables.results["machine"]) == {"ant"}
+    assert problem(files(ant, bee)) == 'v1.xml: was measured on "bee", but v0.xml on "ant"'
 
 
 def test_a_single_file_is_too_few(files):
@@ -141,6 +121,10 @@ def test_a_single_file_is_too_few(files):
         (
             run_xml(operation(results=())),
             'v1.xml:1 operation "mg": <threads number="2"> holds no measurement',
+        ),
+        (
+            run_xml(operation(results=("mops='1'",))),
+            'v1.xml:1 operation "mg": threads 2: the target has one repetition only',
         ),
         (
             run_xml(operation(results=("mops='1'", "mops='x'"))),
@@ -183,21 +167,13 @@ def test_keep_going_skips_only_the_wrong_operation(files):
     assert 'mops="x" is not a number' in str(reading.skipped[0])
 
 
-def test_higher_is_assumed_better_with_one_note_per_file(tmp_path):
-    results = '<threads number="1"><result {0}="1"/><result {0}="2"/></threads>'
-    for name in ("a", "b"):
-        inner = "".join(
-            f'<nas_result benchmark_name="{operation}">{results.format(metric)}</nas_result>'
-            for operation, metric in (("mg", "mops"), ("cg", "mops"), ("ep", "total_time"))
-        )
-        (tmp_path / f"{name}.xml").write_text(f"<beaker_run_result>{inner}</beaker_run_result>")
-    silent, said = (
-        formats.read_tables("result-xml", [tmp_path], measure=Measure(better=better))
-        for better in (None, "lower")
-    )
+def test_higher_is_assumed_better_with_one_note_per_file(files):
+    content = run_xml(operation(), operation("cg"), operation("ep", ["total_time='1'", "total_time='2'"]))
+    paths = files(content, content)
+    silent, said = (read(paths, measure=Measure(better=better)) for better in (None, "lower"))
     assert silent.notes == tuple(
-        f"{tmp_path / name} does not say which values are better; higher is assumed (--better says otherwise)"
-        for name in ("a.xml", "b.xml")
+        f"{path} does not say which values are better; higher is assumed (--better says otherwise)"
+        for path in paths
     )
     assert said.notes == ()
     directions = [reading.tables.results.groupby("operation")["better"].first() for reading in (silent, said)]

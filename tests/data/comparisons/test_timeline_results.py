@@ -15,23 +15,17 @@ from data.errors import InputError
 from data.tables.problems import Problems
 from tests.data.comparisons.xml_elements import ELEMENTS
 
-ANY = (
-    '<rules title="t"><baseline><Kernel value="{0}"/></baseline><targets><Kernel value="{1}"/></targets>'
-    "{2}</rules>"
-)
+RULES = '<rules title="t"><baseline>{}</baseline><targets>{}</targets>{}</rules>'
+KERNEL = '<Kernel value="{}"/>'
 
 
-def told_settings(**values):
-    inside = "".join(f'<{name} value="{value}"/>' for name, value in values.items())
-    return f"<settings>{inside}</settings>"
-
-
-def run(kernel, *levels, name="mg", inside=None, **values):
+def run(kernel, *levels, name="mg", results="", **settings):
     """Return a result file with one operation at 2 threads, whose samples are these."""
-    results = "".join(f'<result mops="{level}"/>' for level in levels)
+    results = results or "".join(f'<result mops="{level}"/>' for level in levels)
+    about = {"Kernel": kernel, "Hostname": "m1", **settings}
+    told = "".join(f'<{name} value="{value}"/>' for name, value in about.items())
     operation = f'<nas_result benchmark_name="{name}"><threads number="2">{results}</threads></nas_result>'
-    told = told_settings(Kernel=kernel, Hostname="m1", **values)
-    return f"<beaker_run_result>{told}{inside or operation}</beaker_run_result>"
+    return f"<beaker_run_result><settings>{told}</settings>{operation}</beaker_run_result>"
 
 
 @pytest.fixture
@@ -52,66 +46,50 @@ def read(root, **options):
     return read_folder(root, Measure(better="higher"), **options)
 
 
-def timelines(root, baseline=".*", targets=".*", start="", **options):
+def timelines(root, baseline=".*", targets=".*", start=None):
     path = root.parent / "rules.xml"
-    path.write_text(ANY.format(baseline, targets, start))
+    begun = f"<start>{KERNEL.format(start)}</start>" if start else ""
+    path.write_text(RULES.format(KERNEL.format(baseline), KERNEL.format(targets), begun))
     (one,) = rules.read_rule_sets(path)
-    return choose_runs(read(root, **options).runs, one)
+    return choose_runs(read(root).runs, one)
 
 
 def test_the_newest_matching_version_is_the_baseline(root):
     files = {f"v{minor}": run(f"k-4.{minor}", 1, 2, 3) for minor in (2, 9, 10, 11)}
-    (one,) = timelines(root(**files), r"k-4\.\d", r"k-4\..*", '<start><Kernel value="k-4\\.1."/></start>')
+    (one,) = timelines(root(**files), r"k-4\.\d", r"k-4\..*", r"k-4\.1.")
     assert one.versions == ("k-4.9", "k-4.10", "k-4.11")
     assert (one.baseline, one.machine) == (0, "m1")
 
 
 def test_versions_are_ordered_by_time_or_name(root):
-    dated = {
-        "a": run("k-3", 1, StartTime="2018-12-14T10:00:00"),
-        "b": run("k-1", 1, StartTime="2018-12-15 10:00:00+02:00"),
-    }
-    assert timelines(root(**dated))[0].versions == ("k-3", "k-1")
+    older = run("k-3", 1, StartTime="2018-12-14T10:00:00")
+    newer = run("k-1", 1, StartTime="2018-12-15 10:00:00+02:00")
+    assert timelines(root(a=older, b=newer))[0].versions == ("k-3", "k-1")
     (one,) = timelines(root(c=run("k-2-rc1", 1), d=run("k-2", 1)))
     assert one.versions == ("k-1", "k-2-rc1", "k-2", "k-3")
     assert one.notes == ("versions are in the order of their names",)
 
 
 def test_every_machine_has_a_separate_timeline(root):
-    files = {"a": run("k-1", 1), "b": run("k-2", 1), "c": run("k-1", 1).replace("m1", "m2")}
-    assert [(one.machine, one.versions) for one in timelines(root(**files))] == [
-        ("m1", ("k-1", "k-2")),
-        ("m2", ("k-1",)),
-    ]
-
-
-def test_rules_without_a_match_list_the_available_values(root):
-    with pytest.raises(InputError) as caught:
-        timelines(root(a=run("k-1", 1)), "k-9")
-    assert str(caught.value) == 'rules "t" baseline <Kernel>: no result matches "k-9"; found k-1'
+    folder = root(a=run("k-1", 1), b=run("k-2", 1), c=run("k-1", 1, Hostname="m2"))
+    found = {one.machine: one.versions for one in timelines(folder)}
+    assert found == {"m1": ("k-1", "k-2"), "m2": ("k-1",)}
 
 
 @pytest.mark.parametrize(("baseline", "role"), [("k-9", "baseline"), ("k-1", "target")])
-def test_the_first_role_without_a_match_is_named(root, baseline, role):
-    folder = root(a=run("k-1", 1))
-    with pytest.raises(InputError, match=f'"t" {role} <Kernel>: no result matches "k-9"'):
-        timelines(folder, baseline, "k-9", '<start><Kernel value="k-9"/></start>')
+def test_the_first_role_without_a_match_is_named_with_available_values(root, baseline, role):
+    told = f'^rules "t" {role} <Kernel>: no result matches "k-9"; found k-1$'
+    with pytest.raises(InputError, match=told):
+        timelines(root(a=run("k-1", 1)), baseline, "k-9", "k-9")
 
 
 def test_samples_are_placed_by_operation_threads_and_version(root):
     summary = '<mops min="1" first_q="2" median="3" third_q="4" max="5"/>'
-    given = f'<nas_result benchmark_name="mg"><threads number="2">{summary}</threads></nas_result>'
-    folder = root(
-        deep__er__a=run("k-1", 3, 1, 2),
-        b=run("k-2", 7, name="cg"),
-        c=run("k-3", inside=given),
-        d=run("k-4", 9),
-    )
+    files = {"deep__er__a": run("k-1", 3, 1, 2), "b": run("k-2", 7, name="cg"), "d": run("k-4", 9)}
+    folder = root(**files, c=run("k-3", results=summary))
     found = gather_measurements(timelines(folder)[0], Problems())
-    assert [(one.benchmark, one.operation, one.threads) for one in found.operations] == [
-        ("nas", "mg", (2,)),
-        ("nas", "cg", (2,)),
-    ]
+    assert {(one.benchmark, one.threads) for one in found.operations} == {("nas", (2,))}
+    assert [one.operation for one in found.operations] == ["mg", "cg"]
     assert found.five[0, :, 2].tolist() == pytest.approx([2, np.nan, 3, 9], nan_ok=True)
     assert found.sample_counts.tolist() == [[3, 0, 0, 1], [0, 1, 0, 0]]
     assert found.values[found.edges[0, 0] : found.edges[0, 1]].tolist() == [3, 1, 2]
@@ -130,10 +108,8 @@ def test_files_of_other_programs_are_passed_over_with_a_note(name, keep_going, r
 
 
 def test_repeated_runs_of_a_version_replace_earlier_ones(root):
-    times = [{"StartTime": f"2020-01-0{day}"} for day in (2, 1)]
-    folder = root(
-        a=run("k-1", 5, 6, **times[0]), b=run("k-1", 1, **times[1]), c=run("k-2", 1, StartTime="2020-02-01")
-    )
+    levels = {"01-02": ("k-1", 5, 6), "01-01": ("k-1", 1), "02-01": ("k-2", 1)}
+    folder = root(**{day: run(*levels[day], StartTime=f"2020-{day}") for day in levels})
     found = gather_measurements(timelines(folder)[0], Problems())
     assert found.values.tolist() == [5, 6, 1]
     assert "measured again" in found.notes[0]
@@ -169,10 +145,8 @@ def test_a_bad_result_file_is_refused_or_skipped(root):
         read(folder)
     found = read(folder, keep_going=True)
     assert [one.version for one in found.runs] == ["k-1", "k-2"]
-    assert [str(one).partition(": ")[0].rpartition("/")[2] for one in found.skipped] == [
-        'b.xml:2 operation "mg" threads="2"',
-        "c.xml:1",
-    ]
+    places = [str(one).partition(": ")[0].rpartition("/")[2] for one in found.skipped]
+    assert places == ['b.xml:2 operation "mg" threads="2"', "c.xml:1"]
 
 
 def test_many_files_are_read_by_several_processes_in_their_order(root):
@@ -196,9 +170,7 @@ def test_any_bytes_are_results_or_one_error(tmp_path_factory, content, name):
     folder.mkdir(exist_ok=True)
     for file in ("a.xml", "a.json", "a.settings.xml"):
         (folder / file).unlink(missing_ok=True)
-    (folder / "a.xml").write_text(
-        run("k-1", 1).replace("<settings>", "<other>").replace("</settings>", "</other>")
-    )
+    (folder / "a.xml").write_text(run("k-1", 1).replace("settings>", "other>"))
     (folder / name).write_bytes(content)
     try:
         found = read(folder)
@@ -210,13 +182,9 @@ def test_any_bytes_are_results_or_one_error(tmp_path_factory, content, name):
 def test_user_and_system_of_every_core_are_added(tmp_path):
     path = tmp_path / "result.mpstat.json"
     loads = [[("all", 10, 5), ("0", 20.5, 4.5), ("1", 0, 1)], [("0", 50, 50), ("1", 1, 2)]]
-    statistics = [
-        {
-            "timestamp": time,
-            "cpu-load": [{"cpu": cpu, "usr": usr, "nice": 0, "sys": sys} for cpu, usr, sys in own],
-        }
-        for time, own in zip(("23:59:59", "00:00:00"), loads, strict=True)
-    ]
+    loads = [[{"cpu": cpu, "usr": usr, "nice": 0, "sys": sys} for cpu, usr, sys in own] for own in loads]
+    moments = zip(("23:59:59", "00:00:00"), loads, strict=True)
+    statistics = [{"timestamp": time, "cpu-load": own} for time, own in moments]
     path.write_text(json.dumps({"sysstat": {"hosts": [{"nodename": "m1", "statistics": statistics}]}}))
     found = heats.read_heats(path)
     assert found.rows == ("0", "1")
@@ -239,10 +207,8 @@ def test_csv_of_nodes_keeps_gaps_and_is_thinned(tmp_path):
 def test_heat_map_files_share_the_name_of_their_result(tmp_path):
     for name in ("r.mpstat.json", "r.1.cores.csv", "r2.cores.csv", "r.csv"):
         (tmp_path / name).touch()
-    assert [path.name for path in heats.heat_files_beside(tmp_path / "r.xml")] == [
-        "r.1.cores.csv",
-        "r.mpstat.json",
-    ]
+    found = [path.name for path in heats.heat_files_beside(tmp_path / "r.xml")]
+    assert found == ["r.1.cores.csv", "r.mpstat.json"]
 
 
 #: Numbers as they stand in files, the greatest and the wrong ones, too.
@@ -250,12 +216,8 @@ CELLS = st.floats().map(str) | st.integers().map(str) | st.sampled_from(["", "x"
 LOADS = st.fixed_dictionaries(
     {"cpu": st.sampled_from(["all", "0", "1"]), "usr": st.floats() | st.none(), "sys": st.floats(0, 1e308)}
 )
-MOMENTS = st.fixed_dictionaries(
-    {
-        "timestamp": st.sampled_from(["00:00:01", "11:59:59 PM", "later"]),
-        "cpu-load": st.lists(LOADS, max_size=3),
-    }
-)
+TIMES = st.sampled_from(["00:00:01", "11:59:59 PM", "later"])
+MOMENTS = st.fixed_dictionaries({"timestamp": TIMES, "cpu-load": st.lists(LOADS, max_size=3)})
 
 
 @settings(deadline=None)

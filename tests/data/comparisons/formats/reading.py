@@ -28,12 +28,7 @@ def ran(*command, cwd=None, env=()):
     # it is no part of these tests, which may run side by side
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env=own | dict(env),
+        [*map(str, command)], capture_output=True, text=True, check=False, cwd=cwd, env=own | dict(env)
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -65,6 +60,15 @@ def refusal(path, kind=None):
     with pytest.raises(InputError) as caught:
         results_of_run(path, kind=kind)
     return str(caught.value).replace(f"{path.parent}/", "")
+
+
+def expect_summaries(path, kind, *statistics):
+    """Expect a file to hold these statistics only, which a note says; return its series."""
+    notes = []
+    found = run(path, kind, notes)
+    assert notes == [f"{path} holds summaries only, without the repetitions behind them"]
+    assert {*results_of_run(path)["stat"]} == {*statistics}
+    return found
 
 
 def compared(*paths):

@@ -4,12 +4,8 @@ from tests.data.comparisons.formats.reading import SAMPLES, compared, run, writt
 
 
 def result(unit, data, **tags):
-    return {
-        "run_id": "r",
-        "timestamp": "2026-11-20T10:00:00Z",
-        "tags": {"name": "join", **tags},
-        "stats": {"data": data, "unit": unit},
-    }
+    about = {"run_id": "r", "timestamp": "2026-11-20T10:00:00Z", "tags": {"name": "join", **tags}}
+    return about | {"stats": {"data": data, "unit": unit}}
 
 
 def test_commits_are_versions_and_tags_are_parameters():

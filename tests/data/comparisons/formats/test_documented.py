@@ -1,33 +1,20 @@
 """Every format is documented, tested and shown by a sample."""
 
-from pathlib import Path
+from itertools import chain
 
 from data.comparisons.formats.tools import TOOLS
 from data.comparisons.formats.tools.recognition import Columns, Keys
-
-ROOT = Path(__file__).parents[4]
-
-
-def test_the_documentation_describes_every_format_by_its_signs():
-    page = (ROOT / "docs/formats.md").read_text()
-    lines = {
-        name: next(line for line in page.splitlines() if line.startswith(f"| **{name}** (")) for name in TOOLS
-    }
-    for tool in TOOLS.values():
-        parts = [part for sign in tool.signs if isinstance(sign, Keys) for part in sign.paths]
-        parts += [
-            name
-            for sign in tool.signs
-            if isinstance(sign, Columns)
-            for names in sign.groups
-            for name in names
-        ]
-        assert all(f"`{part}`" in lines[tool.name] for part in (*parts, *filter(None, [tool.folder])))
-        assert lines[tool.name].endswith(f"| {'several' if tool.versions else 'one'} |")
+from tests.imports import ROOT
 
 
-def test_every_format_has_its_test_and_its_sample():
-    for name in TOOLS:
-        test = ROOT / f"tests/data/comparisons/formats/test_{name.replace('-', '_')}.py"
-        assert test.is_file(), test
+def test_every_format_is_documented_by_its_signs_and_tested():
+    page = (ROOT / "docs/formats.md").read_text().splitlines()
+    for name, tool in TOOLS.items():
+        line = next(line for line in page if line.startswith(f"| **{name}** ("))
+        signs = [part for sign in tool.signs if isinstance(sign, Keys) for part in sign.paths]
+        for sign in tool.signs:
+            signs += chain(*sign.groups) if isinstance(sign, Columns) else ()
+        assert all(f"`{sign}`" in line for sign in (*signs, *filter(None, [tool.folder])))
+        assert line.endswith(f"| {'several' if tool.versions else 'one'} |")
+        assert (ROOT / f"tests/data/comparisons/formats/test_{name.replace('-', '_')}.py").is_file()
         assert any((ROOT / "docs/samples/formats" / name).iterdir()), name

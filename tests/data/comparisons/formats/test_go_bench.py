@@ -18,16 +18,13 @@ ok  	example.org/words	2.1s
 
 
 def test_every_line_is_a_sample_of_each_of_its_units(tmp_path):
-    path, notes = written(tmp_path / "a.txt", TEXT), []
-    key = ("example.org/words", "unknown")
-    assert {
-        (one[0], one[2], *one[1:2], *one[3:]): values for one, values in run(path, "go-bench", notes).items()
-    } == {
-        (*key, "Join/n=8", 4, "ns/op", "lower"): [1234, 1250],
-        (*key, "Join/n=8 B/op", 4, "B/op", "lower"): [96, 96],
-        (*key, "Read", 1, "ns/op", "lower"): [5.5e6],
-        (*key, "Read MB/s", 1, "MB/s", "higher"): [190.51],
-        (*key, "Read bytes/word", 1, "bytes/word", "lower"): [3.5],
+    package, notes = "example.org/words", []
+    assert run(written(tmp_path / "a.txt", TEXT), "go-bench", notes) == {
+        (package, "Join/n=8", "unknown", 4, "ns/op", "lower"): [1234, 1250],
+        (package, "Join/n=8 B/op", "unknown", 4, "B/op", "lower"): [96, 96],
+        (package, "Read", "unknown", 1, "ns/op", "lower"): [5.5e6],
+        (package, "Read MB/s", "unknown", 1, "MB/s", "higher"): [190.51],
+        (package, "Read bytes/word", "unknown", 1, "bytes/word", "lower"): [3.5],
     }
     assert notes == ["0 throughout, and left out: Join/n=8 allocs/op"]
 
@@ -39,20 +36,10 @@ def test_a_non_numeric_value_is_named_with_its_line(tmp_path):
 
 @pytest.mark.parametrize("tool", ["go-bench", "asv"])
 def test_keep_going_skips_a_directory_without_files_of_measurements(tmp_path, tool):
-    empty = tmp_path / "empty"
-    empty.mkdir()
+    paths = [written(tmp_path / name / "a.txt", TEXT).parent for name in ("before", "empty", "after")]
+    (paths[1] / "a.txt").unlink()
     with pytest.raises(InputError, match="empty: holds no "):
-        formats.read_tables(tool, [empty])
-    path = written(tmp_path / "a.txt", TEXT)
-    reading = formats.read_tables(tool, [empty, path], keep_going=True)
-    assert str(reading.skipped[0]).startswith(f"{empty}: holds no ")
-
-
-def test_keep_going_reads_the_directories_beside_an_empty_one(tmp_path):
-    (tmp_path / "empty").mkdir()
-    for name in ("before", "after"):
-        written(tmp_path / name / "a.txt", TEXT)
-    paths = [tmp_path / name for name in ("before", "empty", "after")]
-    reading = formats.read_tables("go-bench", paths, keep_going=True)
-    assert "empty: holds no file of measurements" in str(reading.skipped[0])
-    assert len(reading.tables.comparisons) == 5
+        formats.read_tables(tool, [paths[1]])
+    reading = formats.read_tables(tool, paths, keep_going=True)
+    assert any(str(error).startswith(f"{paths[1]}: holds no ") for error in reading.skipped)
+    assert len(reading.tables.comparisons) == (5 if tool == "go-bench" else 0)

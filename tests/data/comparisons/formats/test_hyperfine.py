@@ -2,8 +2,7 @@
 
 import json
 
-from data.comparisons.formats import results_of_run
-from tests.data.comparisons.formats.reading import needs, ran, run, written
+from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, run, written
 
 
 @needs("hyperfine")
@@ -18,47 +17,24 @@ def test_times_of_a_real_run_are_read_with_parameters(tmp_path):
 
 
 def test_version_2_has_its_chief_metric_in_every_measurement(tmp_path):
+    memory = {"value": 9, "unit": "byte"}
     measurements = [
-        {
-            "time_wall_clock": {"value": value, "unit": "second"},
-            "memory_peak_resident": {"value": 9, "unit": "byte"},
-            "exit_code": 0,
-        }
+        {"time_wall_clock": {"value": value, "unit": "second"}, "memory_peak_resident": memory}
         for value in (0.25, 0.5)
     ]
-    summary = {
-        "time_wall_clock": {
-            "unit": "second",
-            "count": 2,
-            "mean": 0.375,
-            "stddev": 0.2,
-            "median": 0.375,
-            "min": 0.25,
-            "max": 0.5,
-        }
-    }
-    result = {"command": "make", "name": "build", "summary": summary, "measurements": measurements}
+    result = {"command": "make", "name": "build", "measurements": measurements}
     content = {"schema_version": 2, "metadata": {}, "results": [result]}
-    wall = written(tmp_path / "wall.json", content)
-    assert run(wall, "hyperfine") == {("hyperfine", "build", "unknown", 1, "s", "lower"): [0.25, 0.5]}
-    memory = written(tmp_path / "memory.json", content | {"primary_metric": "memory_peak_resident"})
-    assert run(memory) == {("hyperfine", "build", "unknown", 1, "B", "lower"): [9, 9]}
+    times = {("hyperfine", "build", "unknown", 1, "s", "lower"): [0.25, 0.5]}
+    assert run(written(tmp_path / "a.json", content), "hyperfine") == times
+    result["summary"] = {"time_wall_clock": {"unit": "second", "count": 2, "mean": 0.375, "min": 0.25}}
+    assert run(written(tmp_path / "a.json", content), "hyperfine") == times
+    path = written(tmp_path / "a.json", content | {"primary_metric": "memory_peak_resident"})
+    assert run(path) == {("hyperfine", "build", "unknown", 1, "B", "lower"): [9, 9]}
 
 
 def test_a_file_without_times_holds_summaries(tmp_path):
     """As versions before 1.9 wrote it, with one parameter."""
-    one = {
-        "command": "ls",
-        "mean": 2.0,
-        "stddev": None,
-        "median": 2.0,
-        "min": 1.0,
-        "max": 3.0,
-        "parameter": "7",
-    }
-    path, notes = written(tmp_path / "a.json", {"results": [one]}), []
-    assert list(run(path, "hyperfine", notes)) == [
-        ("hyperfine", "ls[parameter=7]", "unknown", 1, "s", "lower")
-    ]
-    assert sorted(results_of_run(path)["stat"]) == ["max", "mean", "median", "min"]
-    assert notes == [f"{path} holds summaries only, without the repetitions behind them"]
+    one = {"command": "ls", "stddev": None, "median": 2.0, "min": 1.0, "max": 3.0, "parameter": "7"}
+    path = written(tmp_path / "a.json", {"results": [one | {"mean": 2.0}]})
+    found = expect_summaries(path, "hyperfine", "max", "mean", "median", "min")
+    assert [*found] == [("hyperfine", "ls[parameter=7]", "unknown", 1, "s", "lower")]

@@ -1,7 +1,7 @@
 """Files that are written from JMH's documentation: JMH is not there."""
 
 from data.comparisons.formats import results_of_run
-from tests.data.comparisons.formats.reading import SAMPLES, run, written
+from tests.data.comparisons.formats.reading import expect_summaries, run, written
 
 
 def entry(mode, unit, raw, **further):
@@ -23,14 +23,8 @@ def test_iterations_of_all_forks_are_read_as_samples(tmp_path):
 
 
 def test_sampled_times_are_read_as_a_summary(tmp_path):
-    path, notes = written(tmp_path / "a.json", [entry("sample", "us/op", [])]), []
-    run(path, "jmh", notes)
-    results = results_of_run(path)
-    assert dict(zip(results["stat"], results["value"], strict=True)) == {
+    path = written(tmp_path / "a.json", [entry("sample", "us/op", [])])
+    (values,) = expect_summaries(path, "jmh", "min", "median", "max", "mean").values()
+    assert dict(zip(results_of_run(path)["stat"], values, strict=True)) == {
         "min": 1, "median": 2, "max": 4, "mean": 2
     }  # fmt: skip
-    assert notes == [f"{path} holds summaries only, without the repetitions behind them"]
-
-
-def test_the_sample_in_the_documentation_is_read():
-    assert [len(values) for values in run(SAMPLES / "jmh/base.json", "jmh").values()] == [10, 10]

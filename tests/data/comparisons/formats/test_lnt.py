@@ -20,10 +20,8 @@ def test_reports_of_one_revision_are_its_repetitions(tmp_path):
 
 
 def test_format_1_appends_the_metric_to_the_name(tmp_path):
-    tests = [
-        {"Name": "nts.a/b.exec", "Data": [0.5, 0.75], "Info": {}},
-        {"Name": "nts.a/b.exec.status", "Data": [1.0], "Info": {}},
-    ]
+    data = {"nts.a/b.exec": [0.5, 0.75], "nts.a/b.exec.status": [1.0]}
+    tests = [{"Name": name, "Data": values, "Info": {}} for name, values in data.items()]
     run_ = {"Start Time": "", "End Time": "2026-11-20 10:00:00", "Info": {"run_order": "400", "tag": "nts"}}
     path = written(tmp_path / "a.json", {"Machine": {"Name": "m", "Info": {}}, "Run": run_, "Tests": tests})
     assert run(path, "lnt") == {("lnt", "nts.a/b exec", "m", 1, "s", "lower"): [0.5, 0.75]}

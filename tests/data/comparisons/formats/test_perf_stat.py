@@ -4,8 +4,7 @@ import shutil
 
 import pytest
 
-from data.comparisons.formats import results_of_run
-from tests.data.comparisons.formats.reading import needs, ran, run, written
+from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, run, written
 
 WORK = ("stress-ng", "--quiet", "--cpu", "1", "--cpu-ops", "20") if shutil.which("stress-ng") else ("true",)
 EVENTS = ("-e", "task-clock,page-faults")
@@ -27,40 +26,24 @@ def test_appended_runs_are_repetitions_in_either_form(form, tmp_path):
 @pytest.mark.parametrize("form", ["-x,", "-j"])
 def test_intervals_of_perf_stat_are_samples(form, tmp_path):
     out = tmp_path / "perf.out"
-    ran(
-        "perf",
-        "stat",
-        form,
-        "-I",
-        "50",
-        "-e",
-        "task-clock",
-        "-o",
-        out,
-        "--",
-        "sh",
-        "-c",
-        "i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done",
-    )
+    count = ("sh", "-c", "i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done")
+    ran("perf", "stat", form, "-I", "50", "-e", "task-clock", "-o", out, "--", *count)
     assert len(next(iter(run(out, "perf-stat").values()))) > 1
 
 
 @needs("perf")
 @pytest.mark.parametrize("form", ["-x,", "-j"])
 def test_repeated_runs_leave_a_mean_without_spread(form, tmp_path):
-    out, notes = tmp_path / "perf.out", []
+    out = tmp_path / "perf.out"
     ran("perf", "stat", form, "-r", "3", "-e", "page-faults", "-o", out, "true")
-    run(out, "perf-stat", notes)
     # perf prints the standard error of the mean, but not the number of runs
-    assert sorted(results_of_run(out)["stat"]) == ["mean"]
-    assert notes == [f"{out} holds summaries only, without the repetitions behind them"]
+    expect_summaries(out, "perf-stat", "mean")
 
 
 def test_processors_are_separate_and_uncounted_events_skipped(tmp_path):
     """As perf writes it with ``-A``; counters that this machine may not have."""
-    text = (
-        "CPU0,12,,cycles,100,100.00,,\nCPU1,13,,cycles,100,100.00,,\n<not supported>,,branches,0,100.00,,\n"
-    )
+    rows = ("CPU0,12,,cycles,100", "CPU1,13,,cycles,100", "<not supported>,,branches,0")
+    text = "".join(f"{row},100.00,,\n" for row in rows)
     assert run(written(tmp_path / "a.csv", text), "perf-stat") == {
         ("perf-stat", f"cycles CPU{n}", "unknown", 1, "count", "lower"): [12 + n] for n in (0, 1)
     }

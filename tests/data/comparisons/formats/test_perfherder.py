@@ -8,10 +8,8 @@ SUBTESTS = [
     {"name": "join", "value": 2.0, "replicates": [1.0, 2.0, 3.0], "unit": "ms"},
     {"name": "score", "value": 7.0, "lowerIsBetter": False},
 ]
-DATA = {
-    "framework": {"name": "talos"},
-    "suites": [{"name": "words", "extraOptions": ["e10s"], "subtests": SUBTESTS}],
-}
+SUITE = {"name": "words", "extraOptions": ["e10s"], "subtests": SUBTESTS}
+DATA = {"framework": {"name": "talos"}, "suites": [SUITE]}
 
 
 def test_replicates_are_read_from_json_and_logs(tmp_path):
@@ -25,10 +23,8 @@ def test_replicates_are_read_from_json_and_logs(tmp_path):
 
 
 def test_suites_and_subtests_without_values_are_skipped_with_notes(tmp_path):
-    empty = [
-        {"name": "load"},
-        {"name": "paint", "subtests": [*SUBTESTS, {"name": "hover", "replicates": []}]},
-    ]
+    bare = {"name": "hover", "replicates": []}
+    empty = [{"name": "load"}, {"name": "paint", "subtests": [*SUBTESTS, bare]}]
     path, notes = written(tmp_path / "a.json", DATA | {"suites": empty}), []
     assert [name for _, name, *_ in run(path, "perfherder", notes)] == ["join", "score"]
     assert notes[-2:] == [
@@ -42,8 +38,5 @@ def test_a_series_of_treeherder_is_compared_push_by_push(tmp_path):
         {"value": value, "push_timestamp": f"2026-11-2{day}T10:00:00", "revision": f"{day}abc"}
         for day, value in ((2, 5.0), (1, 4.0), (2, 5.5), (1, 4.5))
     ]
-    content = [
-        {"suite": "words", "test": "join", "lower_is_better": True, "measurement_unit": "ms", "data": points}
-    ]
-    path = written(tmp_path / "a.json", content)
-    assert compared(path) == [["2abc/words/join", 0, 1]]
+    about = {"suite": "words", "test": "join", "lower_is_better": True, "measurement_unit": "ms"}
+    assert compared(written(tmp_path / "a.json", [about | {"data": points}])) == [["2abc/words/join", 0, 1]]

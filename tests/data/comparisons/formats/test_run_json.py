@@ -17,10 +17,9 @@ def test_the_number_of_threads_is_optional(tmp_path):
 
 
 def test_a_wrong_value_is_named_with_its_place(tmp_path):
-    configurations = [{"threads": 0, "samples": [1.0]}]
-    path = written(tmp_path / "a.json", {"results": [RESULT | {"configurations": configurations}]})
+    result = RESULT | {"configurations": [{"threads": 0, "samples": [1.0]}]}
     told = "a.json: results.0.configurations.0.threads=0: Input should be greater than or equal to 1"
-    assert refusal(path).startswith(told)
+    assert refusal(written(tmp_path / "a.json", {"results": [result]})).startswith(told)
 
 
 @pytest.mark.parametrize("name", ["benchmark", "operation", "machine", "unit"])
