@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from serving.comparisons.compare.acknowledging import read_acknowledged
+from tests.imports import ROOT
 from tests.system.comparisons.run_files import run_file
 
-ROOT = Path(__file__).parents[3]
 #: A list of changes; its newest version is to be filled in.
 CHANGELOG = """# Changelog
 
@@ -59,15 +59,13 @@ class Runner:
         self.variables = {
             **os.environ,
             "PATH": f"{programs}:{os.environ['PATH']}",
-            "GITHUB_OUTPUT": str(directory / "output.txt"),
-            "GITHUB_PATH": str(directory / "path.txt"),
-            "GITHUB_STEP_SUMMARY": str(directory / "page.md"),
             "GITHUB_REPOSITORY": "anna/editor",
             "GITHUB_SHA": "ab" * 20,
-            "UV_TOOL_DIR": str(directory / "tools"),
-            "UV_TOOL_BIN_DIR": str(directory / "tools/bin"),
             "ACTION": str(directory),
         }
+        files = {"OUTPUT": "output.txt", "PATH": "path.txt", "STEP_SUMMARY": "page.md"}
+        self.variables |= {f"GITHUB_{name}": str(directory / file) for name, file in files.items()}
+        self.variables |= {"UV_TOOL_DIR": f"{directory}/tools", "UV_TOOL_BIN_DIR": f"{directory}/tools/bin"}
         self.variables |= {"TARGET": "results.json", "BASELINE": "", "MODEL": str(model), "CONFIRM": ""}
         self.variables |= {"ARGUMENTS": "--fail-on-regression", "COMMIT": "ab" * 20, "BASE_COMMIT": ""}
         self.variables |= {"NAME": "benchmarks", "NUMBER": "9", "GH_TOKEN": "", "WHEEL": "", "RELEASES": ""}
@@ -85,14 +83,9 @@ class Runner:
         added = self.directory / "path.txt"
         if added.exists():
             variables["PATH"] = ":".join([*added.read_text().split(), variables["PATH"]])
-        return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            cwd=self.directory,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        where = {"cwd": self.directory, "env": variables}
+        return subprocess.run(bash, capture_output=True, text=True, check=False, **where)
 
 
 def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, model_directory):
@@ -118,10 +111,8 @@ def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, 
 
     log = tmp_path / "gh.txt"
     marker = (tmp_path / outputs["comment"]).read_text().splitlines()[0]
-    for there, method in (
-        (marker, "PATCH repos/anna/editor/issues/comments/12"),
-        ("other", "issues/9/comments"),
-    ):
+    methods = {marker: "PATCH repos/anna/editor/issues/comments/12", "other": "issues/9/comments"}
+    for there, method in methods.items():
         answers = f"printf '11\\tsomething\\n12\\t%s\\n' '{there}'"
         runner.program("gh", f'echo "$@" >> {log}; [[ "$*" != *--jq* ]] || {answers}')
         assert runner.run(steps["Comment"]).returncode == 0
@@ -137,12 +128,9 @@ def test_the_action_confirms_with_the_given_command(steps, tmp_path, model_direc
     run_file(tmp_path / "base.json")
     run_file(tmp_path / "results.json", {"a": 1.5})
     (tmp_path / "again.sh").write_text('cp results.json "$1"\n')
-    done = runner.run(
-        steps["Compare"],
-        BASELINE="base.json",
-        ARGUMENTS="--fail-on-regression --confirm 2 --confirm-base 'cp base.json {output}'",
-        CONFIRM="bash again.sh {output}",
-    )
+    arguments = "--fail-on-regression --confirm 2 --confirm-base 'cp base.json {output}'"
+    again = "bash again.sh {output}"
+    done = runner.run(steps["Compare"], BASELINE="base.json", ARGUMENTS=arguments, CONFIRM=again)
     assert (done.returncode, done.stderr.count("confirming")) == (1, 2)
 
 
@@ -202,11 +190,15 @@ def test_the_action_names_the_wheel_that_it_cannot_install(steps, tmp_path):
     assert (absent.returncode, absent.stdout.count(name)) == (1, 1)
 
 
-def test_action_and_release_agree_on_python_and_version(steps):
+@pytest.fixture(scope="module")
+def release_steps():
+    return yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["release"]["steps"]
+
+
+def test_action_and_release_agree_on_python_and_version(steps, release_steps):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert f"--python '{project['requires-python']}'" in steps["Install"]["run"]
-    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["release"]
-    runs = [step["run"] for step in release["steps"] if "run" in step]
+    runs = [step["run"] for step in release_steps if "run" in step]
     for run in runs:
         assert "${{" not in run
         assert subprocess.run(["bash", "-n", "-c", run], check=False).returncode == 0
@@ -215,10 +207,9 @@ def test_action_and_release_agree_on_python_and_version(steps):
 
 
 @pytest.mark.parametrize(("newest", "status"), [("1.2.0", 0), ("1.1.0", 1)])
-def test_the_release_has_the_newest_version_of_the_changelog(tmp_path, newest, status):
-    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["release"]
+def test_the_release_has_the_newest_version_of_the_changelog(release_steps, tmp_path, newest, status):
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG.format(newest))
-    checked = Runner(tmp_path).run(release["steps"][2], TAG="v1.2.0")
+    checked = Runner(tmp_path).run(release_steps[2], TAG="v1.2.0")
     assert checked.returncode == status
     assert (tmp_path / "dist/notes.md").read_text().split() == ["-", "Sorts."]
 

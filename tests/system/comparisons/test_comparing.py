@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from datetime import date
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -28,11 +27,7 @@ def compared(tmp_path, model_directory, monkeypatch, capfd):
 
     def call(*arguments, form="json"):
         options = ["--model", str(model_directory), "--format", form]
-        before, after = list(map(str, arguments)), []
-        if "--" in before:
-            place = before.index("--")
-            before, after = before[:place], before[place:]
-        code = run_command(["compare", *before, *options, *after])
+        code = run_command(["compare", *options, *map(str, arguments)])
         told = capfd.readouterr()
         return code, json.loads(told.out) if form == "json" and code < 2 else told.out, told.err
 
@@ -41,6 +36,18 @@ def compared(tmp_path, model_directory, monkeypatch, capfd):
 
 def outcomes(answer):
     return {one["operation"]: one["outcome"] for one in answer["verdicts"]}
+
+
+def earlier_runs(directory, levels, scale=None):
+    """Write runs of these levels into a directory, named by their numbers."""
+    directory.mkdir()
+    for number, level in enumerate(levels, 1):
+        run_file(directory / f"{number}.json", scale, whole=level, seed=100 + number)
+    return directory
+
+
+#: Levels of runs that differ by little.
+STEADY = [1 + 0.002 * (number % 3) for number in range(1, 11)]
 
 
 def test_a_fail_within_between_run_variation_is_unsure(compared, tmp_path):
@@ -57,33 +64,22 @@ def test_a_fail_within_between_run_variation_is_unsure(compared, tmp_path):
     assert "certain only from 1" in one["reason"]
 
 
-def test_earlier_runs_let_the_same_change_fail(compared, tmp_path):
-    history = tmp_path / "earlier"
-    history.mkdir()
-    for number in range(1, 11):
-        run_file(history / f"{number}.json", whole=1 + 0.002 * (number % 3), seed=100 + number)
+@pytest.mark.parametrize(
+    "levels",
+    [STEADY, [*STEADY[:3], 10.0, *STEADY[4:8]], [*STEADY[:7], 0.1]],
+    ids=["all alike", "one slow", "one fast"],
+)
+def test_earlier_runs_let_a_change_fail_despite_an_outlier(compared, tmp_path, levels):
+    history = earlier_runs(tmp_path / "earlier", levels)
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
     code, answer, said = compared(before, after, "--history", history, "--fail-on-regression")
-    assert code == 1, said
-    assert outcomes(answer)["a"] == "regression"
-    assert answer["verdicts"][0]["versions"] == "b -> t"
-
-
-@pytest.mark.parametrize(("odd", "place"), [(10.0, 4), (0.1, 8)])
-def test_one_outlier_in_earlier_runs_hides_no_regression(compared, tmp_path, odd, place):
-    history = tmp_path / "earlier"
-    history.mkdir()
-    for number in range(1, 9):
-        level = odd if number == place else 1 + 0.002 * (number % 3)
-        run_file(history / f"{number}.json", whole=level, seed=100 + number)
-    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
-    _, answer, _ = compared(before, after, "--history", history)
     found = outcomes(answer)
-    assert found.pop("a") == "regression"
+    assert (code, found.pop("a")) == (1, "regression"), said
     assert set(found.values()) <= {"unchanged", "within_noise"}
-    remarks = [told for one in answer["verdicts"] for told in one["remarks"] if "left out" in told]
-    assert len(remarks) == len(LEVELS)
-    assert remarks[0].startswith("one run of 9 before the target is left out: ")
+    assert answer["verdicts"][0]["versions"] == "b -> t"
+    left_out = [told for one in answer["verdicts"] for told in one["remarks"] if "left out" in told]
+    assert len(left_out) == (0 if levels is STEADY else len(LEVELS))
+    assert all(told.startswith("one run of 9 before the target is left out: ") for told in left_out)
 
 
 def test_a_change_of_the_whole_run_makes_operations_unsure(compared, tmp_path):
@@ -129,37 +125,30 @@ def test_an_improvement_names_the_configuration_that_got_faster(compared, tmp_pa
     assert answer["counts"]["improvement"] == 1
 
 
-def again(scale, log):
-    """Return a command that measures, and writes which operations it was asked for."""
-    code = (
-        "import os, sys; sys.path.insert(0, {root!r});"
-        "from tests.system.comparisons.run_files import run_file; from pathlib import Path;"
-        "open({log!r}, 'a').write(os.environ['PERFJUDGE_OPERATIONS'] + '\\n');"
-        "run_file(Path(sys.argv[1]), {scale!r}, seed=len(open({log!r}).read()))"
-    )
-    root = str(Path(__file__).parents[3])
-    return [sys.executable, "-c", code.format(root=root, log=str(log), scale=scale), "{output}"]
+def again(directory, scale):
+    """Return a command that gives one run after another, and notes which operations it is asked for."""
+    for number in range(1, 10):
+        run_file(directory / f"again{number}.json", scale, seed=2 * number)
+    script = 'echo $PERFJUDGE_OPERATIONS >> asked.txt; cp again$(grep -c "" asked.txt).json "$0"'
+    return ["sh", "-c", script, "{output}"]
 
 
 def test_doubtful_operations_are_repeated_before_they_fail(compared, tmp_path):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
-    log = tmp_path / "asked.txt"
-    confirming = ("--confirm", "3", "--fail-on-regression", "--", *again({"a": 1.09}, log))
+    confirming = ("--confirm", "3", "--fail-on-regression", "--", *again(tmp_path, {"a": 1.09}))
     code, answer, said = compared(before, after, *confirming)
     assert code == 1, said
     assert outcomes(answer)["a"] == "regression"
     # after one repetition, the verdict is clear
     assert said.count("confirming: ") == 1
-    assert log.read_text().split() == ["a"]
+    assert (tmp_path / "asked.txt").read_text().split() == ["a"]
     assert [one["versions"] for one in answer["verdicts"][:2]] == ["b -> t..t, again 1", "b -> t"]
 
 
 def test_a_doubtful_operation_is_repeated_until_it_passes(compared, tmp_path):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.04}, seed=1)
-    log = tmp_path / "asked.txt"
-    code, answer, said = compared(
-        before, after, "--confirm", "9", "--fail-on-regression", "--", *again({"a": 0.99}, log)
-    )
+    confirming = ("--confirm", "9", "--fail-on-regression", "--", *again(tmp_path, {"a": 0.99}))
+    code, answer, said = compared(before, after, *confirming)
     assert (code, outcomes(answer)["a"]) == (0, "within_noise"), said
     assert 0 < said.count("confirming: ") < 9
 
@@ -181,27 +170,16 @@ def test_a_command_that_cannot_confirm_is_refused_in_one_line(compared, tmp_path
     assert "names no {output}" in refused(python, "-c", "")
     assert "which is not installed" in refused("no-such-program", "{output}")
     short = ("--confirm", "1", "--confirm-timeout", "0.2")
-    assert "longer than 0.2 seconds" in refused(
-        python, "-c", "import time; time.sleep(60)", "{output}", options=short
-    )
+    assert "longer than 0.2 seconds" in refused("sh", "-c", "sleep 60", "{output}", options=short)
     assert "only with --confirm" in refused("x", options=())
 
 
 FILE = """
 acknowledged:
-- operation: a*
-  until: 2026-12-31
-  at_most: 10
-  by: anna
-  reason: known
-- operation: gone
-  until: 1.2
-  by: ben
-  reason: was slow
+- {operation: a*, until: 2026-12-31, at_most: 10, by: anna, reason: known}
+- {operation: gone, until: 1.2, by: ben, reason: was slow}
 unstable:
-- operation: e
-  by: cleo
-  reason: depends on the network
+- {operation: e, by: cleo, reason: depends on the network}
 """
 
 
@@ -257,10 +235,8 @@ def test_null_in_a_file_of_acknowledgements_means_nothing(tmp_path, null):
 def test_revisions_are_found_by_name_and_by_git(tmp_path):
     def git(*arguments):
         who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        done = subprocess.run(
-            ["git", "-C", tmp_path, *who, *arguments], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        command = ["git", "-C", tmp_path, *who, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     git("init", "-q")
     commits = []
@@ -269,13 +245,8 @@ def test_revisions_are_found_by_name_and_by_git(tmp_path):
         commits.append(git("rev-parse", "HEAD"))
     first, second, third = commits
     named = Revision((f"run-12-g{second}",), tmp_path)
-    assert [named.contains_change(one) for one in (first, second, second[:9], third, "--all")] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert all(named.contains_change(one) for one in (first, second, second[:9]))
+    assert not any(named.contains_change(one) for one in (third, "--all"))
     accepted = f"accepted:\n- {{operation: a, since: {second}, by: x, reason: y}}"
     since = says(accepted, tmp_path, baseline=(second,), target=(third,))
     operations = [("bench", "a"), ("bench", "b")]
@@ -284,10 +255,7 @@ def test_revisions_are_found_by_name_and_by_git(tmp_path):
 
 
 def test_history_before_an_accepted_change_is_left_out(compared, tmp_path):
-    history = tmp_path / "earlier"
-    history.mkdir()
-    for number in range(1, 9):
-        run_file(history / f"{number}.json", {"a": 0.8}, seed=100 + number)
+    history = earlier_runs(tmp_path / "earlier", [1] * 8, {"a": 0.8})
     before, after = run_file(tmp_path / "9.json"), run_file(tmp_path / "10.json", seed=1)
     known = tmp_path / "known.yaml"
     known.write_text("accepted:\n- {operation: a, since: 9, by: anna, reason: meant}")
@@ -305,15 +273,11 @@ def test_a_comment_has_a_marker_distinct_rows_and_fits(compared, tmp_path):
         path.write_text(json.dumps({"results": json.loads(one.read_text())["results"] + other}))
     comment = compared(*both, "--name", "fast -->", form="markdown")[1].splitlines()
     assert comment[0] == "<!-- perfjudge compare fast > -->"
-    assert (
-        comment[1]
-        == "### perfjudge: 1 regression, 1 improvement, 5 within noise, 5 unchanged of 12 comparisons"
-    )
-    rows = [line.split(" | ") for line in comment if line.startswith("| **")]
-    assert [(row[0], row[1], row[2]) for row in rows] == [
-        ("| **regression**", "bench/a", "m"),
-        ("| **improvement**", "bench/b", "m"),
-    ]
+    counts = "1 regression, 1 improvement, 5 within noise, 5 unchanged of 12 comparisons"
+    assert comment[1] == f"### perfjudge: {counts}"
+    first, second = (line for line in comment if line.startswith("| **"))
+    assert first.startswith("| **regression** | bench/a | m | ")
+    assert second.startswith("| **improvement** | bench/b | m | ")
     assert comment.count("<details><summary>5 within noise, 5 unchanged</summary>") == 1
     assert len("\n".join(comment)) < 65_536
 
@@ -333,84 +297,40 @@ def test_annotations_are_escaped_and_the_summary_is_written(compared, tmp_path, 
     assert (code, said.count("\n")) == (2, 1)
 
 
-def hyperfine(path, *commands):
-    subprocess.run(
-        ["hyperfine", "-N", "-r", "6", "--export-json", path, *commands], check=True, capture_output=True
-    )
-    return path
-
-
-QUICK, SLOW = "sleep 0.02", "sleep 0.04"
-
-
 @pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
 def test_two_hyperfine_commands_of_one_file_are_both_sides(compared, tmp_path):
-    bench = hyperfine(tmp_path / "bench.json", QUICK, SLOW)
+    quick, slow, bench = "sleep 0.02", "sleep 0.04", tmp_path / "bench.json"
+    measure = ["hyperfine", "-N", "-r", "6", "--export-json", bench, quick, slow]
+    subprocess.run(measure, check=True, capture_output=True)
     _, answer, _ = compared(bench, "--between-run-variation", "none")
     (verdict,) = answer["verdicts"]
-    assert (verdict["operation"], verdict["target_operation"]) == (QUICK, SLOW)
+    assert (verdict["operation"], verdict["target_operation"]) == (quick, slow)
     # how sure a small model is of six runs on a busy machine is another matter
     assert verdict["moved"]["target_median"] > 1.2 * verdict["moved"]["baseline_median"]
-    assert f'"{SLOW}" of bench.json is compared with "{QUICK}" of bench.json' in answer["notes"][0].replace(
-        f"{tmp_path}/", ""
-    )
-    _, answer, _ = compared(bench, "--match", f"{SLOW}={QUICK}")
-    assert outcomes(answer).keys() == {SLOW}
-    _, table, _ = compared(bench, form="table")
-    assert f"{QUICK} -> {SLOW}" in table
-
-
-@pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
-def test_two_hyperfine_files_are_compared_by_the_suggested_match(compared, tmp_path):
-    base, new = hyperfine(tmp_path / "base.json", QUICK), hyperfine(tmp_path / "new.json", SLOW)
-    code, _, told = compared(base, new)
-    assert code == 2
-    assert f"hyperfine/{QUICK}/unknown" in told
-    assert f"hyperfine/{SLOW}/unknown" in told
-    option = shlex.split(told.partition("compare two of them with ")[2])
-    assert option == ["--match", f"{QUICK}={SLOW}"]
-    _, answer, _ = compared(base, new, *option, "--between-run-variation", "none")
-    assert [one["target_operation"] for one in answer["verdicts"]] == [SLOW]
+    note = answer["notes"][0].replace(f"{tmp_path}/", "")
+    assert f'"{slow}" of bench.json is compared with "{quick}" of bench.json' in note
+    _, answer, _ = compared(bench, "--match", f"{slow}={quick}")
+    assert outcomes(answer).keys() == {slow}
+    assert f"{quick} -> {slow}" in compared(bench, form="table")[1]
 
 
 def test_matched_operations_are_confirmed_under_both_names(compared, tmp_path):
-    base, new = (
-        named_run(tmp_path / "b.json", ["old", "same"]),
-        named_run(tmp_path / "n.json", ["same", "new"]),
+    named_run(tmp_path / "b.json", ["old", "same"])
+    named_run(tmp_path / "n.json", ["same", "new"])
+    first, second = (
+        ["sh", "-c", f'echo "$PERFJUDGE_OPERATIONS" > {side}.txt; cp {side}.json "$0"', "{output}"]
+        for side in "bn"
     )
-    script = tmp_path / "again.py"
-    script.write_text(
-        "import os, pathlib, shutil, sys\n"
-        "pathlib.Path(sys.argv[3]).write_text(os.environ['PERFJUDGE_OPERATIONS'])\n"
-        "shutil.copy(sys.argv[1], sys.argv[2])\n"
-    )
-    seen = tmp_path / "base-names", tmp_path / "new-names"
-    commands = [
-        f"{sys.executable} {script} {path} {{output}} {to}"
-        for path, to in zip((base, new), seen, strict=True)
-    ]
-    options = (
-        "--match",
-        "old=new",
-        "--between-run-variation",
-        "3",
-        "--confirm",
-        "1",
-        "--confirm-base",
-        commands[0],
-    )
-    _, answer, _ = compared(base, new, *options, "--", *commands[1].split())
+    noisy = ("--match", "old=new", "--between-run-variation", "3")
+    confirming = ("--confirm", "1", "--confirm-base", shlex.join(first), "--", *second)
+    _, answer, _ = compared("b.json", "n.json", *noisy, *confirming)
     assert outcomes(answer).keys() == {"old", "same"}
-    assert "old" in seen[0].read_text().splitlines()
-    assert "new" in seen[1].read_text().splitlines()
+    assert "old" in (tmp_path / "b.txt").read_text().splitlines()
+    assert "new" in (tmp_path / "n.txt").read_text().splitlines()
 
 
 def test_a_matched_operation_is_not_compared_with_itself(compared, tmp_path):
-    """Both files hold both names: the matched ones are compared, and neither with itself."""
-    base, new = (
-        named_run(tmp_path / "b.json", ["old", "new", "c"]),
-        named_run(tmp_path / "n.json", ["old", "new", "c"]),
-    )
+    base, new = (named_run(tmp_path / f"{side}.json", ["old", "new", "c"]) for side in "bn")
     _, answer, _ = compared(base, new, "--match", "old=new")
     assert outcomes(answer).keys() == {"old", "c"}
     assert [one["operation"] for one in answer["missing"]] == ["new"]
@@ -427,7 +347,7 @@ def test_any_two_names_can_be_matched_as_suggested(compared, tmp_path, names, da
     at = data.draw(st.integers(1, len(names) - 1))
     base, new = named_run(tmp_path / "b.json", names[:at]), named_run(tmp_path / "n.json", names[at:])
     code, _, told = compared(base, new)
-    assert code == 2
+    assert (code, all(f"bench/{name}/m" in told for name in names)) == (2, True)
     option = shlex.split(told.partition("compare two of them with ")[2])
     code, answer, told = compared(base, new, *option)
     # a name that holds "=" may be read in several ways, which the error says

@@ -16,7 +16,7 @@ REPORT = "22222222-2222-4222-8222-222222222222/NASParallel"
 BT, MG = f"{REPORT}/bt_C_x", f"{REPORT}/mg_C_x"
 CSV = f"""comparison_id,status,annotator,labelled_at,why
 {MG},fail,anna,2026-11-22T09:30:00Z,clear
-{MG},pass,ben,,
+{MG},cannot_tell,ben,,
 {BT},,anna,,
 """
 
@@ -39,74 +39,65 @@ def give(*labels):
     store.close()
 
 
+def read(source):
+    """Return labels as the pipeline reads them."""
+    return formats.read_tables(formats.recognise_format(source), [source]).tables.labels
+
+
 def labels_of(source):
-    """Return who says what, as the pipeline reads it."""
-    labels = formats.read_tables(formats.recognise_format(source), [source]).tables.labels.fillna(
-        {"annotator": ""}
-    )
+    """Return who says what."""
+    labels = read(source).fillna({"annotator": ""})
     return sorted(labels[["comparison_id", "annotator", "status"]].itertuples(index=False, name=None))
 
 
 def imported(capsys, *arguments):
-    assert run_command(["labels", "import", *map(str, arguments), "--json"]) == 0
+    """Return how many labels were added, were there already, and name nobody."""
+    assert run_command(["labels", "import", *arguments, "--json"]) == 0
     return tuple(json.loads(capsys.readouterr().out).values())
+
+
+def exported(capsys, form, output):
+    assert run_command(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
+    return capsys.readouterr().out
+
+
+OUTPUTS = {"csv": "mine", "xml": "report.xml", "tables": "tables"}
 
 
 def test_imported_labels_are_kept_once_with_author_and_time(here, capsys):
     assert imported(capsys, "mine") == (2, 0, 0)
     assert imported(capsys, "mine/labels.csv") == (0, 2, 0)
-    give((MG, "pass", "anna"), (BT, "pass", "ben"))
-    expected = [(BT, "ben", "pass"), (MG, "anna", "pass"), (MG, "ben", "pass")]
-    (here / "out").mkdir()
-    for form, output in (("csv", "mine"), ("xml", "out/report.xml"), ("tables", "tables")):
-        assert run_command(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
-        assert capsys.readouterr().out == f"3 labels -> {output}\n"
-    for source in (here / "mine", here / "out/report.xml", here / "tables"):
-        assert labels_of(source) == expected
-    # each says the same of when, and no more of it than is known
-    for source in ("out/report.xml", "tables", "mine"):
-        assert imported(capsys, source) == (0, 3, 0)
+    give((MG, "pass", "anna"), (BT, "pass", "ben"), (BT, "cannot_tell", "ben"))
+    for form, output in OUTPUTS.items():
+        assert exported(capsys, form, output) == f"3 labels -> {output}\n"
+    expected = [(BT, "ben", "cannot_tell"), (MG, "anna", "pass"), (MG, "ben", "cannot_tell")]
+    for output in OUTPUTS.values():
+        assert labels_of(here / output) == expected
+        assert consensus_status(read(here / output), "majority").to_dict() == {MG: "pass"}
+        # each says the same of when, and no more of it than is known
+        assert imported(capsys, output) == (0, 3, 0)
     with closing(LabelStore("sqlite:///kept.db")) as store:
         assert [one.labelled_by for one in store.label_history(MG)] == ["ben", "anna", "anna"]
-    when = ComparisonTables.read(here / "tables").labels.set_index(["comparison_id", "annotator"])[
-        "labelled_at"
-    ]
-    assert when.isna().to_dict() == {(BT, "ben"): False, (MG, "anna"): False, (MG, "ben"): True}
-    assert 'result_status="pass"' in (here / "out/report.xml").read_text()
-
-
-def test_cannot_tell_is_exported_in_every_format(here, capsys):
-    (here / "mine/labels.csv").write_text(CSV.replace(",pass,ben", ",cannot_tell,ben"))
-    assert imported(capsys, "mine") == (2, 0, 0)
-    give((BT, "pass", "ben"), (BT, "cannot_tell", "ben"))
-    expected = [(BT, "ben", "cannot_tell"), (MG, "anna", "fail"), (MG, "ben", "cannot_tell")]
-    (here / "out").mkdir()
-    for form, output in (("csv", "mine"), ("xml", "out/report.xml"), ("tables", "tables")):
-        assert run_command(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
-        assert capsys.readouterr().out == f"3 labels -> {output}\n"
-        source = here / output
-        assert labels_of(source) == expected
-        found = formats.read_tables(formats.recognise_format(source), [source]).tables.labels
-        assert consensus_status(found, "majority").to_dict() == {MG: "fail"}
+    labels = ComparisonTables.read(here / "tables").labels.set_index(["comparison_id", "annotator"])
+    undated = labels["labelled_at"].isna().to_dict()
+    assert undated == {(BT, "ben"): False, (MG, "anna"): False, (MG, "ben"): True}
+    assert 'result_status="pass"' in (here / "report.xml").read_text()
 
 
 def test_a_withdrawn_label_is_in_no_export(here, capsys):
     imported(capsys, "mine")
     give((MG, None, "anna"))
-    assert (
-        run_command(["labels", "export", "--format", "tables", "-o", "tables", "--comparisons", "mine"]) == 0
-    )
-    assert labels_of(here / "tables") == [(MG, "ben", "pass")]
+    exported(capsys, "tables", "tables")
+    assert labels_of(here / "tables") == [(MG, "ben", "cannot_tell")]
     assert run_command(["labels", "export", "-o", "mine"]) == 0
-    assert labels_of(here / "mine") == [(MG, "ben", "pass")]
+    assert labels_of(here / "mine") == [(MG, "ben", "cannot_tell")]
 
 
 def test_a_file_with_unknown_labels_is_not_overwritten(here, capsys):
     give((BT, "pass", "carl"))
     assert run_command(["labels", "export", "-o", "mine/labels.csv"]) == 2
-    assert (
-        "2 of its labels are not in the store; first: perfjudge labels import mine" in capsys.readouterr().err
-    )
+    told = "2 of its labels are not in the store; first: perfjudge labels import mine"
+    assert told in capsys.readouterr().err
     assert (here / "mine/labels.csv").read_text() == CSV
 
 
@@ -117,20 +108,17 @@ def test_labels_without_an_author_need_a_name(here, capsys):
     (here / "mine/report.xml").write_text(named)
     assert imported(capsys, "mine") == (0, 0, 1)
     assert imported(capsys, "mine", "--by", "anna") == (1, 0, 0)
-    assert run_command(["labels", "export", "--format", "xml", "-o", "out.xml", "--comparisons", "mine"]) == 0
+    exported(capsys, "xml", "out.xml")
     assert labels_of(here / "out.xml") == [(MG, "", "fail"), (MG, "anna", "fail")]
 
 
 def test_a_wrong_row_is_named_and_nothing_added(here, capsys):
     (here / "mine/labels.csv").write_text(CSV.replace(",fail,", ",slow,"))
     assert run_command(["labels", "import", "mine/labels.csv"]) == 2
-    assert (
-        capsys.readouterr().err
-        == 'perfjudge: mine/labels.csv:2: status="slow" is not one of pass, fail, cannot_tell\n'
-    )
+    told = 'perfjudge: mine/labels.csv:2: status="slow" is not one of pass, fail, cannot_tell\n'
+    assert capsys.readouterr().err == told
     assert not (here / "kept.db").exists()
-    assert (
-        run_command(["labels", "export", "-o", "x", "--labels", "postgresql://me:geheim@127.0.0.1:1/x"]) == 2
-    )
+    unreachable = "postgresql://me:geheim@127.0.0.1:1/x"
+    assert run_command(["labels", "export", "-o", "x", "--labels", unreachable]) == 2
     told = capsys.readouterr().err
     assert (told.count("\n"), "geheim" in told) == (1, False)

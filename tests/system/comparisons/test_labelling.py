@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from data.comparisons.labels.database import LABELS
@@ -19,47 +21,34 @@ from data.comparisons.tables import ComparisonTables
 from serving.comparisons.labelling.offered import key_of
 from serving.comparisons.labels.command import LabelCandidates
 from serving.comparisons.model import load_judge
+from tests.comparison_rows import compared, result
 from tests.system.browsing import faults
-from tests.system.comparisons.labelling_by_hand import introduced, label_by_keyboard, press
 from tests.system.conftest import Listening
 
 pytestmark = pytest.mark.browser
 PASS, FAIL = (f".choice[data-status={status}]" for status in ("pass", "fail"))
 VERSIONS = [f"4.18.0-{number}.el8" for number in (80, 107, 120, 147, 151)]
 EVIL, LONG = "<script>document.title='taken'</script>", "long_" * 60
-OPERATIONS = [
-    *(f"{name}_{size}_x" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg") for size in "AC"),
-    EVIL,
-    LONG,
-]
+NAS = ("bt", "cg", "ep", "ft", "is", "lu", "mg")
+OPERATIONS = [*(f"{name}_{size}_x" for name in NAS for size in "AC"), EVIL, LONG]
 
 
 def tables():
     """Every operation in five versions at three numbers of threads, each version beside the one before."""
     random, results, comparisons = np.random.default_rng(3), [], []
+    about = {"benchmark": "NASParallel", "machine": "gauss <1>"}
     for operation in OPERATIONS:
         level = 1000.0
         for order, version in enumerate(VERSIONS):
             level *= 0.85 if random.random() < 0.2 else 1.0
-            about = {"group": "g", "benchmark": "NASParallel", "operation": operation, "machine": "gauss <1>",
-                     "unit": "Mop/s", "better": "higher", "version": version, "order": order}  # fmt: skip
             for threads in (1, 8, 48):
+                series = {"series_id": f"{operation}/{threads}", "threads": threads, "version": version}
+                further = about | series | {"unit": "Mop/s", "better": "higher"}
                 values = level * threads * random.normal(1, 0.015, 6)
-                series = {"series_id": f"{operation}/{threads}", "threads": threads}
-                results += [about | series | {"value": value} for value in values]
+                results += [result(operation, order, value, **further) for value in values]
             if order:
-                comparisons.append(
-                    {
-                        "comparison_id": f"{operation}/{version}",
-                        "benchmark": "NASParallel",
-                        "operation": operation,
-                        "machine": "gauss <1>",
-                        "baseline_from": order - 1,
-                        "baseline_to": order - 1,
-                        "target_from": order,
-                        "target_to": order,
-                    }
-                )
+                sides = [(one, one) for one in (order - 1, order)]
+                comparisons.append(compared(f"{operation}/{version}", operation, *sides, **about))
     return ComparisonTables.from_rows(results, comparisons, None)
 
 
@@ -87,9 +76,8 @@ class Labelled:
         return [(one["labelled_by"], one["status"], one["saw_verdict"]) for one in labels]
 
     def current(self):
-        return {
-            one["comparison_id"]: one["status"] for one in httpx.get(f"{self.url}/v1/labels").json()["labels"]
-        }
+        labels = httpx.get(f"{self.url}/v1/labels").json()["labels"]
+        return {one["comparison_id"]: one["status"] for one in labels}
 
     def report(self, version):
         """The address of the report whose target is that version."""
@@ -108,14 +96,11 @@ class Labelled:
     def emptied(self):
         """Forget all labels, which takes some force."""
         if self.file.exists():
-            with closing(sqlite3.connect(self.file)) as connection:
-                guards = connection.execute(
-                    "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-                ).fetchall()
-                for (name,) in guards:
+            with closing(sqlite3.connect(self.file)) as connection, connection:
+                guards = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+                for (name,) in connection.execute(guards).fetchall():
                     connection.execute(f"DROP TRIGGER {name}")
                 connection.execute(f"DELETE FROM {LABELS.name}")
-                connection.commit()
 
 
 @pytest.fixture(scope="module")
@@ -127,13 +112,33 @@ def served(model_directory, tmp_path_factory):
     labelled.server.stop()
 
 
+def introduce(served, browser):
+    """Open the pages as anna, whom nobody has been before; no label is there, and nobody asks for a name."""
+    served.emptied()
+    browser.get(f"{served.url}/comparisons")
+    browser.execute_script("localStorage.clear(); sessionStorage.clear()")
+    browser.delete_all_cookies()
+    browser.execute_script("document.cookie = 'perfjudge.name=anna; path=/comparisons'")
+
+
 @pytest.fixture
 def opened(served, browser):
-    """A report, opened by anna, whom nobody has been before."""
-    served.emptied()
-    introduced(browser, served.url, "anna")
+    """A report, opened by anna."""
+    introduce(served, browser)
     browser.get(served.report(VERSIONS[1]))
     return browser
+
+
+@pytest.fixture
+def one_by_one(served, browser):
+    """The page that shows anna one comparison after the other."""
+    introduce(served, browser)
+    browser.get(f"{served.url}/comparisons/next")
+    return browser
+
+
+def press(browser, key):
+    ActionChains(browser, duration=0).send_keys(key).perform()
 
 
 def everything_shown(browser):
@@ -150,6 +155,10 @@ def row(browser, operation):
 
 def status(browser, operation):
     return row(browser, operation).find_element(By.CSS_SELECTOR, ".status").text
+
+
+def verdict(browser, operation):
+    return row(browser, operation).find_element(By.CSS_SELECTOR, ".of-model").text
 
 
 def wait(browser):
@@ -192,11 +201,8 @@ def test_labels_given_by_mouse_are_kept_and_shown(served, opened):
 
 
 def test_keys_label_the_current_row_only_outside_of_fields(served, opened):
-    for key in "pjf":
+    for key in "pjfj?f":
         press(opened, key)
-    press(opened, "j")
-    press(opened, "?")
-    press(opened, "f")
     opened.find_element(By.CSS_SELECTOR, "#help button").click()
     opened.find_element(By.ID, "filter").send_keys("f")
     all_kept(opened)
@@ -207,54 +213,42 @@ def test_keys_label_the_current_row_only_outside_of_fields(served, opened):
     assert said.startswith(f"labelled fail: {EVIL} (undo: u)")
 
 
-def test_undo_reverts_labels_on_every_page_and_count(served, opened):
-    def seen():
-        one = row(opened, "bt_A_x")
-        pressed = len(one.find_elements(By.CSS_SELECTOR, "[aria-pressed=true]"))
-        verdict = one.find_element(By.CSS_SELECTOR, ".of-model").text != ""
-        return status(opened, "bt_A_x"), verdict, pressed, opened.find_element(By.ID, "shown").text
-
-    blank = seen()
-    assert blank == ("", False, 0, "")
+def test_undo_reverts_labels_on_every_page_of_a_session(served, opened):
     click(opened, "bt_A_x", FAIL)
     click(opened, "bt_A_x", PASS)
     press(opened, "u")
     all_kept(opened)
-    assert seen() == ("fail anna", True, 1, "1 answered by you")
     assert served.current() == {f"bt_A_x/{VERSIONS[1]}": "fail"}
-    # also on another page of this session
     opened.get(served.report(VERSIONS[2]))
     press(opened, "u")
     all_kept(opened)
-    assert served.current() == {}
     assert [said for _, said, _ in served.history(f"bt_A_x/{VERSIONS[1]}")] == ["fail", "pass", "fail", None]
     press(opened, "u")
     assert opened.find_element(By.ID, "message").text == "there is nothing to undo"
     opened.get(served.report(VERSIONS[1]))
-    assert seen() == blank
+    assert (status(opened, "bt_A_x"), verdict(opened, "bt_A_x")) == ("", "")
+    assert opened.find_element(By.ID, "shown").text == ""
 
 
-def test_verdict_and_versions_appear_only_after_the_choice(served, opened):
-    opened.get(f"{served.url}/comparisons/next")
-    first = shown(opened)
-    assert opened.find_elements(By.CSS_SELECTOR, "#stage .verdict") == []
-    press(opened, "f")
+def test_verdict_and_versions_appear_only_after_the_choice(served, one_by_one):
+    first = shown(one_by_one)
+    assert one_by_one.find_elements(By.CSS_SELECTOR, "#stage .verdict") == []
+    press(one_by_one, "f")
     verdict = (By.CSS_SELECTOR, "#stage details[open] .verdict")
-    word = wait(opened).until(lambda driver: driver.find_element(*verdict)).text
-    all_kept(opened)
-    assert shown(opened) == first
-    assert first.rsplit("/", 1)[1] in opened.find_element(By.CSS_SELECTOR, "#stage .where").text
-    said = opened.find_element(By.ID, "message").text
-    assert f"(undo: u); the model says {word}" in said
-    press(opened, "\ue007")
-    shown(opened, first)
-    assert opened.find_elements(*verdict) == []
+    word = wait(one_by_one).until(lambda driver: driver.find_element(*verdict)).text
+    all_kept(one_by_one)
+    assert shown(one_by_one) == first
+    assert first.rsplit("/", 1)[1] in one_by_one.find_element(By.CSS_SELECTOR, "#stage .where").text
+    assert f"(undo: u); the model says {word}" in one_by_one.find_element(By.ID, "message").text
+    press(one_by_one, Keys.ENTER)
+    shown(one_by_one, first)
+    assert one_by_one.find_elements(*verdict) == []
     # who sees everything beforehand goes on at once
-    everything_shown(opened)
-    second = shown(opened)
-    press(opened, "p")
-    shown(opened, second)
-    all_kept(opened)
+    everything_shown(one_by_one)
+    second = shown(one_by_one)
+    press(one_by_one, "p")
+    shown(one_by_one, second)
+    all_kept(one_by_one)
     assert served.current() == {first: "fail", second: "pass"}
 
 
@@ -269,16 +263,10 @@ def test_cannot_tell_hides_from_one_annotator_until_undone(served, opened):
     assert "0 <small>and 1 cannot tell</small>" in contents
     assert name not in queue(served, "anna", 0)
     assert name in queue(served, "bob", 0)
-    opened.get(f"{served.url}/comparisons/next")
-    first = shown(opened)
-    press(opened, "c")
-    all_kept(opened)
-    assert served.current() == {name: "cannot_tell", first: "cannot_tell"}
-    for _ in range(2):
-        press(opened, "u")
+    press(opened, "u")
     all_kept(opened)
     assert served.current() == {}
-    assert {name, first} <= {*queue(served, "anna", 0)}
+    assert name in queue(served, "anna", 0)
 
 
 KEYS = st.lists(st.sampled_from("pfcujk"), min_size=4, max_size=14).map("".join)
@@ -297,8 +285,7 @@ return [...document.querySelectorAll("[data-comparison]")].map(one => ({
 @settings(max_examples=4, deadline=None, suppress_health_check=[*HealthCheck])
 @given(keys=KEYS)
 def test_page_counts_and_store_agree_after_any_sequence_of_keys(served, browser, page, keys):
-    served.emptied()
-    introduced(browser, served.url, "anna")
+    introduce(served, browser)
     browser.get(served.report(VERSIONS[1]) if page == "report" else f"{served.url}{page}")
     if page != "report":
         shown(browser)
@@ -327,64 +314,48 @@ def test_page_counts_and_store_agree_after_any_sequence_of_keys(served, browser,
         assert browser.find_element(By.ID, "shown").text == told
         assert len(answers) == browser.page_source.count('class="vote me"')
     else:
-        left = left_for(served, "anna")
-        told = f"{len(answers)} answered on this page, {left} left"
+        told = f"{len(answers)} answered on this page, {queue_of(served, 'anna')['left']} left"
         assert browser.find_element(By.ID, "count").text.startswith(told)
 
 
 def here(browser, selector):
     """Return the key of the comparison to which the next key goes, once the page shows it."""
-    if selector.startswith("tr"):
-        return browser.execute_script(
-            "return document.querySelector(arguments[0])?.dataset.comparison ?? 'none'", selector
-        )
     staged = """
-    const stage = document.querySelector(arguments[0].split(" ")[0]);
-    const shown = document.querySelector(arguments[0]);
-    return stage.ariaBusy === "true" ? null : shown?.dataset.comparison ?? "none";
+    const busy = document.querySelector("#stage")?.ariaBusy === "true";
+    return busy ? null : document.querySelector(arguments[0])?.dataset.comparison ?? "none";
     """
     return browser.execute_script(staged, selector)
 
 
-def left_for(served, person):
-    cookies = {"perfjudge.name": person}
-    return httpx.get(f"{served.url}/comparisons/queue", cookies=cookies).json()["left"]
-
-
 def test_labels_record_who_saw_the_verdict_before(served, opened):
-    def verdict(operation):
-        return row(opened, operation).find_element(By.CSS_SELECTOR, ".of-model").text
-
     def article(operation):
         click(opened, operation, "a.open")
         found = (By.CSS_SELECTOR, f"article[data-name={operation}]")
         return wait(opened).until(lambda driver: driver.find_element(*found))
 
-    assert verdict("bt_A_x") == ""
+    assert verdict(opened, "bt_A_x") == ""
     assert not opened.find_element(By.CSS_SELECTOR, "option[value=fail]").is_enabled()
     click(opened, "bt_A_x", FAIL)
-    wait(opened).until(lambda _: verdict("bt_A_x"))
-    assert verdict("bt_C_x") == ""
+    wait(opened).until(lambda _: verdict(opened, "bt_A_x"))
+    assert verdict(opened, "bt_C_x") == ""
     click(opened, "bt_A_x", PASS)
     # who looks before, knew
     clicked(opened, article("cg_A_x").find_element(By.CSS_SELECTOR, ".peek a"))
-    wait(opened).until(lambda _: verdict("cg_A_x"))
+    wait(opened).until(lambda _: verdict(opened, "cg_A_x"))
     click(opened, "cg_A_x", FAIL)
     assert article("ft_A_x").find_elements(By.CSS_SELECTOR, ".verdict") == []
     click(opened, "ft_A_x", PASS)
     assert article("bt_A_x").find_elements(By.CSS_SELECTOR, ".verdict") != []
     all_kept(opened)
     everything_shown(opened)
-    assert verdict("bt_C_x")
+    assert verdict(opened, "bt_C_x")
     click(opened, "bt_C_x", PASS)
     all_kept(opened)
-    knew = {
-        name: [one[2] for one in served.history(f"{name}/{VERSIONS[1]}")]
-        for name in ("bt_A_x", "cg_A_x", "ft_A_x", "bt_C_x")
-    }
-    assert knew == {"bt_A_x": [False, True], "cg_A_x": [True], "ft_A_x": [False], "bt_C_x": [True]}
+    knew = {"bt_A_x": [False, True], "cg_A_x": [True], "ft_A_x": [False], "bt_C_x": [True]}
+    for name, before in knew.items():
+        assert [one[2] for one in served.history(f"{name}/{VERSIONS[1]}")] == before
     opened.refresh()
-    assert verdict("bt_C_x")
+    assert verdict(opened, "bt_C_x")
 
 
 def test_a_label_is_resent_until_stored_exactly_once(served, opened):
@@ -429,8 +400,8 @@ def test_a_restarted_server_gets_the_labels_given_meanwhile(served, opened):
 def test_a_refused_label_is_shown_and_not_kept(served, opened):
     opened.execute_script("document.querySelector('[data-name=ep_A_x]').dataset.comparison = 'nothing'")
     click(opened, "ep_A_x", FAIL)
-    told = opened.find_element(By.ID, "unsent")
-    wait(opened).until(lambda _: "Not kept: fail of ep_A_x" in told.text)
+    unsent = opened.find_element(By.ID, "unsent")
+    wait(opened).until(lambda _: "Not kept: fail of ep_A_x" in unsent.text)
     all_kept(opened)
     assert row(opened, "ep_A_x").find_elements(By.CSS_SELECTOR, "[aria-pressed=true]") == []
     # a page that is older than the server gets what it needs to label
@@ -440,68 +411,70 @@ def test_a_refused_label_is_shown_and_not_kept(served, opened):
     assert served.current() == {f"ep_C_x/{VERSIONS[1]}": "pass"}
 
 
-def test_comparisons_are_queued_once_in_the_learned_order(served, browser):
-    served.emptied()
-    expected = served.expected()
-    answers = {name: "fail" if name.startswith(("mg", "lu")) else "pass" for name in expected}
-    said = label_by_keyboard(browser, served.url, "anna", answers, 12)
+def test_comparisons_are_queued_once_in_the_learned_order(served, one_by_one):
+    expected, said, name = served.expected(), {}, None
+    for _ in range(12):
+        name = shown(one_by_one, name)
+        said[name] = "fail" if name.startswith(("mg", "lu")) else "pass"
+        press(one_by_one, said[name][0])
+        press(one_by_one, "j")
+    all_kept(one_by_one)
     assert [*said][:5] == expected[:5]
     assert served.current() == said
-    ordered = wait(browser).until(lambda _: queue(served, "anna", len(said)))
+    ordered = wait(one_by_one).until(lambda _: queue(served, "anna", len(said)))
     assert ordered == served.expected()[: len(ordered)]
     assert not {*ordered} & {*said}
     # another person, who labels now too, gets others first
     assert queue(served, "bob", len(said))[0] != ordered[0]
 
 
+def queue_of(served, person, **params):
+    cookies = {"perfjudge.name": person}
+    return httpx.get(f"{served.url}/comparisons/queue", params=params, cookies=cookies).json()
+
+
 def queue(served, person, labels):
     """What is to be labelled first, once it is computed from so many labels."""
-    cookies = {"perfjudge.name": person}
-    found = httpx.get(f"{served.url}/comparisons/queue", params={"anew": ""}, cookies=cookies).json()
+    found = queue_of(served, person, anew="")
     return found.get("learnt") == labels and [NAMES[one["comparison"]] for one in found["comparisons"]]
 
 
-def test_comparisons_can_be_skipped_revisited_and_undone(served, browser):
-    served.emptied()
-    introduced(browser, served.url, "anna")
-    browser.get(f"{served.url}/comparisons/next")
-
-    first = shown(browser)
-    press(browser, "s")
-    second = shown(browser, first)
-    press(browser, "p")
-    press(browser, "j")
-    third = shown(browser, second)
-    press(browser, "k")
-    assert shown(browser, third) == second
-    press(browser, "u")
-    all_kept(browser)
-    assert shown(browser) == second
-    press(browser, "f")
-    all_kept(browser)
-    press(browser, "\ue007")
-    assert shown(browser, second) == third
+def test_comparisons_can_be_skipped_revisited_and_undone(served, one_by_one):
+    first = shown(one_by_one)
+    press(one_by_one, "s")
+    second = shown(one_by_one, first)
+    press(one_by_one, "p")
+    press(one_by_one, "j")
+    third = shown(one_by_one, second)
+    press(one_by_one, "k")
+    assert shown(one_by_one, third) == second
+    press(one_by_one, "u")
+    all_kept(one_by_one)
+    assert shown(one_by_one) == second
+    press(one_by_one, "f")
+    all_kept(one_by_one)
+    press(one_by_one, Keys.ENTER)
+    assert shown(one_by_one, second) == third
     assert served.current() == {second: "fail"}
     assert [said for _, said, _ in served.history(second)] == ["pass", None, "fail"]
 
 
 def shown(browser, other=None):
     """Return the comparison that is shown to be labelled, once it is another one."""
-    found = "return document.querySelector('#stage article')?.dataset.comparison"
-    other = other and key_of(other)
-    return NAMES[
-        wait(browser).until(
-            lambda driver: driver.execute_script(found) not in {None, other} and driver.execute_script(found)
-        )
-    ]
+    script = "return document.querySelector('#stage article')?.dataset.comparison"
+
+    def another(driver):
+        found = NAMES.get(driver.execute_script(script))
+        return None if found == other else found
+
+    return wait(browser).until(another)
 
 
 def test_an_annotator_is_asked_once_for_a_name(served, opened):
     opened.delete_all_cookies()
     opened.refresh()
     click(opened, "bt_A_x", PASS)
-    name = opened.find_element(By.ID, "who-name")
-    name.send_keys("pf carla")
+    opened.find_element(By.ID, "who-name").send_keys("pf carla")
     opened.find_element(By.CSS_SELECTOR, "#who button").click()
     click(opened, "bt_C_x", PASS)
     wait(opened).until(lambda _: len(served.current()) == 2)

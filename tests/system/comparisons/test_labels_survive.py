@@ -3,13 +3,14 @@
 ``PERFJUDGE_LABELS_EACH=200`` lets each of them give more labels.
 """
 
-import asyncio
-import json
 import os
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from urllib.parse import quote
 
+import httpx
 import pytest
 from sqlalchemy import select
 
@@ -23,68 +24,37 @@ PEOPLE, EACH = 20, int(os.environ.get("PERFJUDGE_LABELS_EACH", "30"))
 SOURCE = ROOT / "data/raw/measured"
 
 
-class Person:
-    """Labels one comparison after the other, and sends what was not acknowledged again."""
-
-    def __init__(self, name, port, acknowledged):
-        self.name, self.port, self.acknowledged = name, port, acknowledged
-        self.connection = None
-
-    async def label(self, comparison_ids):
+def label_all(name, port, comparison_ids, acknowledged):
+    """Label one comparison after the other, and send again what was not acknowledged."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}/v1/labels/", timeout=30) as client:
         for number, comparison_id in enumerate(comparison_ids):
-            key = f"{self.name}-{number}"
-            given = {"status": ("pass", "fail")[number % 2], "key": key, "labelled_by": self.name}
-            while (label := await self.sent(comparison_id, json.dumps(given))) is None:  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
-            self.acknowledged[key] = label
-        await self.hung_up()
-
-    async def hung_up(self):
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            connection[1].close()
-            with suppress(OSError):
-                await connection[1].wait_closed()
-
-    async def sent(self, comparison_id, body):
-        """Return the number of the label; None if nobody says that it is kept."""
-        try:
-            if self.connection is None:
-                self.connection = await asyncio.open_connection("127.0.0.1", self.port)
-            reader, writer = self.connection
-            path = comparison_id.replace(" ", "%20")
-            writer.write(
-                f"PUT /v1/labels/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-                f"content-length: {len(body)}\r\n\r\n{body}".encode()
-            )
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
-            answer = json.loads(await reader.readexactly(int(length)))
-        except (OSError, asyncio.IncompleteReadError):
-            await self.hung_up()
-            return None
-        status = int(head.split(b" ", 2)[1])
-        assert status in {200, 503}, answer
-        return answer["label"]["number"] if status == 200 else None
+            key = f"{name}-{number}"
+            given = {"status": ("pass", "fail")[number % 2], "key": key, "labelled_by": name}
+            while key not in acknowledged:
+                with suppress(httpx.TransportError):
+                    answer = client.put(quote(comparison_id), json=given)
+                    assert answer.status_code in {200, 503}, answer.text
+                    if answer.status_code == 200:
+                        acknowledged[key] = answer.json()["label"]["number"]
+                        break
+                time.sleep(0.1)
 
 
-async def reached(acknowledged, share):
-    while len(acknowledged) < share * PEOPLE * EACH:  # noqa: ASYNC110
-        await asyncio.sleep(0.02)
-
-
-async def labelled(port, accidents):
-    """Let all label while each accident happens, at its share of all labels."""
+def labelled(port, accidents):
+    """Let all label while each accident happens, at its share of all labels; return numbers by key."""
     acknowledged = {}
     ids = ComparisonTables.SPECS["comparisons"].read(SOURCE / "comparisons.parquet")["comparison_id"].tolist()
-    writing = [
-        asyncio.create_task(Person(f"p{one}", port, acknowledged).label((ids[one * 20 :] + ids)[:EACH]))
-        for one in range(PEOPLE)
-    ]
-    for share, accident in accidents:
-        await reached(acknowledged, share)
-        await asyncio.to_thread(accident)
-    await asyncio.gather(*writing)
+    with ThreadPoolExecutor(PEOPLE) as people:
+        writing = [
+            people.submit(label_all, f"p{one}", port, (ids[one * 20 :] + ids)[:EACH], acknowledged)
+            for one in range(PEOPLE)
+        ]
+        for share, accident in accidents:
+            while len(acknowledged) < share * PEOPLE * EACH and not all(one.done() for one in writing):
+                time.sleep(0.02)
+            accident()
+        for one in writing:
+            one.result()
     return acknowledged
 
 
@@ -93,10 +63,8 @@ class Killed:
 
     def __init__(self, model, url):
         self.port = free_port()
-        self.arguments = [
-            *("--model", str(model), "--labels", url, "--comparisons", str(SOURCE)),
-            *("--port", str(self.port)),
-        ]
+        given = {"--model": model, "--labels": url, "--comparisons": SOURCE, "--port": self.port}
+        self.arguments = [str(part) for option in given.items() for part in option]
         self.server = Listening(*self.arguments)
 
     def again(self):
@@ -107,21 +75,18 @@ class Killed:
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_no_acknowledged_label_is_lost_or_kept_twice(kind, request, tmp_path, model_directory):
-    accidents = []
-    url = f"sqlite:///{tmp_path}/labels.db"
-    if kind == "postgresql":
-        database = request.getfixturevalue("postgres")
-        url = database.url("survive")
+    postgres = request.getfixturevalue("postgres") if kind == "postgresql" else None
+    url = postgres.url("survive") if postgres else f"sqlite:///{tmp_path}/labels.db"
 
-        def crashed():
-            database.kill()
-            time.sleep(0.3)
-            database.start()
+    def crash():
+        postgres.kill()
+        time.sleep(0.3)
+        postgres.start()
 
-        accidents.append((0.7, crashed))
     killed = Killed(model_directory, url)
+    accidents = [(0.3, killed.again), *([(0.7, crash)] if postgres else [])]
     try:
-        acknowledged = asyncio.run(labelled(killed.port, [(0.3, killed.again), *accidents]))
+        acknowledged = labelled(killed.port, accidents)
     finally:
         killed.server.stop()
     engine = StoreAddress.from_address(url).new_engine()

@@ -76,11 +76,9 @@ def test_pytest_fails_where_it_cannot_judge(session, tmp_path):
     missing = session("--perfjudge", "base.json")
     assert (missing.returncode, "base.json does not exist" in missing.stderr) == (4, True)
     assert session("--benchmark-json=base.json").returncode == 0
-    for options, path, message in (
-        (["--benchmark-disable"], "/usr/bin:/bin", "no benchmark ran"),
-        ([], "/usr/bin:/bin", "perfjudge is not installed"),
-    ):
-        done = session("--perfjudge", "base.json", *options, path=path)
+    problems = {("--benchmark-disable",): "no benchmark ran", (): "perfjudge is not installed"}
+    for options, message in problems.items():
+        done = session("--perfjudge", "base.json", *options, path="/usr/bin:/bin")
         assert (done.returncode, message in done.stdout) == (1, True), done.stdout
     (tmp_path / "base.json").write_text("{}")
     damaged = session("--perfjudge", "base.json")
@@ -123,16 +121,11 @@ def test_pre_commit_compares_a_result_file_with_its_base(session, installed, tmp
     shutil.copy(tmp_path / "base.json", project)
     git(project, "add", "--all")
     git(project, "commit", "--quiet", "--message", "Add a base")
-    variables = os.environ | {
-        "PATH": f"{installed}:{os.environ['PATH']}",
-        "PRE_COMMIT_HOME": str(tmp_path / "pre-commit"),
-    }
-    for name, status, shown in (
-        ("same", 0, "Passed"),
-        ("slower", 1, "regression │ test_sorting.py/test_sort[0]"),
-    ):
+    places = {"PATH": f"{installed}:{os.environ['PATH']}", "PRE_COMMIT_HOME": str(tmp_path / "pre-commit")}
+    expected = {"same": (0, "Passed"), "slower": (1, "regression │ test_sorting.py/test_sort[0]")}
+    for name, (status, shown) in expected.items():
         shutil.copy(tmp_path / f"{name}.json", project / "results.json")
         git(project, "add", "--all")
-        done = completed(project, variables, Path(sys.executable).with_name("pre-commit"), "run")
+        done = completed(project, os.environ | places, Path(sys.executable).with_name("pre-commit"), "run")
         assert (done.returncode, shown in done.stdout) == (status, True), done.stdout
         git(project, "commit", "--quiet", "--no-verify", "--message", name)

@@ -27,6 +27,7 @@ NAME = "regression-comparison"
 #: The best of the small family.
 MODEL, OTHER = "logistic", "knn-uniform"
 pytestmark = [
+    pytest.mark.slow,
     # both are inside MLflow 3.17 and may go with it: how it compares columns with a
     # range, and looks at its own functions' type hints
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
@@ -55,6 +56,10 @@ def worse(tmp_path_factory):
     return family
 
 
+def told(capsys):
+    return " ".join(capsys.readouterr().out.split())
+
+
 def test_the_metrics_do_not_depend_on_the_number_of_processes(trained, tmp_path):
     again = run_pipeline(small_family(tmp_path, jobs=2))
     tables = ("oof.parquet", "curves.parquet", "precision_recall.csv", "reliability.csv", "confusion.csv")
@@ -62,36 +67,26 @@ def test_the_metrics_do_not_depend_on_the_number_of_processes(trained, tmp_path)
         assert (again.paths.reports / name).read_bytes() == (trained.paths.reports / name).read_bytes()
 
 
-@pytest.mark.slow
 def test_the_first_model_is_champion_and_refills_a_lost_store(trained, mlflow_store, capsys, monkeypatch):
-    with pytest.raises(
-        InputError, match=r'no champion of "regression-comparison" in .*; make one with: dvc repro'
-    ):
+    with pytest.raises(InputError, match=rf'no champion of "{NAME}" in .*; make one with: dvc repro'):
         load_judge()
     promote(trained)
     assert "v1" in capsys.readouterr().out
     champion = load_judge()
     assert (champion.ref.name, champion.ref.version, champion.ref.uri) == (NAME, "1", f"models:/{NAME}/1")
-    table = pd.read_parquet(trained.features_file)
-    verdicts = (
-        champion.model.predict_probability(table[list(champion.model.card.features)].to_numpy())
-        >= champion.model.card.threshold
-    )
-    assert (verdicts == (table["status"] == "fail")).mean() > 0.9
+    table, card = pd.read_parquet(trained.features_file), champion.model.card
+    probability = champion.model.predict_probability(table[[*card.features]].to_numpy())
+    assert ((probability >= card.threshold) == (table["status"] == "fail")).mean() > 0.9
     assert load_judge(f"models:/{NAME}@champion").ref == load_judge(f"models:/{NAME}/1").ref == champion.ref
     for absent in (f"models:/{NAME}/2", f"models:/{NAME}@{CHALLENGER}", "models:/nobody@champion"):
         with pytest.raises(InputError, match=f"no model {absent}"):
             load_judge(absent)
 
     promote(trained)
-    assert (
-        f"{NAME} v1 ({champion.model.card.model}) stays champion: it is the first champion"
-        in capsys.readouterr().out
-    )
-
+    assert f"{NAME} v1 ({card.model}) stays champion: it is the first champion" in told(capsys)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mlflow_store.parent / 'fresh' / 'mlflow.db'}")
     promote(trained)
-    assert "is champion: it is the first champion" in capsys.readouterr().out
+    assert "is champion: it is the first champion" in told(capsys)
     assert load_judge().ref.version == "1"
 
 
@@ -121,9 +116,10 @@ def filled(trained, tmp_path_factory, empty_store):
     """A store after a promotion; the second trial of the best model was pruned, after two steps."""
     path = trained.paths.tuned / "trials.parquet"
     kept = pd.read_parquet(path)
+    pruned = kept.copy()
     second = (kept["part"] == "all") & (kept["model"] == MODEL) & (kept["trial"] == 1)
-    had = {"state": "pruned", "value": np.nan, "reported": "[0.5, 0.25]"}
-    kept.assign(**{name: kept[name].mask(second, one) for name, one in had.items()}).to_parquet(path)
+    pruned.loc[second, ["state", "value", "reported"]] = ["pruned", np.nan, "[0.5, 0.25]"]
+    pruned.to_parquet(path)
     store = f"sqlite:///{shutil.copy(empty_store, tmp_path_factory.mktemp('filled') / 'mlflow.db')}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", store)
@@ -139,7 +135,6 @@ def models(filled, monkeypatch):
     return runs_of("comparisons")
 
 
-@pytest.mark.slow
 def test_an_experiment_lists_models_with_their_folds_and_trials(models, trained):
     assert [run.info.run_name for run in models] == [MODEL, OTHER]
     assert {run.info.status for run in models} == {"FINISHED"}
@@ -163,11 +158,14 @@ def test_an_experiment_has_a_view_of_the_summary_figures(models, trained):
     assert "viewStateShareKey=figures" in tags["mlflow.note.content"]
 
 
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_a_run_names_its_data_set_and_commit(models, trained):
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     table = pd.read_parquet(trained.features_file)
     for run in models:
-        assert run.data.tags["mlflow.source.git.commit"] == commit.stdout.strip()
+        assert run.data.tags["mlflow.source.git.commit"] == output_of("git", "rev-parse", "HEAD")
         assert run.data.tags["mlflow.source.git.dirty"] in {"true", "false"}
         (given,) = run.inputs.dataset_inputs
         assert run.data.tags["data_digest"].startswith(given.dataset.digest)
@@ -178,12 +176,11 @@ def test_a_run_names_its_data_set_and_commit(models, trained):
 
 
 def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     found, metrics = trace_version(NAME, "1"), json.loads(trained.paths.metrics.read_text())
     assert (found.run, found.model, found.role) == (models[0].info.run_id, MODEL, "champion")
     assert found.digest == version_of(NAME, CHAMPION).tags[DIGEST]
     assert (found.data.digest, found.data.path) == (metrics["data"]["digest"], metrics["data"]["path"])
-    assert found.code.commit == commit.stdout.strip()
+    assert found.code.commit == output_of("git", "rev-parse", "HEAD")
     assert found.params["seed"] == "7"
     assert found.metrics["balanced_accuracy"] > 0.9
     assert (found.promotion.way, found.promotion.reason) == ("challenger test", "it is the first champion")
@@ -202,7 +199,6 @@ def test_pruned_trials_keep_their_reported_values(models):
     assert whole.data.metrics["value"] == whole.data.metrics["reported"]
 
 
-@pytest.mark.slow
 def test_a_worse_candidate_becomes_challenger_and_is_judged_once(trained, worse, mlflow_store, capsys):
     promote(trained)
     for _ in range(2):
@@ -225,7 +221,6 @@ def described(run):
     return run.data.tags["mlflow.note.content"]
 
 
-@pytest.mark.slow
 def test_runs_logged_in_an_older_form_are_relogged(trained, mlflow_store, capsys, monkeypatch):
     monkeypatch.setattr(challenger_test, "RUNS", 1)
     promote(trained)
@@ -233,15 +228,10 @@ def test_runs_logged_in_an_older_form_are_relogged(trained, mlflow_store, capsys
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mlflow_store}")
     promote(trained)
     # the same model is not better than itself
-    assert f"{NAME} v1 ({MODEL}) stays champion, v2 ({MODEL}) is challenger: not significantly" in told(
-        capsys
-    )
+    reason = f"{NAME} v1 ({MODEL}) stays champion, v2 ({MODEL}) is challenger: not significantly"
+    assert reason in told(capsys)
     promote(trained)
     assert f"{NAME} v1 ({MODEL}) stays champion: not significantly better than v1" in told(capsys)
-
-
-def told(capsys):
-    return " ".join(capsys.readouterr().out.split())
 
 
 def with_renamed_type(path):
@@ -255,7 +245,6 @@ def with_renamed_type(path):
             new.writestr(name, data)
 
 
-@pytest.mark.slow
 def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse, mlflow_store, capsys):
     promote(trained)
     first = champions.client().get_model_version(NAME, "1").run_id
@@ -275,7 +264,6 @@ def test_an_unreadable_champion_is_replaced_even_by_a_worse_model(trained, worse
     assert champions.client().get_model_version(NAME, "3").description.startswith(f"{model}: ")
 
 
-@pytest.mark.slow
 def test_a_retrained_model_is_read_only_once(trained, mlflow_store, capsys, monkeypatch):
     promote(trained)
     model = trained.paths.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
@@ -298,16 +286,10 @@ def test_a_retrained_model_is_read_only_once(trained, mlflow_store, capsys, monk
     assert f"v1 ({MODEL}) stays champion" in told(capsys)
 
 
-def in_a_new_process(script):
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
-@pytest.mark.slow
 def test_a_new_process_knows_the_aliases_without_mlflow(models):
     asked = f"version_of('{NAME}', 'champion').version, version_of('{NAME}', 'challenger')"
-    script = f"import sys; from training.registry.champions import version_of; print({asked})"
-    assert in_a_new_process(f"{script}; print('mlflow' in sys.modules)") == ["1", "None", "False"]
+    script = f"from training.registry.champions import version_of; print({asked}, 'mlflow' in sys.modules)"
+    assert output_of(sys.executable, "-c", f"import sys; {script}") == "1 None False"
 
 
 def test_a_version_in_the_store_has_its_compiled_arrays(models):
@@ -317,7 +299,6 @@ def test_a_version_in_the_store_has_its_compiled_arrays(models):
     assert isinstance(compiled_pipeline.read(arrays, model), compiled_pipeline.Linear)
 
 
-@pytest.mark.slow
 def test_files_changed_after_promotion_are_not_loaded(trained, mlflow_store):
     promote(trained)
     card = next(version_of(NAME, CHAMPION).directory.rglob("card.json"))
@@ -345,7 +326,6 @@ class KilledError(Exception):
     """Stands for the end of the process."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["set_registered_model_alias", "set_terminated"])
 def test_a_killed_promotion_is_finished_by_the_next_one(moment, trained, mlflow_store, monkeypatch, capsys):
     def killed(*_, **__):

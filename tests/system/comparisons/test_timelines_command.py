@@ -38,20 +38,33 @@ def scored_directory(tmp_path_factory):
     return trained_with_scores(tmp_path_factory.mktemp("model"))
 
 
-def made(capsys, *arguments):
-    status = run_command(["timelines", *map(str, arguments), "--json"])
-    told = capsys.readouterr()
-    return status, json.loads(told.out) if told.out else told.err
+@pytest.fixture
+def made(root, capsys):
+    """Return what makes pages, by default of the drawn results: the exit code, and the answer or error."""
+
+    def call(*options, rules=root / "rules.xml", results=root / "results"):
+        status = run_command(["timelines", *map(str, (rules, results, *options)), "--json"])
+        told = capsys.readouterr()
+        return status, json.loads(told.out) if told.out else told.err
+
+    return call
 
 
-def report(root, model):
+def report(root, judge, n_versions=None):
+    """Return the report of results, at most of some versions, with the verdicts of a judge."""
     read = read_folder(root / "results", Measure(better="higher"))
     (one,) = choose_runs(read.runs, rules.read_rule_sets(root / "rules.xml")[0])
-    return assemble_report(one, root / "results", "results", choose_judge(model, None), problems=Problems())
+    chosen = replace(one, versions=one.versions[:n_versions])
+    return assemble_report(chosen, root / "results", "results", judge, problems=Problems())
 
 
-def test_versions_fail_from_the_start_of_a_drop(root, model_directory):
-    found = report(root, str(model_directory))
+@pytest.fixture
+def judge(model_directory):
+    return choose_judge(str(model_directory), None)
+
+
+def test_versions_fail_from_the_start_of_a_drop(root, judge):
+    found = report(root, judge)
     lost, crept, *steady = found.operations
     assert np.flatnonzero(lost.against_baseline == FAIL).tolist() == list(range(15, 30))
     assert np.flatnonzero(lost.against_before == FAIL).tolist() == [15]
@@ -67,26 +80,21 @@ def test_all_versions_pass_below_the_minimum_effect_size(root, model_directory, 
     loaded = load_judge(str(model_directory), min_effect_size=0.9)
     monkeypatch.setattr("serving.comparisons.model.load_judge", lambda _: loaded)
     choose_judge.cache_clear()
-    found = report(root, str(model_directory))
+    found = report(root, choose_judge(str(model_directory), None))
     choose_judge.cache_clear()
     assert not any((one.against_baseline == FAIL).any() for one in found.operations)
     assert all((one.probability[1:] == 0).all() for one in found.operations)
 
 
-def test_a_server_gives_the_verdicts_of_its_model(root, model_directory, listening):
-    here = report(root, str(model_directory))
-    read = read_folder(root / "results", Measure(better="higher"))
-    (one,) = choose_runs(read.runs, rules.read_rule_sets(root / "rules.xml")[0])
-    there = assemble_report(
-        one, root / "results", "results", choose_judge(None, listening.url), problems=Problems()
-    )
-    for mine, its in zip(here.operations, there.operations, strict=True):
+def test_a_server_gives_the_verdicts_of_its_model(root, judge, listening):
+    reports = (report(root, one) for one in (judge, choose_judge(None, listening.url)))
+    for mine, its in zip(*(one.operations for one in reports), strict=True):
         assert mine.against_baseline.tolist() == its.against_baseline.tolist()
         assert mine.against_before.tolist() == its.against_before.tolist()
         assert mine.words.keys() == its.words.keys()
 
 
-def test_every_machine_and_rule_set_has_a_listed_page(root, model_directory, tmp_path, capsys):
+def test_every_machine_and_rule_set_has_a_listed_page(root, model_directory, tmp_path, made):
     results = tmp_path / "results"
     shutil.copytree(root / "results", results / "one")
     for path in shutil.copytree(root / "results", results / "two").rglob("*.xml"):
@@ -94,9 +102,8 @@ def test_every_machine_and_rule_set_has_a_listed_page(root, model_directory, tmp
     both = RULES.replace("</timelines>", RULES.partition("<timelines>")[2])
     (tmp_path / "rules.xml").write_text(both)
     out = tmp_path / "out"
-    status, told = made(
-        capsys, tmp_path / "rules.xml", results, "-o", out, "--model", model_directory, "--jobs", 2
-    )
+    options = ("-o", out, "--model", model_directory, "--jobs", 2)
+    status, told = made(*options, rules=tmp_path / "rules.xml", results=results)
     files = ["kernels-m-2.html", "kernels-m1.html", "kernels-m-2-2.html", "kernels-m1-2.html"]
     assert status == 0
     assert [one["file"] for one in told["reports"]] == files
@@ -106,74 +113,59 @@ def test_every_machine_and_rule_set_has_a_listed_page(root, model_directory, tmp
     assert sorted(listed.xpath("//th/a/@href")) == sorted(f"./{name}" for name in files)
 
 
-def test_without_a_champion_the_page_has_no_marks(root, tmp_path, capsys, monkeypatch):
+def test_without_a_champion_the_page_has_no_marks(tmp_path, made, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
     choose_judge.cache_clear()
-    status, told = made(capsys, root / "rules.xml", root / "results", "-o", tmp_path / "out")
+    status, told = made("-o", tmp_path / "out")
     choose_judge.cache_clear()
     assert status == 0
     assert any(note.startswith("versions are not judged: ") for note in told["notes"])
     (listed,) = told["reports"]
     assert (listed["n_failed"], listed["n_changed"], listed["n_versions"]) == (0, 2, 30)
-    assert [one["state"]["status"] for one in listed["operations"]] == [
-        "worse",
-        "worse",
-        "unchanged",
-        "unchanged",
-    ]
+    states = [one["state"]["status"] for one in listed["operations"]]
+    assert states == ["worse", "worse", "unchanged", "unchanged"]
 
 
-def test_bad_input_gives_one_line_and_no_output(root, tmp_path, capsys):
+def test_bad_input_gives_one_line_and_no_output(tmp_path, made):
     out = tmp_path / "out"
     (tmp_path / "rules.xml").write_text("<rules/>")
-    for given in ([tmp_path / "rules.xml", root / "results"], [root / "rules.xml", tmp_path / "none"]):
-        status, told = made(capsys, *given, "-o", out)
+    for bad in ({"rules": tmp_path / "rules.xml"}, {"results": tmp_path / "none"}):
+        status, told = made("-o", out, **bad)
         assert (status, told.count("\n")) == (2, 1)
     assert not out.exists()
 
 
-def test_a_server_that_cannot_judge_gives_one_line(root, tmp_path, capsys, monkeypatch):
+def test_a_server_that_cannot_judge_gives_one_line(tmp_path, made, monkeypatch):
     def failed(url):
-        given = (root / "rules.xml", root / "results", "-o", tmp_path / "out", "--server", url)
-        status, told = made(capsys, *given)
+        status, told = made("-o", tmp_path / "out", "--server", url)
         assert (status, told.count("\n")) == (2, 1)
         return told
 
     assert "--server: 'here' is not an address; expected http://HOST:PORT" in failed("here")
-    assert "--server http://nowhere.invalid: http://nowhere.invalid does not" in failed(
-        "http://nowhere.invalid"
-    )
+    nowhere = "http://nowhere.invalid"
+    assert f"--server {nowhere}: {nowhere} does not" in failed(nowhere)
     monkeypatch.setitem(sys.modules, "perfjudge_client", None)
     assert "--server: expected the package perfjudge-client" in failed("http://127.0.0.1:1")
     assert not (tmp_path / "out").exists()
 
 
-def test_mpstat_samples_of_a_result_give_a_heat_map(root, tmp_path, model_directory):
+def test_mpstat_samples_of_a_result_give_a_heat_map(root, tmp_path, judge):
     if shutil.which("mpstat") is None:
         pytest.skip("needs mpstat (the package sysstat)")
-    results = shutil.copytree(root / "results", tmp_path / "results")
-    (tmp_path / "rules.xml").write_text(RULES)
+    copy = shutil.copytree(root, tmp_path / "copy")
     told = subprocess.run(["mpstat", "-P", "ALL", "-o", "JSON", "1", "2"], check=True, capture_output=True)
-    (results / "0003/result.mpstat.json").write_bytes(told.stdout)
-    (heat,) = report(tmp_path, str(model_directory)).heats
+    (copy / "results/0003/result.mpstat.json").write_bytes(told.stdout)
+    (heat,) = report(copy, judge).heats
     assert (heat.version, heat.unit, heat.source) == (3, "%", "results/0003/result.mpstat.json")
     values = np.array(heat.values)
     assert values.shape == (len(heat.rows), 2)
     assert (values >= 0).all()
 
 
-def test_verdicts_are_corrected_for_the_estimated_base_rate(tmp_path, scored_directory, capsys):
+def test_verdicts_are_corrected_for_the_estimated_base_rate(tmp_path, scored_directory, made):
     DrawnResults(versions=60, operations=10, threads=(2,)).write(tmp_path / "results")
-    (tmp_path / "rules.xml").write_text(RULES)
-    given = (
-        tmp_path / "rules.xml",
-        tmp_path / "results",
-        "-o",
-        tmp_path / "pages",
-        "--model",
-        scored_directory,
-    )
-    status, told = made(capsys, *given, "--better", "higher", "--base-rate", "estimate")
+    options = ("-o", tmp_path / "pages", "--model", scored_directory, "--better", "higher")
+    status, told = made(*options, "--base-rate", "estimate", results=tmp_path / "results")
     assert status == 0
     steps, levels = (
         next(note for note in told["notes"] if note.startswith(f"comparisons with {which}: an estimated"))
@@ -182,14 +174,9 @@ def test_verdicts_are_corrected_for_the_estimated_base_rate(tmp_path, scored_dir
     # a step between versions is rare; a regression that stays is seen by all later versions
     rates = [float(note.split("an estimated ")[1].split(" %")[0]) for note in (steps, levels)]
     assert rates[0] < 3 < rates[1]
-    status, told = made(capsys, *given, "--base-rate", "2", "--server", "http://127.0.0.1:1")
-    assert status == 2
+    assert made(*options, "--base-rate", "2", "--server", "http://127.0.0.1:1")[0] == 2
 
 
 def test_short_timelines_are_not_corrected_and_say_so(root, scored_directory):
-    judge = choose_judge(str(scored_directory), None, "estimate")
-    read = read_folder(root / "results", Measure(better="higher"))
-    (one,) = choose_runs(read.runs, rules.read_rule_sets(root / "rules.xml")[0])
-    short = replace(one, versions=one.versions[:8])
-    found = assemble_report(short, root / "results", "results", judge, problems=Problems())
+    found = report(root, choose_judge(str(scored_directory), None, "estimate"), n_versions=8)
     assert any("not corrected: base_rate: an estimate needs" in note for note in found.notes)

@@ -15,16 +15,17 @@ def test_commits_are_versions_and_tags_are_parameters():
     ]
 
 
-def test_a_page_of_the_api_with_rates_is_read(tmp_path):
-    page = {"data": [result("i/s", [1.0, None, "3.0"], cpu=2)], "metadata": {"next_page_cursor": None}}
-    assert run(written(tmp_path / "page.json", page), "conbench") == {
-        ("conbench", "join[cpu=2]", "unknown", 1, "items/s", "higher"): [1, 3]
-    }
-
-
-def test_a_failed_result_is_skipped_with_a_note(tmp_path):
+def test_results_are_read_alone_and_in_lists_and_pages(tmp_path):
+    rate = result("i/s", [1.0, None, "3.0"], cpu=2)
     failed = result("s", []) | {"stats": None, "error": {"trace": "..."}}
-    path, notes = written(tmp_path / "a.json", [result("s", [2.0]), failed]), []
-    assert run(path, "conbench", notes) == {("conbench", "join", "unknown", 1, "s", "lower"): [2]}
-    assert notes == [f"{path}: results[1] (join) is left out: it has no values"]
-    assert run(written(tmp_path / "one.json", result("s", [2.0])), "conbench") == run(path)
+    page = {"data": [rate, failed], "metadata": {"next_page_cursor": None}}
+    for content, has_failed in ((rate, False), ([rate, failed], True), (page, True)):
+        path, notes = written(tmp_path / "a.json", content), []
+        key = ("conbench", "join[cpu=2]", "unknown", 1, "items/s", "higher")
+        assert run(path, "conbench", notes) == {key: [1, 3]}
+        assert notes == [f"{path}: results[1] (join) is left out: it has no values"] * has_failed
+
+
+def test_a_unit_that_is_no_rate_is_better_lower(tmp_path):
+    path = written(tmp_path / "a.json", [result("s", [2.0])])
+    assert run(path, "conbench") == {("conbench", "join", "unknown", 1, "s", "lower"): [2]}
