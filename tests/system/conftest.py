@@ -1,10 +1,12 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,14 +20,22 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.install import build_wheel, install_wheel
+from data.measure.kernel_counts import with_descendants
 from features.comparisons.vectors import SEED_FEATURES
 from tests import short_pipeline
+from tests.commands import PROGRAM
 from tests.imports import ROOT
 from tests.postgres import Postgres
 from tests.preloaded import Fork
 from tests.system.corun import inputs as corun_inputs
+from tests.system.measuring import running
 from training.comparisons.stored import Card, TrainedModel
 
+#: For files that ask MLflow 3.17: both warnings come from inside of it, and may go with it.
+MLFLOW_WARNINGS = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
+]
 #: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
 FIGURE = """<?xml version="1.0"?>
 <comparison_results base_uuid="11111111-1111-4111-8111-111111111111"
@@ -58,12 +68,8 @@ FIGURE = """<?xml version="1.0"?>
 
 def comparison(name="x", target=100.0, **changes):
     """One comparison as requests hold it: five samples around 100 before, and around `target` after."""
-    spread = (-1.0, -0.5, 0.0, 0.5, 1.0)
-    configuration = {
-        "threads": 1,
-        "baseline": [100 + s for s in spread],
-        "target": [target + s for s in spread],
-    }
+    before, after = ([level + s for s in (-1.0, -0.5, 0.0, 0.5, 1.0)] for level in (100, target))
+    configuration = {"threads": 1, "baseline": before, "target": after}
     return {
         "comparison_id": name, "benchmark": "b", "operation": name, "machine": "m", "unit": "ops/s",
         "better": "higher", "configurations": [configuration], **changes,
@@ -110,11 +116,44 @@ def request_file(tmp_path):
     return path
 
 
-PROGRAM = Path(sys.executable).with_name("perfjudge")
+def wait_until(holds, seconds=60):
+    """Ask again and again until something holds; return what was asked for, or fail."""
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def answers(address):
+    """Return whether a server is there that answers with success."""
+    try:
+        return httpx.get(address, timeout=2).is_success
+    except httpx.TransportError:
+        return False
+
+
+class Repository:
+    """A new repository of git."""
+
+    def __init__(self, root):
+        self.root = root
+        self.git("init", "--quiet", "--initial-branch", "main")
+        for who in ("name", "email"):
+            self.git("config", f"user.{who}", "nobody")
+
+    def git(self, *words):
+        """Run git, and return what it prints."""
+        return subprocess.check_output(["git", *words], cwd=self.root, text=True)
+
+    def commit(self, message, *paths):
+        """Commit all that has changed; `paths` are those of ``git add``."""
+        self.git("add", "--all", *paths)
+        self.git("commit", "--quiet", "--message", message)
 
 
 class Listening:
-    """A server in a process of its own, and where it listens.
+    """A server in a process of its own, and where it listens; as a block, until that ends.
 
     One process is a fork if `preloaded`, the folder of such programs, is there: importing takes longer than
     most tests. Several processes cannot be forks, since the first one starts `program` again.
@@ -138,17 +177,33 @@ class Listening:
         self.url = self.announced.rsplit(" ", 1)[-1].strip()
         if not self.url.startswith("http"):
             raise AssertionError(self.stop())
-        self.wait_until_ready(deadline=time.monotonic() + 120)
+        wait_until(lambda: answers(f"{self.url}/healthz") or self.process.poll() is not None, 120)
+        if self.process.poll() is not None:
+            raise AssertionError(self.stop())
 
-    def wait_until_ready(self, deadline):
-        while True:
-            try:
-                if httpx.get(f"{self.url}/healthz", timeout=2).status_code == 200:
-                    return
-            except httpx.TransportError:
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    self.stop()
-                    raise
+    def children(self, word):
+        """Return the processes that it started, and these, whose commands hold a word."""
+        return {*running(word)} & {*with_descendants(self.process.pid)}
+
+    def connect(self):
+        host, port = self.url.removeprefix("http://").split(":")
+        return socket.create_connection((host, int(port)), timeout=60)
+
+    def begin_request(self, *header):
+        """Begin a request whose body is yet to come; `header` is about its length."""
+        connection = HTTPConnection(self.url.removeprefix("http://"), timeout=60)
+        connection.putrequest("POST", "/v1/comparisons/judge")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader(*header)
+        connection.endheaders()
+        return connection
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if not self.said.closed:
+            self.stop()
 
     def stop(self):
         """Ask it to end, and return its exit code and what it said on stderr."""
@@ -171,9 +226,8 @@ def forked_servers(shared_directory):
 
 @pytest.fixture(scope="session")
 def listening(model_directory):
-    server = Listening("--model", str(model_directory))
-    yield server
-    server.stop()
+    with Listening("--model", str(model_directory)) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -213,8 +267,7 @@ def client_package(made_once):
         subprocess.run(["uv", "pip", "install", "--quiet", "--python", environment, built], check=True)
 
     directory = made_once("client", fill)
-    (built,) = directory.glob("*.whl")
-    return SimpleNamespace(wheel=built, python=directory / "environment/bin/python")
+    return SimpleNamespace(wheel=next(directory.glob("*.whl")), python=directory / "environment/bin/python")
 
 
 @pytest.fixture(scope="session")
@@ -247,7 +300,8 @@ def corun_project(made_once):
     return made_once("corun", fill)
 
 
-def started_browser():
+@pytest.fixture(scope="session")
+def browser():
     from selenium import webdriver
 
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
@@ -258,11 +312,6 @@ def started_browser():
                    "disable-background-networking", "disable-component-update", "disable-sync"):  # fmt: skip
         options.add_argument(f"--{switch}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-
-
-@pytest.fixture(scope="session")
-def browser():
-    driver = started_browser()
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     yield driver
     driver.quit()

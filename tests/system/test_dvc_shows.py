@@ -28,6 +28,7 @@ from serving.cli import run_command
 from serving.reports import vega
 from tests.imports import ROOT
 from tests.system.browsing import requested
+from tests.system.conftest import Repository
 from training.evaluation.figures import dvc_prediction_figures, dvc_verdict_figures
 from training.evaluation.metrics import summarise_entries
 
@@ -60,10 +61,6 @@ def dvc(root, *command):
     return shown.getvalue()
 
 
-def git(root, *command):
-    subprocess.run(["git", *command], check=True, cwd=root)
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A repository with the shipped figures and an experiment; what else stages read and write is made up."""
@@ -73,14 +70,11 @@ def project(tmp_path_factory):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     shutil.copytree(ROOT / ".dvc/plots", root / ".dvc/plots")
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    for who in ("name", "email"):
-        git(root, "config", f"user.{who}", "nobody")
+    repository = Repository(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         make_up()
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", "As it was")
+    repository.commit("As it was")
     for path, before, after in CHANGES:
         (root / path).write_text((root / path).read_text().replace(before, after, 1))
     dvc(root, "exp", "save", "--name", "trials-5")
@@ -102,30 +96,28 @@ def make_up():
         repo.commit(force=True)
 
 
+def of_entries(columns, *entries):
+    return pd.concat([pd.DataFrame(columns).assign(entry=entry) for entry in entries])
+
+
 def judged():
-    random = np.random.default_rng(0)
-    probability, number = random.random(400), np.arange(400)
+    probability, number = np.random.default_rng(0).random(400), np.arange(400)
     verdict, status = (np.where(failed, "fail", "pass") for failed in (probability > 0.5, number % 3 == 0))
     rows = {"status": status, "verdict": verdict, "probability": probability, "fold": number % 4}
-    verdicts = pd.DataFrame(rows).assign(split="grouped", repeat=0, kind="model")
-    every = pd.concat([verdicts.assign(entry=entry) for entry in ("one", "two", "three")])
+    every = of_entries(rows | {"split": "grouped", "repeat": 0, "kind": "model"}, "one", "two", "three")
     metrics = {"champion": "two", "splits": {"grouped": {"entries": summarise_entries(every, "grouped")}}}
     return dvc_verdict_figures(metrics, "grouped", every)
 
 
 def sent():
-    shares = {
-        "unsure": [0.0, 0.1, 0.2],
-        "false_negative_rate": [0.1, 0.05, 0.02],
-        "false_positive_rate": [0.1, 0.05, 0.04],
-    }
-    return pd.concat([pd.DataFrame(shares).assign(entry=entry) for entry in ("one", "two", "three")])
+    rates = {"false_negative_rate": [0.1, 0.05, 0.02], "false_positive_rate": [0.1, 0.05, 0.04]}
+    return of_entries(rates | {"unsure": [0.0, 0.1, 0.2]}, "one", "two", "three")
 
 
 def guessed():
     measured = np.random.default_rng(0).uniform(1, 2, 100)
-    rows = pd.DataFrame({"measured": measured, "predicted": measured[::-1], "fold": np.arange(100) % 5})
-    every = pd.concat([rows.assign(unit="all", entry=entry) for entry in ("one", "two")])
+    rows = {"measured": measured, "predicted": measured[::-1], "fold": np.arange(100) % 5, "unit": "all"}
+    every = of_entries(rows, "one", "two")
     score = {"kind": "model", "mape": {"pooled": 0.5}, "within_tolerance": {"pooled": 0.25}}
     metrics = {"champion": "one", "splits": {"grouped": {"entries": {"one": score, "two": score}}}}
     return dvc_prediction_figures(metrics, "grouped", "mape", every)
@@ -158,36 +150,32 @@ def test_a_summary_is_short_and_agrees_with_the_metrics(family):
     assert any(set(summary.values()) <= {round(one or 0, 4) for one in known} for known in pooled)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_documented_commands_fit_a_terminal_uncut(project, command):
-    shown = dvc(project, *shlex.split(command))
+@pytest.fixture
+def perfjudge(project, monkeypatch, capfd):
+    """Return what runs the command line in the project and returns exit code and output."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("COLUMNS", str(WIDE))
+
+    def call(*command):
+        return run_command(list(command)), *capfd.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "perfjudge experiments show"])
+def test_documented_commands_fit_a_terminal_uncut(project, perfjudge, command):
+    program, *words = shlex.split(command)
+    if program == "perfjudge":
+        code, shown, _ = perfjudge(*words)
+        assert (code, "trials-5" in shown) == (0, True)
+    else:
+        shown = dvc(project, program, *words)
     assert max(map(len, shown.splitlines())) <= WIDE
     assert "\N{HORIZONTAL ELLIPSIS}" not in shown
     told = set(re.split(r"  +|\n", shown))
     shipped = {str(figure) for family in FAMILIES for figure in summary_of(family).values()}
     # the working directory is the experiment's, so one figure of comparisons is another one
     assert len(told & (shipped if command.startswith("metrics show") else FIGURES)) >= 2
-
-
-@pytest.fixture
-def perfjudge(project, monkeypatch, capfd):
-    """Return what runs the command line in the project and returns its output."""
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("COLUMNS", str(WIDE))
-
-    def call(*command):
-        assert run_command(list(command)) == 0
-        return capfd.readouterr().out
-
-    return call
-
-
-def test_the_alias_lists_experiments_on_a_terminal_uncut(perfjudge):
-    shown = perfjudge("experiments", "show")
-    assert max(map(len, shown.splitlines())) <= WIDE
-    assert "trials-5" in shown
-    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
-    assert len(set(re.split(r"  +|\n", shown)) & FIGURES) >= 2
 
 
 def test_a_dry_run_names_stages_reasons_durations_and_files(project, perfjudge):
@@ -197,33 +185,26 @@ def test_a_dry_run_names_stages_reasons_durations_and_files(project, perfjudge):
     params = project / "params.yaml"
     before = params.read_text()
     params.write_text(before.replace("n_trials: 5", "n_trials: 7", 1))
-    state = [
-        path.read_bytes() for path in (project / ".git/index", project / "params.yaml", project / "dvc.lock")
-    ]
-    plan = json.loads(perfjudge("retrain", "--dry-run", "--json"))
+    files = [project / name for name in (".git/index", "params.yaml", "dvc.lock")]
+    state = [path.read_bytes() for path in files]
+    code, told, _ = perfjudge("retrain", "--dry-run", "--json")
+    plan = json.loads(told)
     stages = {stage["name"]: stage for stage in plan["stages"]}
     assert any("comparisons.tune" in change for change in stages["tune@comparisons"]["changes"])
     assert stages["tune@comparisons"]["seconds"] == plan["seconds"] == 12.5
     assert (stages["train@comparisons"]["changes"], stages["train@comparisons"]["seconds"]) == ([], None)
-    families = {name.partition("@")[2] for name in stages}
-    assert families == {"comparisons", ""}
+    assert {name.partition("@")[2] for name in stages} == {"comparisons", ""}
     assert {"dvc.lock", "models/tuned/comparisons", "reports/comparisons/summary.json"} <= {*plan["files"]}
-    text = perfjudge("retrain", "--dry-run", "tune@comparisons")
+    also, text, _ = perfjudge("retrain", "--dry-run", "tune@comparisons")
     assert text.startswith("1 stage would run: about 12 s by their last runs\n  tune@comparisons")
     assert "params.yaml" in text
-    after = [
-        path.read_bytes() for path in (project / ".git/index", project / "params.yaml", project / "dvc.lock")
-    ]
-    assert after == state
+    assert (code, also, [path.read_bytes() for path in files]) == (0, 0, state)
     params.write_text(before)
 
 
-def test_an_unknown_stage_is_refused_in_one_line(project, monkeypatch, capfd):
-    monkeypatch.chdir(project)
-    assert run_command(["retrain", "--dry-run", "tune@nobody"]) == 2
-    told = capfd.readouterr().err
-    assert told.count("\n") == 1
-    assert "tune@nobody" in told
+def test_an_unknown_stage_is_refused_in_one_line(perfjudge):
+    code, _, told = perfjudge("retrain", "--dry-run", "tune@nobody")
+    assert (code, told.count("\n"), "tune@nobody" in told) == (2, 1, True)
 
 
 @pytest.fixture(scope="module")
@@ -253,12 +234,6 @@ return [...document.querySelectorAll('.chart-wrapper > :is(canvas, svg)')].map(c
 })"""
 
 
-def drawn(browser):
-    """Return how much there is of each plot, once all of them are there."""
-    WebDriverWait(browser, 30).until(lambda _: len(browser.execute_script(DRAWN)) == 11)
-    return browser.execute_script(DRAWN)
-
-
 def test_all_plots_are_drawn_offline_after_a_repro(project, page, browser, monkeypatch):
     monkeypatch.chdir(project)
     # a stage is run as from a shell, in a process of its own
@@ -267,14 +242,13 @@ def test_all_plots_are_drawn_offline_after_a_repro(project, page, browser, monke
     subprocess.run([sys.executable, "-m", "dvc", "repro", "--force", "plots"], check=True)
     assert (project / ".git/index").read_bytes() == index
     browser.get_log("performance")
-    browser.get(page.as_uri())
-    assert min(drawn(browser)) > 20
-    assert requested(browser) == []
     # a page elsewhere in the project finds it, too
-    elsewhere = Path(dvc(project, "plots", "show", "-o", "further").strip().removeprefix("file://"))
-    browser.get(elsewhere.as_uri())
-    assert min(drawn(browser)) > 20
-    assert requested(browser) == []
+    for address in (page.as_uri(), dvc(project, "plots", "show", "-o", "further").strip()):
+        browser.get(address)
+        # of each plot, once all of them are there
+        WebDriverWait(browser, 30).until(lambda _: len(browser.execute_script(DRAWN)) == 11)
+        assert min(browser.execute_script(DRAWN)) > 20
+        assert requested(browser) == []
 
 
 def test_a_page_without_vega_names_the_command_for_it(page, browser, tmp_path):

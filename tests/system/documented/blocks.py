@@ -10,6 +10,7 @@ says what is special about it::
 
 import re
 from dataclasses import dataclass
+from textwrap import dedent
 
 from tests.imports import ROOT
 
@@ -52,15 +53,15 @@ def pages():
     return ["README.md", "CONTRIBUTING.md", *(str(path) for path in found if "results" not in path.parts)]
 
 
-def blocks_of(page, text=None):
-    lines = ((ROOT / page).read_text() if text is None else text).splitlines()
+def blocks_of(page):
+    lines = (ROOT / page).read_text().splitlines()
     mark, number, found = ("", ""), 0, []
     while number < len(lines):
         line = lines[number]
         end = _end_of_block(lines, number)
         if end > number:
             inside = lines[number + 1 : end - 1] if _FENCE.match(line) else lines[number:end]
-            found.append(Block(page, number + 1, _dedented(inside), *mark))
+            found.append(Block(page, number + 1, dedent("\n".join(inside)), *mark))
         if marked := _MARK.fullmatch(line.strip()):
             mark = marked.groups()
         elif line.strip():
@@ -72,19 +73,10 @@ def blocks_of(page, text=None):
 def _end_of_block(lines, begin):
     """Return the line behind the block that begins at `begin`, or `begin` if none does."""
     if fence := _FENCE.match(lines[begin]):
-        ends = (
-            at
-            for at in range(begin + 1, len(lines))
-            if lines[at].strip() == "```" and lines[at].startswith(fence[1])
-        )
-        return next(ends) + 1
+        end = f"{fence[1]}```"
+        return next(at for at in range(begin + 1, len(lines)) if lines[at].rstrip() == end) + 1
     if not lines[begin].startswith("    ") or (begin and lines[begin - 1].strip()):
         return begin
     # what stands behind an empty line is what the command prints
     inside = (at for at in range(begin, len(lines)) if not lines[at].startswith("    "))
     return next(inside, len(lines))
-
-
-def _dedented(lines):
-    width = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    return "\n".join(line[width:] for line in lines)

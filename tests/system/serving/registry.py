@@ -40,14 +40,13 @@ class Registry:
 
     def go(self):
         """Take the store away, as a disk that is not there any more."""
-        (self.root / "mlflow.db").rename(self.root / "away.db")
-        for rest in self.root.glob("mlflow.db-*"):
-            shutil.move(rest, self.root / f"away.db{rest.name.removeprefix('mlflow.db')}")
+        for part in sorted(self.root.glob("mlflow.db*")):
+            part.rename(self.root / part.name.replace("mlflow", "away"))
 
     def come_back(self):
-        for rest in self.root.glob("away.db-*"):
-            shutil.move(rest, self.root / f"mlflow.db{rest.name.removeprefix('away.db')}")
-        (self.root / "away.db").rename(self.root / "mlflow.db")
+        # the database comes last, when all that belongs to it is there
+        for part in sorted(self.root.glob("away.db*"), reverse=True):
+            part.rename(self.root / part.name.replace("away", "mlflow"))
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sqlite3
-import time
 from collections import Counter as Counts
 from contextlib import closing
 from pathlib import Path
@@ -23,15 +22,11 @@ from serving.shadow import figures, request_log
 from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
 from serving.shadow.request_log import AnsweredRequest, RequestLog, drain_requests
 from tests.commands import perfjudge
-from tests.system.conftest import FIGURE, PROGRAM, Listening, comparison
+from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, PROGRAM, Listening, comparison, wait_until
 from tests.system.serving.registry import NAME, Registry
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
-# inside MLflow 3.17, and may go with it
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
-]
+pytestmark = MLFLOW_WARNINGS
 DOOR = "/v1/comparisons/judge"
 BODY = {"comparisons": [comparison("same"), comparison("slow", 80.0)]}
 
@@ -51,37 +46,15 @@ def registry(mlflow_store, tmp_path):
     return found
 
 
-def until(found, holds, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not holds(now := found()):
-        assert time.monotonic() < deadline, now
-        time.sleep(0.05)
-    return now
-
-
-def shadows_of(server):
-    """The processes that judge in the shadow of a server."""
-    threads = Path(f"/proc/{server.process.pid}/task").glob("*/children")
-    children = [one for path in threads for one in read(path).split()]
-    return {int(one) for one in children if b"serving.shadow" in read(Path(f"/proc/{one.decode()}/cmdline"))}
-
-
-def read(path):
-    """What /proc says of what may have ended meanwhile."""
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return b""
-
-
 @pytest.mark.slow
 def test_only_the_champion_answers_while_the_shadow_counts_differences(registry):
-    server = Listening("--shadow", "--watch", "0.2")
-    try:
+    def told():
+        return httpx.get(f"{server.url}/v1/shadow").json()
 
-        def told():
-            return httpx.get(f"{server.url}/v1/shadow").json()
+    def judged():
+        return [pair["judged"] for pair in told()["figures"]]
 
+    with Listening("--shadow", "--watch", "0.2") as server:
         assert told() == {"running": True, "lost": {}, "figures": [], "disagreements": []}
         for _ in range(3):
             answer = httpx.post(server.url + DOOR, json=BODY).json()
@@ -91,7 +64,8 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
         assert "result_status" in httpx.post(server.url + DOOR, content=FIGURE, headers=headers).text
         assert httpx.post(server.url + DOOR, json={"comparisons": [{}]}).status_code == 422
 
-        found = until(told, lambda now: now["figures"] and now["figures"][0]["judged"] == 8)
+        wait_until(lambda: judged() == [8])
+        found = told()
         (pair,) = found["figures"]
         assert (pair["name"], pair["champion"], pair["challenger"]) == (NAME, "1", "2")
         said = {(one["champion"], one["challenger"]): one["count"] for one in pair["verdict_pairs"]}
@@ -107,19 +81,12 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
         assert "requests" in page
 
         # the shadow dies: answers go on, and another one takes its place
-        (shadow,) = shadows_of(server)
+        (shadow,) = server.children("serving.shadow")
         os.kill(shadow, signal.SIGKILL)
         assert httpx.post(server.url + DOOR, json=BODY).status_code == 200
-        (another,) = until(lambda: shadows_of(server) - {shadow}, bool)
-
-        def asked_again():
-            assert httpx.post(server.url + DOOR, json=BODY).status_code == 200
-            return told()["figures"][0]["judged"]
-
-        until(asked_again, lambda judged: judged > 8)
-    finally:
-        server.stop()
-    until(lambda: Path(f"/proc/{another}").exists(), lambda there: not there)
+        (another,) = wait_until(lambda: server.children("serving.shadow") - {shadow})
+        wait_until(lambda: httpx.post(server.url + DOOR, json=BODY).status_code == 200 and judged() > [8])
+    wait_until(lambda: not Path(f"/proc/{another}").exists())
 
     because = promote(NAME, "2", "let it pass", "anna").promotion.reason
     assert because.startswith("let it pass (same verdict on 50.0% of ")
@@ -131,14 +98,12 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
 def test_no_requests_of_the_shadow_remain_after_the_server(registry, tmp_path, monkeypatch, number):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     # not a fork, whose directory of temporary files may be another
-    server = Listening("--shadow", program=str(PROGRAM))
-    assert len(list(tmp_path.glob("perfjudge-shadow-*"))) == 1
-    server.process.send_signal(number)
-    code = server.process.wait(60)
-    server.stop()
-    assert code == (130 if number == signal.SIGINT else -number)
-    if number == signal.SIGKILL:
-        until(lambda: list(tmp_path.glob("perfjudge-shadow-*")), lambda left: not left)
+    with Listening("--shadow", program=str(PROGRAM)) as server:
+        assert len(list(tmp_path.glob("perfjudge-shadow-*"))) == 1
+        server.process.send_signal(number)
+        assert server.process.wait(60) == (130 if number == signal.SIGINT else -number)
+    # after a kill another process removes them
+    wait_until(lambda: number != signal.SIGKILL or not list(tmp_path.glob("perfjudge-shadow-*")))
     assert list(tmp_path.glob("perfjudge-shadow-*")) == []
 
 

@@ -9,6 +9,7 @@ from data.errors import InputError
 from serving.comparisons.model import load_judge
 from serving.promotion.decisions import promote, rollback
 from tests.commands import perfjudge
+from tests.system.conftest import MLFLOW_WARNINGS
 from tests.system.serving.registry import NAME, registry_in, truncate, with_a_feature_of_tomorrow
 from training.registry.champions import CHALLENGER, CHAMPION, find_version, version_of
 from training.registry.promotion_history import (
@@ -22,11 +23,7 @@ from training.registry.promotion_history import (
     sync_if_moved,
 )
 
-# inside MLflow 3.17, and may go with it
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
-]
+pytestmark = MLFLOW_WARNINGS
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +115,8 @@ def test_only_one_of_several_decisions_at_once_is_made(store):
         outcomes = list(people.map(decide, ["2", "3", "2", "3"]))
     assert outcomes.count("") == 1
     champion = version_of(NAME, CHAMPION).version
-    assert all(
-        f"v{champion} is champion of {NAME} meanwhile (promoted by anna" in one for one in outcomes if one
-    )
+    told = f"v{champion} is champion of {NAME} meanwhile (promoted by anna"
+    assert all(told in one for one in outcomes if one)
     assert [one.version for one in read_promotions(NAME)] == ["1", champion]
 
 
@@ -141,16 +137,11 @@ def test_a_manually_moved_alias_can_be_rolled_back(store):
 
 
 def test_the_command_line_promotes_and_rolls_back(store):
-    def run(*words):
-        done = perfjudge(*words)
-        return done.returncode, done.stdout, done.stderr
-
-    status, said, _ = run("promote", NAME, "2", "--reason", "better", "--by", "anna", "--json")
-    assert (status, json.loads(said)["promotion"]["reason"]) == (0, "better")
-    status, said, _ = run("rollback", NAME, "--reason", "worse after all")
-    assert (status, f"{NAME} v1 is champion in place of v2" in said) == (0, True)
-    assert run("rollback", NAME, "--reason", "more") == (
-        2, "", f"perfjudge: {NAME} had no champion before v1\n"
-    )  # fmt: skip
+    done = perfjudge("promote", NAME, "2", "--reason", "better", "--by", "anna", "--json")
+    assert (done.returncode, json.loads(done.stdout)["promotion"]["reason"]) == (0, "better")
+    done = perfjudge("rollback", NAME, "--reason", "worse after all")
+    assert (done.returncode, f"{NAME} v1 is champion in place of v2" in done.stdout) == (0, True)
+    done, told = perfjudge("rollback", NAME, "--reason", "more"), f"{NAME} had no champion before v1"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"perfjudge: {told}\n")
     assert find_version(f"models:/{NAME}/1").tags["champion_way"] == "rollback"
     assert borne() == ("1", "2")

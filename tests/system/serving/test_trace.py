@@ -2,26 +2,21 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from mlflow.entities import Dataset, DatasetInput
 
 from data.errors import InputError
-from serving import cli
 from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.model import load_judge
 from serving.promotion.tracing import GivenAnswer, replay_answer
-from tests.system.conftest import FIGURE, comparison
+from tests.commands import perfjudge
+from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, Repository, comparison
 from tests.system.serving.registry import NAME, registry_in
 from training.registry import origins
 
-# inside MLflow 3.17, and may go with it
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
-]
+pytestmark = MLFLOW_WARNINGS
 REQUEST = {"comparisons": [comparison("same"), comparison("slow", 80.0)]}
 
 
@@ -40,49 +35,48 @@ def source(registry, tmp_path):
     return path
 
 
-def traced(capsys, *words):
-    status = cli.run_command(["trace", *map(str, words)])
-    told = capsys.readouterr()
-    return status, told.out + told.err
+def traced(*words):
+    done = perfjudge("trace", *words)
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("shown", ["json", "xml", "junit", "markdown", "table"])
-def test_answers_of_any_format_can_be_reproduced(source, tmp_path, capsys, shown):
+def test_answers_of_any_format_can_be_reproduced(source, tmp_path, shown):
     answer = tmp_path / "answer"
-    assert cli.run_command(["judge", str(source), "--format", shown, "-o", str(answer)]) == 0
-    status, told = traced(capsys, answer, "--input", source)
+    assert perfjudge("judge", source, "--format", shown, "-o", answer).returncode == 0
+    status, told = traced(answer, "--input", source)
     assert (status, told.splitlines()[0]) == (0, f"{NAME} v1 (logistic), champion")
     assert "values are the same" in told
     answer.write_text(answer.read_text().replace("slow", "quick", 1))
-    status, told = traced(capsys, answer, "--input", source)
+    status, told = traced(answer, "--input", source)
     assert status == 1
     assert "quick" in told
 
 
-def test_http_answers_are_repeated_with_their_minimum_effect_size(registry, source, tmp_path, capsys):
+def test_http_answers_are_repeated_with_their_minimum_effect_size(registry, source, tmp_path):
     answer, figure = tmp_path / "answer", tmp_path / "figure.xml"
     answer.write_bytes(answer_json(source.read_bytes(), load_judge(min_effect_size=0.3)).content)
     assert json.loads(answer.read_text())["verdicts"][1]["decided_by"] == "min_effect_size"
-    status, told = traced(capsys, answer, "--input", source)
+    status, told = traced(answer, "--input", source)
     assert (status, "values are the same" in told) == (0, True)
     figure.write_text(FIGURE)
     answer.write_bytes(answer_xml(FIGURE.encode(), load_judge()).content)
-    status, told = traced(capsys, answer, "--input", figure, "--json")
+    status, told = traced(answer, "--input", figure, "--json")
     assert (status, json.loads(told)["repeated"]["differences"]) == (0, [])
 
 
-def test_a_changed_number_or_file_is_named(source, tmp_path, capsys):
+def test_a_changed_number_or_file_is_named(source, tmp_path):
     answer = tmp_path / "answer.json"
-    assert cli.run_command(["judge", str(source), "--json", "-o", str(answer)]) == 0
+    assert perfjudge("judge", source, "--json", "-o", answer).returncode == 0
     content = json.loads(answer.read_text())
     was, content["verdicts"][1]["probability"] = content["verdicts"][1]["probability"], 0.5
     answer.write_text(json.dumps(content))
-    status, told = traced(capsys, answer, "--input", source)
+    status, told = traced(answer, "--input", source)
     assert status == 1
     assert f"verdicts[1].probability: was 0.5, is {was!r}" in told
     content["model"]["digest"] = "other"
     answer.write_text(json.dumps(content))
-    status, told = traced(capsys, answer)
+    status, told = traced(answer)
     assert (status, ", not those of the answer" in told) == (1, True)
 
 
@@ -92,10 +86,10 @@ def checkout(tmp_path, monkeypatch):
     for name in ("measured/results.parquet", "mine.dvc"):
         (tmp_path / "data/raw" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "data/raw" / name).write_text("1")
-    words = ("init -q", "add .", "-c user.name=a -c user.email=b commit -qm first", "rev-parse HEAD")
-    said = [subprocess.check_output(["git", *one.split()], cwd=tmp_path, text=True) for one in words]
+    repository = Repository(tmp_path)
+    repository.commit("first")
     monkeypatch.setattr(origins, "project_root", lambda: tmp_path)
-    return said[-1].strip()
+    return repository.git("rev-parse", "HEAD").strip()
 
 
 def version_of_run(registry, data, **tags):
@@ -109,13 +103,13 @@ def version_of_run(registry, data, **tags):
     return store.create_model_version(NAME, directory, run_id=run.info.run_id).version
 
 
-def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout, capsys):
+def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout):
     # tracked by DVC
     version = version_of_run(registry, "data/raw/mine", commit=checkout, dirty="false")
-    status, told = traced(capsys, NAME, version)
-    assert status == 0
-    assert f"reproduce   git checkout {checkout[:12]} && uv run dvc repro\n" in told
-    assert json.loads(traced(capsys, NAME, version, "--json")[1])["code"]["obstacle"] == ""
+    status, told = traced(NAME, version)
+    command = f"reproduce   git checkout {checkout[:12]} && uv run dvc repro\n"
+    assert (status, command in told) == (0, True)
+    assert json.loads(traced(NAME, version, "--json")[1])["code"]["obstacle"] == ""
 
 
 @pytest.mark.parametrize(
@@ -130,13 +124,11 @@ def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout, 
         ("", {"dirty": "false"}, "not known which data"),
     ],
 )
-def test_a_checkout_is_recommended_only_if_it_helps(registry, checkout, capsys, data, tags, why):
+def test_a_checkout_is_recommended_only_if_it_helps(registry, checkout, data, tags, why):
     version = version_of_run(registry, data, **{"commit": checkout} | tags)
-    status, told = traced(capsys, NAME, version)
+    status, told = traced(NAME, version)
     (line,) = (one for one in told.splitlines() if "reproduce " in one)
-    assert status == 0
-    assert "git checkout" not in line
-    assert why in line
+    assert (status, "git checkout" in line, why in line) == (0, False, True)
     assert ("commit code, params.yaml and data before training" in line) != ("run git fetch" in line)
 
 
@@ -169,10 +161,9 @@ def test_an_unusable_input_of_a_corun_answer_is_named(tmp_path, make, shown, tol
         ),
     ],
 )
-def test_an_answer_without_a_version_is_refused(registry, tmp_path, capsys, content, told):
+def test_an_answer_without_a_version_is_refused(registry, tmp_path, content, told):
     answer = tmp_path / "answer"
     answer.write_text(content)
-    status, said = traced(capsys, answer)
-    assert (status, said.count("\n")) == (2, 1)
-    assert told in said
-    assert traced(capsys, tmp_path / "absent")[0] == 2
+    status, said = traced(answer)
+    assert (status, said.count("\n"), told in said) == (2, 1, True)
+    assert traced(tmp_path / "absent")[0] == 2
