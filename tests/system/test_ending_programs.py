@@ -4,13 +4,14 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from itertools import combinations
 
 import pandas as pd
 import pytest
 import yaml
 
+from data.measure.groups import why_no_groups
+from tests.system.conftest import wait_until
 from tests.system.measuring import ROOT, collected, kept, own_groups, running
 
 #: A program that does all that its arguments name, and says in a file that it has begun to.
@@ -87,25 +88,16 @@ ENDINGS = {
 MOST = 2 * 65536 + 100
 
 
-def no_groups():
-    from data.measure.groups import why_no_groups
-
-    return why_no_groups()
-
-
-def wait_until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+@pytest.fixture(params=["with", "without"])
+def groups(request):
+    if request.param == "with" and why_no_groups():
+        pytest.skip("there are no control groups")
+    return request.param
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("groups", ["with", "without"])
 @pytest.mark.parametrize(("ending", "told"), ENDINGS.items())
 def test_no_process_of_a_bad_program_survives(tmp_path, groups, ending, told):
-    if groups == "with" and no_groups():
-        pytest.skip("there are no control groups")
     (tmp_path / "bad.py").write_text(BAD)
     paths = [str(tmp_path / "bad.py"), str(tmp_path)]
     command = [sys.executable, "-c", MEASURING, *paths, groups, ending, *DOES]
@@ -121,10 +113,7 @@ def test_no_process_of_a_bad_program_survives(tmp_path, groups, ending, told):
     assert own_groups(measuring.pid) == []
 
 
-@pytest.mark.parametrize("groups", ["with", "without"])
 def test_a_killed_measurement_also_ends_its_program(tmp_path, groups):
-    if groups == "with" and no_groups():
-        pytest.skip("there are no control groups")
     # without control groups nobody ends what the program has started
     does = [*DOES[1:]] if groups == "with" else ["ignores SIGTERM"]
     ready, token = tmp_path / "ready", f"token-{tmp_path.name}"
