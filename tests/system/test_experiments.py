@@ -14,8 +14,10 @@ from dvc.repo import Repo
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from serving.experiments import diff
+from tests.comparison_rows import compared, result
 from tests.families import small_family
 from tests.system.browsing import faults
+from tests.system.conftest import MLFLOW_WARNINGS, Repository
 from training.comparisons.evaluate import evaluate
 from training.comparisons.promote import promote
 from training.comparisons.train import train
@@ -25,32 +27,21 @@ from training.registry.experiments import params_of
 OUTS = ("reports/comparisons/evaluated", "data/processed/comparisons", "data/interim/comparisons")
 #: Of these the verdict is turned round; of the last the label, too.
 TURNED = ("c4", "c5", "c6")
-# inside MLflow 3.17, and of a library that DVC finds its outputs with
+#: The last is of a library that DVC finds its outputs with.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
+    *MLFLOW_WARNINGS,
     pytest.mark.filterwarnings("ignore:_NoneStep.value will soon raise:DeprecationWarning"),
 ]
 
 
-def git(root, *words):
-    subprocess.run(["git", *words], check=True, cwd=root, capture_output=True)
-
-
 def measured(root):
     """Write the samples of the comparisons, so that there are words for them."""
-    ids, steady = [f"c{number}" for number in range(80)], np.linspace(-0.5, 0.5, 6)
-    about = {"benchmark": "b", "machine": "m"}
-    own = about | {"series_id": "s", "group": "g", "unit": "ms", "better": "lower", "threads": 1}
+    steady, cases = np.linspace(-0.5, 0.5, 6), [f"c{number}" for number in range(80)]
     results = [
-        own | {"operation": one, "version": f"v{order}", "order": order, "value": 100 + 10 * order + step}
-        for one in ids
-        for order in (0, 1)
-        for step in steady
+        result(case, order, 100 + 10 * order + step) for case in cases for order in (0, 1) for step in steady
     ]
-    sides = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-    comparisons = [about | sides | {"comparison_id": one, "operation": one} for one in ids]
-    labels = [{"comparison_id": one, "status": "pass", "labelled_by": "anna"} for one in ids]
+    comparisons = [compared(case, case) for case in cases]
+    labels = [{"comparison_id": case, "status": "pass", "labelled_by": "anna"} for case in cases]
     tables = ComparisonTables.from_rows(*map(pd.DataFrame, (results, comparisons, labels)))
     tables.write(root / "data/interim/comparisons")
 
@@ -59,44 +50,33 @@ def measured(root):
 def project(tmp_path_factory):
     """A repository with two commits, an experiment, and a version in MLflow."""
     root = tmp_path_factory.mktemp("project")
-    family = small_family(root)
+    family = small_family(root, models=("logistic",), trials=1)
     for stage in (tune, train, evaluate):
         stage(family)
     measured(root)
     stage = {"cmd": "true", "outs": list(OUTS), "deps": ["params.yaml"]}
     (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"evaluate": stage}}))
     write_params(root, 3)
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    for who in ("name", "email"):
-        git(root, "config", f"user.{who}", "nobody")
+    repository, files = Repository(root), (".", ":!mlflow.db*", ":!mlruns")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
         promote(family)
         with Repo.init() as repo:
             repo.commit(force=True)
-            kept(root, "first")
+            repository.commit("first", *files)
             turned(root)
             write_params(root, 5)
             repo.commit(force=True)
-            kept(root, "second")
+            repository.commit("second", *files)
             write_params(root, 7)
             repo.experiments.save(name="seven")
         yield root
 
 
 def write_params(root, trials):
-    knobs = {
-        "seed": 7,
-        "comparisons": {"tune": {"n_trials": trials}},
-        "corun": {"tune": {"n_trials": trials}},
-    }
-    (root / "params.yaml").write_text(yaml.safe_dump(knobs))
-
-
-def kept(root, message):
-    git(root, "add", "--all", ".", ":!mlflow.db*", ":!mlruns")
-    git(root, "commit", "--quiet", "--message", message)
+    knobs = {family: {"tune": {"n_trials": trials}} for family in ("comparisons", "corun")}
+    (root / "params.yaml").write_text(yaml.safe_dump({"seed": 7} | knobs))
 
 
 def turned(root):
@@ -130,12 +110,8 @@ def test_two_commits_differ_in_parameters_scores_and_verdicts(told):
     assert content["params"] == [{"name": "comparisons.tune.n_trials", "before": 3, "after": 5}]
     (family,) = content["families"]
     (best,) = family["champions"]
-    assert (family["family"], family["data"], best["common"], best["other_folds"]) == (
-        "comparisons",
-        [],
-        80,
-        0,
-    )
+    found = (family["family"], family["data"], best["common"], best["other_folds"])
+    assert found == ("comparisons", [], 80, 0)
     assert best["relabelled"] == [TURNED[-1]]
     assert sorted(flip["case"] for flip in best["flipped"]) == list(TURNED)
     assert [flip["righted"] for flip in best["flipped"]] == [False, False, True]
@@ -152,21 +128,19 @@ def test_two_commits_differ_in_parameters_scores_and_verdicts(told):
 
 def test_a_registered_version_is_compared_by_its_verdicts(told):
     before, after = (
-        told("models:/regression-comparison/1", "HEAD~1"),
-        told("models:/regression-comparison/1", "HEAD"),
+        told("models:/regression-comparison/1", commit)["families"][0]["champions"][0]
+        for commit in ("HEAD~1", "HEAD")
     )
-    assert before["families"][0]["champions"][0]["flipped"] == []
-    assert before["families"][0]["champions"][0]["common"] == 80
-    flips = after["families"][0]["champions"][0]["flipped"]
-    assert sorted(flip["case"] for flip in flips) == list(TURNED)
-    assert flips[0]["before"]["value"] is not None
+    assert (before["flipped"], before["common"]) == ([], 80)
+    assert sorted(flip["case"] for flip in after["flipped"]) == list(TURNED)
+    assert after["flipped"][0]["before"]["value"] is not None
 
 
 def test_text_and_page_show_the_same_differences(told, browser, tmp_path):
     text, page = told("HEAD~1", "HEAD", "text"), told("HEAD~1", "HEAD", "html")
     assert "comparisons.tune.n_trials" in text
-    assert "3 verdicts flipped: 1 became right, 2 wrong" in text
-    assert "3 verdicts flipped: 1 became right, 2 wrong" in page
+    for shown in (text, page):
+        assert "3 verdicts flipped: 1 became right, 2 wrong" in shown
     assert not re.search(r'(src|href)="(?!#|data:)', page)
     for case in TURNED:
         assert f"<code>{case}</code>" in page
@@ -182,9 +156,7 @@ def lost_files(content):
     assert (family["champions"], family["entries"], family["compared"]) == ([], [], False)
     note = next(one for one in content["notes"] if "neither in git nor in DVC's cache" in one)
     assert "reports/comparisons/evaluated/oof.parquet" in note
-    assert any(
-        one.startswith("comparisons: predictions of one state are missing") for one in content["notes"]
-    )
+    assert "comparisons: predictions of one state are missing" in "\n".join(content["notes"])
     return note
 
 
@@ -210,8 +182,7 @@ def test_local_predictions_do_not_hide_missing_ones(told, project, tmp_path, mon
     note = lost_files(content)
     assert "git stash && uv run dvc exp run --temp" in note
     assert [one["name"] for one in content["families"][0]["figures"]] == ["missed"]
-    assert "0.25" in told("HEAD", "workspace", "text")
-    assert "0.25" in told("HEAD", "workspace", "html")
+    assert all("0.25" in told("HEAD", "workspace", shown) for shown in ("text", "html"))
 
 
 def test_a_remote_is_named_as_the_place_of_missing_files(told, project, tmp_path, monkeypatch):
@@ -224,10 +195,7 @@ def test_a_remote_is_named_as_the_place_of_missing_files(told, project, tmp_path
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        (
-            "nonsense",
-            '"nonsense": unknown Git revision .* expected a commit, an experiment of DVC, workspace or',
-        ),
+        ("nonsense", '"nonsense": unknown Git revision .* an experiment of DVC, workspace or'),
         ("models:/regression-comparison/9", "no such version is registered"),
         ("models:/x", "is not the address of a model"),
     ],

@@ -1,6 +1,5 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
 
 import httpx
 import pytest
@@ -23,20 +22,14 @@ def asked(*comparisons):
     return json.dumps({"comparisons": list(comparisons)})
 
 
-def without(comparison, key):
-    return {name: value for name, value in comparison.items() if name != key}
-
-
 def changed(**changes):
     """One comparison whose only configuration is changed."""
-    whole = comparison()
-    whole["configurations"][0].update(changes)
-    return whole
+    (configuration,) = comparison()["configurations"]
+    return comparison(configurations=[configuration | changes])
 
 
 def statuses(xml):
-    root = etree.fromstring(xml)
-    return [node.get("result_status") for node in root.iter("comparison_result")]
+    return [node.get("result_status") for node in etree.fromstring(xml).iter("comparison_result")]
 
 
 def test_the_start_line_names_host_port_and_model(listening, model_directory):
@@ -46,18 +39,14 @@ def test_the_start_line_names_host_port_and_model(listening, model_directory):
 
 
 def test_a_slower_target_fails_with_three_reasons(listening):
-    cases = {
-        "same": comparison("same"),
-        "slow": comparison("slow", 80.0),
-        "fast": comparison("fast", 125.0),
-        "slow, lower is better": comparison("slow, lower is better", 125.0, better="lower"),
-        "fast, lower is better": comparison("fast, lower is better", 80.0, better="lower"),
-    }
-    answer = post(listening, json.dumps({"comparisons": [*cases.values()], "explain": True})).json()
+    cases = [
+        comparison("same"), comparison("slow", 80.0), comparison("fast", 125.0),
+        comparison("slow, lower is better", 125.0, better="lower"),
+        comparison("fast, lower is better", 80.0, better="lower"),
+    ]  # fmt: skip
+    answer = post(listening, json.dumps({"comparisons": cases, "explain": True})).json()
     found = {one["comparison_id"]: one for one in answer["verdicts"]}
-    assert {name: one["verdict"] for name, one in found.items()} == {
-        name: "fail" if name.startswith("slow") else "pass" for name in cases
-    }
+    assert [one["verdict"] for one in found.values()] == ["pass", "fail", "pass", "fail", "pass"]
     slow, same = found["slow"], found["same"]
     assert slow["probability"] > 0.9 > slow["threshold"] > same["probability"]
     assert answer["model"]["contribution_unit"] == "log-odds"
@@ -94,25 +83,18 @@ def test_an_assumed_direction_of_xml_is_in_a_header(listening):
 
 DOUBLED = '<!DOCTYPE a [<!ENTITY x "ha"><!ENTITY y "&x;&x;">]>'
 BOMB = FIGURE.replace('"1.0"?>', '"1.0"?>' + DOUBLED).replace("bt_C_x", "&y;")
-FAR = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
-#: All that readers of JSON and XML refuse is in their own tests.
+#: All that readers of JSON and XML refuse, and the other endpoints, is in their own tests.
 BAD = {
     "no JSON": (b"{", JSON, 400, "JSON"),
-    "an empty body": (b"", JSON, 400, "JSON"),
-    "infinity": (asked(changed(target=[1.0, float("-inf")])).encode(), JSON, 400, "Infinity"),
-    "Latin-1": ('{"comparisons": "é"}'.encode("latin-1"), JSON, 400, "UTF-8"),
     "half a surrogate pair": (asked(comparison("\ud800")).encode(), JSON, 400, "surrogate"),
     "deep nesting": (b"[" * 200_000, JSON, 400, "deep"),
     "a list": (b"[]", JSON, 422, "object"),
-    "no direction": (asked(without(comparison(), "better")).encode(), JSON, 422, "lacks better"),
     "an unknown key": (asked(changed(histroy=[[1.0]])).encode(), JSON, 422, 'did you mean "history"?'),
     "too large a number": (asked(changed(target=[10**400])).encode(), JSON, 422, "target"),
     "no XML": (b"<comparison_results", XML, 400, "XML"),
     "an entity bomb": (BOMB.encode(), XML, 422, "document type"),
-    "a far entity": (FIGURE.replace('"1.0"?>', '"1.0"?>' + FAR).encode(), XML, 422, "document type"),
     "threads in words": (FIGURE.replace('threads_no="4"', 'threads_no="four"').encode(), XML, 422, "four"),
     "bytes that are no text": (bytes(range(256)), XML, 400, "XML"),
-    "plain text": (b"hello", {"content-type": "text/plain"}, 415, "application/json"),
     "no content type": (b"{}", {}, 415, "application/json"),
 }
 
@@ -129,28 +111,18 @@ def test_bad_bodies_are_refused_with_problem_details(listening, case):
     assert problem["title"]
 
 
-def begun(listening, *header):
-    """Begin a request whose body is yet to come."""
-    connection = HTTPConnection(listening.url.removeprefix("http://"), timeout=60)
-    connection.putrequest("POST", JUDGE)
-    connection.putheader("Content-Type", "application/json")
-    connection.putheader(*header)
-    connection.endheaders()
-    return connection
-
-
-def test_a_body_over_the_limit_is_refused_early(listening):
-    connection = begun(listening, "Transfer-Encoding", "chunked")
-    for _ in range(64):
-        connection.send(b"100000\r\n" + b" " * 2**20 + b"\r\n")
-    connection.send(b"1\r\n \r\n")
-    answer = connection.getresponse()
-    assert (answer.status, json.load(answer)["status"]) == (413, 413)
-    connection.close()
-
-
-def test_an_announced_length_over_the_limit_is_refused(listening):
-    connection = begun(listening, "Content-Length", str(2**40))
+@pytest.mark.parametrize(
+    ("header", "parts"),
+    [
+        (("Transfer-Encoding", "chunked"), [b"100000\r\n" + b" " * 2**20 + b"\r\n"] * 64 + [b"1\r\n \r\n"]),
+        (("Content-Length", str(2**40)), []),
+    ],
+    ids=["sent", "announced"],
+)
+def test_a_body_over_the_limit_is_refused_early(listening, header, parts):
+    connection = listening.begin_request(*header)
+    for part in parts:
+        connection.send(part)
     answer = connection.getresponse()
     assert (answer.status, json.load(answer)["status"]) == (413, 413)
     connection.close()

@@ -32,25 +32,20 @@ class Client(Thread):
                 # nobody listens any more
                 self.refused = True
                 return
-            self.ask()
+            try:
+                self.ask()
+            except Exception as exc:  # noqa: BLE001 - whatever it is, it is counted
+                # whoever answers is gone: before the question was sent, or before all of the answer came
+                gone = "gone: " if isinstance(exc, ConnectionError | IncompleteRead) else ""
+                self.failed.append(f"{gone}{exc!r}")
+                self.connection.close()
             sleep(PAUSE)
 
     def ask(self):
-        try:
-            self.connection.request(
-                "POST", "/v1/comparisons/judge", BODY, {"Content-Type": "application/json"}
-            )
-            answer = self.connection.getresponse()
-            content = answer.read()
-        except (ConnectionError, IncompleteRead) as exc:
-            # whoever answers is gone: before the question was sent, or before all of the answer came
-            self.failed.append(f"gone: {exc!r}")
-            self.connection.close()
-            return
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it is counted
-            self.failed.append(repr(exc))
-            self.connection.close()
-            return
+        kind = {"Content-Type": "application/json"}
+        self.connection.request("POST", "/v1/comparisons/judge", BODY, kind)
+        answer = self.connection.getresponse()
+        content = answer.read()
         if answer.status != 200:
             self.failed.append(f"{answer.status} {content[:300]}")
             return

@@ -2,10 +2,9 @@
 
 import json
 import re
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -20,6 +19,7 @@ GET = "GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
 POST = (
     "POST /v1/comparisons/judge HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{fields}\r\n"
 )
+CHUNKED = POST.format(fields="Transfer-Encoding: chunked\r\n")
 #: Bytes of the status line to the end of an answer's head, and the body that its Content-Length announces.
 ANSWER = re.compile(rb"HTTP/1.1 (\d+)[^\r]*\r\n((?:[^\r]+\r\n)*)\r\n")
 
@@ -28,16 +28,13 @@ def get(path="/healthz", fields=""):
     return GET.format(path=path, fields=fields).encode()
 
 
+def post(fields=""):
+    return POST.format(fields=f"Content-Length: {len(BODY)}\r\n{fields}").encode()
+
+
 def chunked(*chunks, trailers=""):
     parts = "".join(f"{len(chunk):x}\r\n{chunk}\r\n" for chunk in chunks)
-    return (POST.format(fields="Transfer-Encoding: chunked\r\n") + f"{parts}0\r\n{trailers}\r\n").encode()
-
-
-@contextmanager
-def connected(server):
-    host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
-        yield connection
+    return (CHUNKED + f"{parts}0\r\n{trailers}\r\n").encode()
 
 
 def send(connection, content):
@@ -52,11 +49,9 @@ def send(connection, content):
 def received(connection):
     """Return what comes until the server closes the connection."""
     parts = []
-    try:
+    with suppress(ConnectionResetError):
         while part := connection.recv(2**16):
             parts.append(part)
-    except ConnectionResetError:
-        pass
     return b"".join(parts)
 
 
@@ -83,7 +78,7 @@ def answers(content):
 
 def statuses(server, *parts):
     """Return the statuses of the answers on one connection, which the server or the last request closes."""
-    with connected(server) as connection:
+    with server.connect() as connection:
         for part in parts:
             if not send(connection, part):
                 break
@@ -115,7 +110,7 @@ def test_an_address_beyond_its_limit_is_refused(listening):
 
 
 def test_a_refusal_has_problem_details_and_closes_the_connection(listening):
-    with connected(listening) as connection:
+    with listening.connect() as connection:
         send(connection, get(fields=f"y: {'z' * 2 * MOST_BYTES}\r\n"))
         content = received(connection)
     ((status, body),) = answers(content)
@@ -135,10 +130,7 @@ ENDLESS = {
     "many fields": (get()[:-2], b"abcdefg: 1234567\r\n" * 2**12),
     "the address": (b"GET /", b"z" * 2**16),
     "a field after a chunked body": (chunked(BODY)[:-2] + b"y: ", b"z" * 2**16),
-    "an extension of a chunk": (
-        POST.format(fields="Transfer-Encoding: chunked\r\n").encode() + b"1;",
-        b"z" * 2**16,
-    ),
+    "an extension of a chunk": (CHUNKED.encode() + b"1;", b"z" * 2**16),
 }
 
 
@@ -147,14 +139,12 @@ def test_an_endless_head_neither_costs_memory_nor_blocks(listening, kind):
     begin, more = ENDLESS[kind]
     httpx.get(listening.url + "/healthz")
     before, sent = resident(listening), 0
-    with connected(listening) as connection:
+    with listening.connect() as connection:
         connection.settimeout(1)
         send(connection, begin)
-        try:
+        with suppress(TimeoutError):
             while sent < 32 * 2**20 and send(connection, more):
                 sent += len(more)
-        except TimeoutError:
-            pass
         began = time.monotonic()
         assert httpx.get(listening.url + "/healthz").status_code == 200
         assert time.monotonic() - began < 1
@@ -195,34 +185,29 @@ def test_slow_heads_are_ended_and_slow_bodies_go_on(listening):
         "a body refused unread": [unread, *[b"x"] * 100],
     }
     # a body may take longer than a head
-    head, body = POST.format(fields=f"Content-Length: {len(BODY)}\r\n{CLOSE}").encode(), BODY.encode()
-    step = len(body) // 12 + 1
-    patient = [head, *(body[start : start + step] for start in range(0, len(body), step))]
+    step = len(BODY) // 12 + 1
+    patient = [post(CLOSE), *(BODY[start : start + step].encode() for start in range(0, len(BODY), step))]
     with ThreadPoolExecutor(len(slow) + 1) as pool, ExitStack() as stack:
-        kept = stack.enter_context(connected(listening))
+        kept = stack.enter_context(listening.connect())
         send(kept, get())
         assert first_answer(kept) == 200
-        each = [stack.enter_context(connected(listening)) for _ in range(len(slow) + 1)]
+        each = [stack.enter_context(listening.connect()) for _ in range(len(slow) + 1)]
         ends = list(pool.map(outlasted, each, [1] * len(each), [*slow.values(), patient]))
         assert send(kept, get(fields=CLOSE))
         assert [status for status, _ in answers(received(kept))] == [200]
     *ended, (_, judged) = ends
     assert all(SECONDS - 1 < seconds < SECONDS + 4 for seconds, _ in ended[:-1])
     assert ended[-1][0] < SECONDS + 4
-    said = {
-        kind: [status for status, _ in answers(content)]
-        for kind, (_, content) in zip(slow, ended, strict=True)
-    }
-    assert said == {
+    said = [[status for status, _ in answers(content)] for _, content in ended]
+    assert dict(zip(slow, said, strict=True)) == {
         "bytes": [408], "fields": [408], "nothing": [], "empty lines": [], "a body refused unread": [404],
     }  # fmt: skip
     assert [status for status, _ in answers(judged)] == [200]
 
 
 def test_pipelined_and_chunked_requests_are_answered_in_order(listening):
-    post = POST.format(fields=f"Content-Length: {len(BODY)}\r\n").encode() + BODY.encode()
-    trailers = "x-checksum: 1\r\n" * 3
-    requests = [get(), post, chunked(BODY[:10], BODY[10:], trailers=trailers), get("/nowhere"), post]
+    judged, trailers = post() + BODY.encode(), "x-checksum: 1\r\n" * 3
+    requests = [get(), judged, chunked(BODY[:10], BODY[10:], trailers=trailers), get("/nowhere"), judged]
     content = b"".join([*requests, get(fields=CLOSE)])
     for size in (len(content), 1000, 7):
         parts = [content[start : start + size] for start in range(0, len(content), size)]
@@ -230,7 +215,6 @@ def test_pipelined_and_chunked_requests_are_answered_in_order(listening):
 
 
 def test_requests_before_a_refused_one_are_answered(listening):
-    post = POST.format(fields=f"Content-Length: {len(BODY)}\r\n").encode() + BODY.encode()
-    bad = get(fields=f"y: {'z' * 2 * MOST_BYTES}\r\n")
-    assert statuses(listening, post + get() + bad) in ([200, 200], [200, 200, 431])
-    assert statuses(listening, post + post + b"no HTTP\r\n\r\n") in ([200, 200], [200, 200, 400])
+    judged, bad = post() + BODY.encode(), get(fields=f"y: {'z' * 2 * MOST_BYTES}\r\n")
+    assert statuses(listening, judged + get() + bad) in ([200, 200], [200, 200, 431])
+    assert statuses(listening, judged * 2 + b"no HTTP\r\n\r\n") in ([200, 200], [200, 200, 400])

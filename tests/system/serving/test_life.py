@@ -3,27 +3,21 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
-from contextlib import contextmanager
-from http.client import HTTPConnection
-from pathlib import Path
+from contextlib import suppress
 
+import httpx
 import pytest
 
-from tests.system.conftest import PROGRAM, Listening
+from tests.system.conftest import MLFLOW_WARNINGS, PROGRAM, Listening, wait_until
 from tests.system.serving.load import BODY, Load
 from tests.system.serving.registry import NAME, registry_in, truncate, with_a_feature_of_tomorrow
 
 #: The seconds for which the registry is away.
 AWAY = float(os.environ.get("PERFJUDGE_AWAY", "1"))
 MOVES = 6
-# inside MLflow 3.17, and may go with it
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
-]
+pytestmark = MLFLOW_WARNINGS
 
 
 @pytest.fixture(scope="module")
@@ -40,25 +34,20 @@ def registry(store):
     return store
 
 
-@contextmanager
 def serving(*arguments):
     # a line per request is not looked at here
-    quiet = "--log-level", "warning", "--log-format", "text"
-    server = Listening("--watch", "0.1", *quiet, *arguments)
-    try:
-        yield server
-    finally:
-        if not server.said.closed:
-            server.stop()
+    return Listening("--watch", "0.1", "--log-level", "warning", "--log-format", "text", *arguments)
 
 
 def told(server, path):
     """What one of the processes answers, on a connection of its own."""
-    connection = HTTPConnection(server.url.removeprefix("http://"), timeout=60)
-    connection.request("GET", path, headers={"Connection": "close"})
-    with connection.getresponse() as answer:
-        assert answer.status == 200
-        return json.load(answer)
+    return httpx.get(server.url + path, timeout=60).raise_for_status().json()
+
+
+def listens(server):
+    with suppress(ConnectionRefusedError), server.connect():
+        return True
+    return False
 
 
 def state(server):
@@ -73,21 +62,11 @@ def said(server):
     return os.pread(server.said.fileno(), 2**20, 0).decode()
 
 
-def until(holds):
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def until_it_answers(server, load, version):
     """Wait until all is well with a version; asked several times, for nobody knows which process answers."""
-    until(lambda: load.now == {version} and all(state(server) == ("ok", version, None) for _ in range(8)))
-
-
-def workers_of(server):
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    return {int(one) for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()}
+    wait_until(
+        lambda: load.now == {version} and all(state(server) == ("ok", version, None) for _ in range(8))
+    )
 
 
 @pytest.mark.slow
@@ -101,31 +80,31 @@ def test_no_request_fails_while_registry_models_and_workers_change(registry):
         changed = registry.add()
         truncate(registry.files(changed) / "model.npz")
         registry.lead(changed)
-        until(lambda: said(server).count("have changed since it was registered") == 2)
+        wait_until(lambda: said(server).count("have changed since it was registered") == 2)
         status, version, trouble = state(server)
         assert (status, version, "have changed since" in trouble) == ("degraded", "3", True)
         (listed,) = (one for one in told(server, "/v1/models")["models"] if one["serves"] == NAME)
         assert (listed["version"], listed["load_failure"]) == ("3", trouble)
 
         registry.lead(registry.add(spoil=lambda directory: truncate(directory / "card.json")))
-        until(lambda: said(server).count("card.json") == 2)
+        wait_until(lambda: said(server).count("card.json") == 2)
         registry.lead(registry.add(spoil=with_a_feature_of_tomorrow))
-        until(lambda: said(server).count("'medians_tomorrow' is no longer computed") == 2)
+        wait_until(lambda: said(server).count("'medians_tomorrow' is no longer computed") == 2)
         registry.lead("2")
         until_it_answers(server, load, "2")
 
         registry.go()
-        until(lambda: said(server).count("which does not exist") == 2)
+        wait_until(lambda: said(server).count("which does not exist") == 2)
         time.sleep(AWAY)
         status, version, trouble = state(server)
         assert (status, version, "which does not exist" in trouble) == ("degraded", "2", True)
         assert load.failed == []
 
-        before = workers_of(server)
+        before = server.children("spawn_main")
         os.kill(min(before), signal.SIGKILL)
         # the next one has its model from the one that is left, for the registry is still away
-        until(lambda: said(server).count("which does not exist") == 3)
-        assert len(workers_of(server) & before) == 1
+        wait_until(lambda: said(server).count("which does not exist") == 3)
+        assert len(server.children("spawn_main") & before) == 1
         registry.come_back()
         last = registry.add()
         registry.lead(last)
@@ -163,25 +142,15 @@ def test_a_worker_that_cannot_start_ends_the_server_with_its_code(model_director
     assert (done.returncode, "a worker cannot start; the server ends" in done.stderr) == (3, True)
 
 
-def opened(server):
-    """Begin a request whose body is yet to come."""
-    connection = HTTPConnection(server.url.removeprefix("http://"), timeout=60)
-    connection.putrequest("POST", "/v1/comparisons/judge")
-    connection.putheader("Content-Type", "application/json")
-    connection.putheader("Content-Length", str(len(BODY)))
-    connection.endheaders()
-    return connection
-
-
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_begun_requests_are_answered_after_sigterm(model_directory, workers, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
     with serving("--model", str(model_directory), "--workers", workers) as server:
-        begun, stuck = opened(server), opened(server)
+        begun, stuck = (server.begin_request("Content-Length", str(len(BODY))) for _ in range(2))
         begun.send(BODY[:20].encode())
         told(server, "/healthz")
         server.process.terminate()
-        until(lambda: not listens(server))
+        wait_until(lambda: not listens(server))
         begun.send(BODY[20:].encode())
         answer = begun.getresponse()
         assert (answer.status, answer.getheader("connection")) == (200, "close")
@@ -192,12 +161,3 @@ def test_begun_requests_are_answered_after_sigterm(model_directory, workers, mon
         server.process.wait(10)
         begun.close()
         stuck.close()
-
-
-def listens(server):
-    host, port = server.url.removeprefix("http://").split(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=60).close()
-    except ConnectionRefusedError:
-        return False
-    return True
