@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks import guard
 from tests.imports import ROOT, copied
+from tests.system.conftest import Repository
 
 #: The quickest operations; from five on, the variation between them decides.
 FEW = ("judging", "features", "lnt", "perf-stat", "pytest-benchmark")
@@ -72,9 +73,7 @@ def test_another_machine_measures_the_earlier_commit_and_this_one(tmp_path, monk
     suite = tmp_path / "benchmarks/guard.py"
     suite.parent.mkdir()
     suite.write_text(FAKE.replace("MACHINE", repr(guard.machine_name())))
-    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "Begin"]):
-        author = ("-c", "user.name=nobody", "-c", "user.email=nobody")
-        subprocess.run(["git", *author, *arguments], check=True)
+    Repository(tmp_path).commit("Begin")
     commit = guard.head_commit(tmp_path)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(guard, "machine_name", lambda: "abacus x1")

@@ -187,14 +187,12 @@ LOADER = Loader(LINES.name, LINES.load, lambda line: line.card.description, Serv
 }
 #: What it adds to params.yaml.
 KNOBS = {"ingest": {"path": "data/raw/boots"}, "promote": {"name": "boot-seconds"}}
+EVALUATED = ("evaluated", "metrics.json")
 #: What it adds to dvc.yaml: by verb, what it reads and what it leaves.
 ROWS = {
     "data.ingest": (["data/raw/boots"], ["data/interim/boots"]),
     "features.featurize": (["data/interim/boots"], ["data/processed/boots"]),
-    "training.evaluate": (
-        ["data/processed/boots"],
-        ["reports/boots/evaluated", "reports/boots/metrics.json"],
-    ),
+    "training.evaluate": (["data/processed/boots"], [f"reports/boots/{one}" for one in EVALUATED]),
     "training.train": (["data/processed/boots"], ["models/boots"]),
     "training.promote": (["models/boots", "reports/boots/metrics.json"], []),
     "serving.report": (["reports/boots/metrics.json"], ["reports/boots/index.html"]),
@@ -210,7 +208,15 @@ def house(made_once, preloaded_programs):
         for name, text in FILES.items():
             (root / name).parent.mkdir(exist_ok=True)
             (root / name).write_text(text.lstrip())
-        edit(root)
+        names = (ROOT / "data/families.py").read_text()
+        (root / "data/families.py").write_text(names.replace('"fingerprints")', '"fingerprints", "boots")'))
+        knobs, stages = (yaml.safe_load((ROOT / name).read_text()) for name in ("params.yaml", "dvc.yaml"))
+        (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"boots": KNOBS}))
+        for verb, (deps, outs) in ROWS.items():
+            code = [f"{room}/boots" for room in ROOMS if room in verb]
+            row = {"cmd": f"python -m {verb} boots", "deps": deps + code, "outs": outs}
+            stages["stages"][f"{verb.partition('.')[2]}-boots"] = row
+        (root / "dvc.yaml").write_text(yaml.safe_dump(stages))
         memory = 2.0 ** np.arange(16)
         boots = pd.DataFrame({"machine": [f"m{n}" for n in range(16)], "memory_gib": memory})
         (root / "data/raw/boots").mkdir(parents=True)
@@ -222,23 +228,9 @@ def house(made_once, preloaded_programs):
     return made_once("house", fill)
 
 
-def edit(root):
-    """Edit the three files."""
-    names = (ROOT / "data/families.py").read_text()
-    (root / "data/families.py").write_text(names.replace('"fingerprints")', '"fingerprints", "boots")'))
-    knobs, stages = (yaml.safe_load((ROOT / name).read_text()) for name in ("params.yaml", "dvc.yaml"))
-    for verb, (deps, outs) in ROWS.items():
-        code = [f"{room}/boots" for room in ROOMS if room in verb]
-        row = {"cmd": f"python -m {verb} boots", "deps": deps + code, "outs": outs}
-        stages["stages"][f"{verb.partition('.')[2]}-boots"] = row
-    (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"boots": KNOBS}))
-    (root / "dvc.yaml").write_text(yaml.safe_dump(stages))
-
-
 def run(root, programs, *command):
     """Run one of the programs with the copy's code, and return what it printed."""
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PYTHONPATH": str(root), "PATH": path}
+    environment = os.environ | {"PYTHONPATH": str(root), "PATH": f"{programs}:{os.environ['PATH']}"}
     done = subprocess.run(
         [programs / command[0], *command[1:]], check=False, cwd=root, env=environment, capture_output=True,
         text=True,
@@ -251,34 +243,27 @@ def test_a_new_family_needs_at_most_150_lines():
     assert sum(len(text.strip().splitlines()) for text in FILES.values()) <= 150
 
 
-def test_measurements_of_the_new_family_become_a_champion(house, preloaded_programs):
+def test_measurements_of_the_new_family_become_champion_and_report(house, preloaded_programs):
     metrics = json.loads((house / "reports/boots/metrics.json").read_text())
     assert metrics["splits"]["machines"]["entries"]["line"]["mape"]["mean"] < 1e-9
     told = run(house, preloaded_programs, "python", "-m", "training.promote", "boots")
     assert told == "boot-seconds v1 (line) stays champion: it is the first champion\n"
-
-
-def test_report_of_the_new_family_shows_its_figures(house):
     assert "<h1>16 boots</h1>" in (house / "reports/boots/index.html").read_text()
 
 
-def test_the_command_of_the_new_family_answers(house, preloaded_programs):
+def test_command_and_endpoint_of_the_new_family_answer(
+    house, preloaded_programs, model_directory, monkeypatch
+):
     told = run(house, preloaded_programs, "perfjudge", "boot", "8")
     assert json.loads(told)["seconds"] == pytest.approx(29)
-
-
-def test_the_endpoint_of_the_new_family_is_complete(house, model_directory, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(house))
     monkeypatch.chdir(house)
     server = Listening("--model", model_directory)
-    try:
-        answer = httpx.post(f"{server.url}/v1/boots", json={"memory_gib": 32}, timeout=60)
-        assert answer.json()["seconds"] == pytest.approx(35)
-        assert httpx.post(f"{server.url}/v1/boots", json={"memory_gib": -1}, timeout=60).status_code == 422
-        models = httpx.get(f"{server.url}/v1/models", timeout=60).json()["models"]
+    with server, httpx.Client(base_url=server.url, timeout=60) as client:
+        assert client.post("/v1/boots", json={"memory_gib": 32}).json()["seconds"] == pytest.approx(35)
+        assert client.post("/v1/boots", json={"memory_gib": -1}).status_code == 422
+        models = client.get("/v1/models").json()["models"]
         assert ("boot-seconds", "1") in [(one["serves"], one["version"]) for one in models]
-        described = httpx.get(f"{server.url}/openapi.json", timeout=60).json()
+        described = client.get("/openapi.json").json()
         assert "/v1/boots" in described["paths"]
         assert "memory_gib" in described["components"]["schemas"]["BootRequest"]["properties"]
-    finally:
-        server.stop()

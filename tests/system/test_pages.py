@@ -8,7 +8,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from perfjudge_client import Client
 from tests.imports import ROOT
-from tests.system.browsing import faults
+from tests.system.browsing import faults, requested
 from tests.system.conftest import comparison
 
 
@@ -67,8 +67,7 @@ def test_the_interface_page_requests_only_its_own_server(listening, browser):
         browser.execute_script("arguments[0].click()", find(button))
     assert find(".live-responses-table tbody .response-col_status").text.split()[0] == "200"
     assert '"verdicts"' in find(".live-responses-table tbody .highlight-code").text
-    requested = re.findall(r'"url\\?":\\?"(https?:[^"\\]*)', str(browser.get_log("performance")))
-    assert [url for url in requested if not url.startswith(listening.url)] == []
+    assert requested(browser, listening.url) == []
 
 
 def test_the_five_lines_of_the_documentation_print_verdicts(listening, capsys):
@@ -79,6 +78,5 @@ def test_the_five_lines_of_the_documentation_print_verdicts(listening, capsys):
     assert len([line for line in lines.splitlines() if line]) <= 5
     exec(lines, {"comparisons": [comparison("same"), comparison("slow", 80.0)]})
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()] == [
-        ["pass", "same"],
-        ["fail", "slow"],
-    ]
+        ["pass", "same"], ["fail", "slow"],
+    ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 from data.parallel import Compute
 from tests.imports import ROOT
@@ -51,12 +50,3 @@ def squared(task):
         sign.write_text(str(os.getpid()))
         time.sleep(600)
     return number**2, os.getpid()
-
-
-def written(path: Path, seconds=60):
-    """Wait until a file has something in it; return that."""
-    end = time.monotonic() + seconds
-    while not (path.is_file() and path.read_text()):
-        assert time.monotonic() < end, path
-        time.sleep(0.02)
-    return path.read_text()

@@ -1,7 +1,7 @@
 """Tasks on a real Dask scheduler and real workers, one of which is killed half-way."""
 
+import re
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +10,8 @@ from data.parallel import ClusterError, Compute, side_by_side
 from tests.families import small_family
 from tests.imports import copied
 from tests.matrix_pairs import pairs
-from tests.system.scale.cluster import Cluster, squared, written
+from tests.system.conftest import wait_until
+from tests.system.scale.cluster import Cluster, squared
 from training.comparisons.evaluate import evaluate
 from training.comparisons.train import train
 from training.comparisons.tune import tune
@@ -28,6 +29,11 @@ def cluster(tmp_path, preloaded_programs):
     started = Cluster(directory, preloaded_programs)
     yield started
     started.stop()
+
+
+def written(path):
+    """Wait until a file has something in it; return that."""
+    return wait_until(lambda: path.exists() and path.read_text())
 
 
 def told(cluster, tasks=((1, None),)):
@@ -70,8 +76,7 @@ def test_a_pipeline_on_a_killed_worker_writes_the_same(cluster, tmp_path, monkey
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(trained, family)
         # a search has begun
-        while not found.done() and not [*family.paths.studies.rglob("*.log")]:
-            time.sleep(0.02)
+        wait_until(lambda: found.done() or [*family.paths.studies.rglob("*.log")])
         killed.send_signal(signal.SIGKILL)
         there = found.result(120)
     assert files(there) == files(here)
@@ -85,10 +90,8 @@ def test_an_engine_learns_the_same_from_chunks_on_workers(cluster, tmp_path):
     told = []
     for compute in (Compute(2), cluster.compute):
         recipe = LargeRecipe(Cell("logistic", LARGE), 2, 7, 0.5, compute, 90)
-        work = tmp_path / str(compute.jobs)
-        told.append(
-            recipe.train(tmp_path / "source", work).engine.judge_pairs(unseen)["probability"].tolist()
-        )
+        trained = recipe.train(tmp_path / "source", tmp_path / str(compute.jobs))
+        told.append(trained.engine.judge_pairs(unseen)["probability"].tolist())
     assert told[0] == told[1]
 
 
@@ -100,23 +103,20 @@ def test_unusable_schedulers_and_workers_are_refused(cluster, tmp_path, monkeypa
     monkeypatch.setattr("data.parallel.PATIENCE", 3)
     assert told(cluster) == f"{cluster.address}: the scheduler has no worker"
     monkeypatch.setattr("data.parallel.PATIENCE", 30)
-    wide = cluster.work(threads=2)
-    assert "has 2 threads; expected a worker with --nthreads 1" in told(cluster)
-    wide.kill()
-    wide.wait()
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
-    older = cluster.work(OPENBLAS_CORETYPE="Nehalem")
-    assert "has OPENBLAS_CORETYPE Nehalem; expected unset as here" in told(cluster)
-    older.kill()
-    older.wait()
     other = tmp_path / "other"
     copied(other)
     with (other / "data/parallel.py").open("a") as code:
         code.write("# another version\n")
-    cluster.work(code=other)
-    line = told(cluster)
-    assert "has perfjudge " in line
-    assert " as here" in line
+    for unlike, why in (
+        ({"threads": 2}, "has 2 threads; expected a worker with --nthreads 1"),
+        ({"OPENBLAS_CORETYPE": "Nehalem"}, "has OPENBLAS_CORETYPE Nehalem; expected unset as here"),
+        ({"code": other}, "has perfjudge .* as here"),
+    ):
+        worker = cluster.work(**unlike)
+        assert re.search(why, told(cluster))
+        worker.kill()
+        worker.wait()
 
 
 def test_a_scheduler_lost_during_work_is_named(cluster, tmp_path):
