@@ -25,12 +25,8 @@ def repeated(before, unit, after):
 
 def numbered(before, unit, after):
     """Return a function that makes a body of about some size of units with different numbers."""
-
-    def body(size):
-        count = size // len(unit % 100_000)
-        return before + b"".join(unit % number for number in range(count)) + after
-
-    return body
+    length = len(unit % 100_000)
+    return lambda size: before + b"".join(unit % number for number in range(size // length)) + after
 
 
 WHOLE = json.dumps({"comparisons": [comparison()]}).encode()
@@ -69,9 +65,9 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def server(model_directory):
-    listening = Listening("--model", str(model_directory), "--log-level", "warning", "--timeout", str(LIMIT))
-    yield listening
-    listening.stop()
+    options = "--log-level", "warning", "--timeout", str(LIMIT)
+    with Listening("--model", str(model_directory), *options) as listening:
+        yield listening
 
 
 def slowness():
