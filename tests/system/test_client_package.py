@@ -37,16 +37,13 @@ except RefusedError as error:
 """
 
 
-def run(*command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+def run(*command, url="", status=0, **options):
+    """Run a command that sees neither this project nor another server than that of `url`."""
+    environment = {**os.environ, "PERFJUDGE_URL": url}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, **options)
+    assert done.returncode == status, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
-
-
-def outside(url, **variables):
-    """Return the variables of a process that sees neither this project nor another server."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return kept | {"PERFJUDGE_URL": url, **variables}
 
 
 def test_the_wheel_is_small_and_needs_two_packages(client_package):
@@ -61,18 +58,9 @@ def test_the_wheel_is_small_and_needs_two_packages(client_package):
 
 
 def test_the_report_generator_runs_with_the_client_alone(client_package, listening, tmp_path):
-    script, samples = EXAMPLES / "report_generator.py", ROOT / "docs/samples/run.csv"
-    report = tmp_path / "report.html"
-    run(
-        client_package.python,
-        script,
-        samples,
-        listening.url,
-        report,
-        cwd=tmp_path,
-        env=outside(listening.url),
-    )
-    text = report.read_text()
+    command = (EXAMPLES / "report_generator.py", ROOT / "docs/samples/run.csv", listening.url, "report.html")
+    run(client_package.python, *command, cwd=tmp_path, url=listening.url)
+    text = (tmp_path / "report.html").read_text()
     assert "of 9 operations got worse" in text
     assert text.count("<tr><td>") == 9
 
@@ -83,7 +71,7 @@ def test_the_cells_of_the_notebook_run_in_order(client_package, listening):
     assert all(cell["outputs"] == [] for cell in cells)
     code = "\n".join("".join(cell["source"]) for cell in cells)
     # a kernel starts in the directory of its notebook, too
-    said = run(client_package.python, "-c", code, cwd=EXAMPLES, env=outside(listening.url))
+    said = run(client_package.python, "-c", code, cwd=EXAMPLES, url=listening.url)
     assert {line.split()[0] for line in said.splitlines()[:9]} <= {"pass", "fail", "unsure", "invalid"}
     assert said.splitlines()[0].split()[0] == "fail"
     assert "\n  " in said
@@ -91,19 +79,16 @@ def test_the_cells_of_the_notebook_run_in_order(client_package, listening):
 
 def test_a_refusal_of_a_real_server_names_the_field(client_package, listening, tmp_path):
     wrong = json.dumps([comparison("a"), comparison("b", better="bigger")])
-    command = (client_package.python, "-c", REFUSED, listening.url, wrong)
-    said = run(*command, cwd=tmp_path, env=outside(listening.url))
+    said = run(client_package.python, "-c", REFUSED, listening.url, wrong, cwd=tmp_path, url=listening.url)
     assert said == '422 body: comparisons[1].better="bigger" is not "lower" or "higher"\n'
 
 
 def test_mypy_checks_programs_against_the_installed_client(client_package, tmp_path):
     (tmp_path / "program.py").write_text(TYPED)
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "program.py"]
-    done = subprocess.run(
-        [*command, "--python-executable", client_package.python, "--cache-dir", tmp_path / "cache"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env=outside(""),
-    )  # fmt: skip
-    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    command = ["-m", "mypy", "--strict", "--config-file", "", "--cache-dir", "cache", "program.py"]
+    python = ["--python-executable", client_package.python]
+    said = run(sys.executable, *command, *python, cwd=tmp_path, status=1)
+    errors = [line for line in said.splitlines() if ": error:" in line]
     assert [line.partition(": error: ")[2] for line in errors] == [
         'Incompatible return value type (got "str", expected "int")  [return-value]'
     ]

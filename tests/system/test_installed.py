@@ -4,13 +4,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 
 import httpx
 import pytest
 import yaml
 
 from benchmarks.install import disk_megabytes
+from tests.commands import perfjudge_process
 from tests.imports import ROOT
 from tests.ports import free_port
 from tests.system.conftest import Listening
@@ -54,7 +54,7 @@ def run(installed, tmp_path):
     return run_there
 
 
-def test_judge_answers_in_an_empty_folder_with_the_wheels_model(run, wheel):
+def test_the_wheels_model_judges_and_compares_in_an_empty_folder(run, wheel):
     done = run("judge", SAMPLES / "mine.json", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     answer = json.loads(done.stdout)
@@ -62,46 +62,33 @@ def test_judge_answers_in_an_empty_folder_with_the_wheels_model(run, wheel):
     assert answer["verdicts"][0]["verdict"] == "fail"
     assert (answer["model"]["name"], answer["model"]["version"]) == (NAME, number)
     assert answer["model"]["uri"] == f"models:/{NAME}/{number}"
-    assert [*run.folder.iterdir()] == []
     again = run("judge", SAMPLES / "mine.json", "--json", "--model", answer["model"]["uri"])
     assert again.stdout == done.stdout
-
-
-def test_compare_reads_two_files_of_pytest_benchmark(run):
     files = [SAMPLES / f"formats/pytest-benchmark/{side}.json" for side in ("base", "new")]
-    done = run("compare", *files, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["verdicts"]
+    compared = run("compare", *files, "--json")
+    assert (compared.returncode, compared.stderr) == (0, "")
+    assert json.loads(compared.stdout)["verdicts"]
+    assert [*run.folder.iterdir()] == []
 
 
 def test_server_answers_without_a_registry(installed, run, monkeypatch):
     monkeypatch.chdir(run.folder)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    server = Listening(program=installed / "perfjudge")
-    try:
-        body = (SAMPLES / "mine.json").read_bytes()
-        judged = httpx.post(
-            f"{server.url}/v1/comparisons/judge", content=body, headers={"content-type": "application/json"}
-        )
+    with Listening(program=installed / "perfjudge") as server:
+        body, kind = (SAMPLES / "mine.json").read_bytes(), {"content-type": "application/json"}
+        judged = httpx.post(f"{server.url}/v1/comparisons/judge", content=body, headers=kind)
         assert judged.json()["verdicts"][0]["verdict"] == "fail"
         assert [model["name"] for model in httpx.get(f"{server.url}/v1/models").json()["models"]] == [NAME]
         for page in ("/", "/docs", "/comparisons/next", "/v1/labels", "/readyz", "/metrics"):
             assert httpx.get(f"{server.url}{page}").status_code < 500, page
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize("source", ["mine.json", "labelled.xml"])
 def test_answers_are_equal_with_and_without_pyarrow(installed, run, source):
     (shipped,) = installed.parent.glob(f"lib/*/site-packages/training/shipped/models/{NAME}")
     command = ["judge", SAMPLES / source, "--model", shipped, "--json", "--why"]
-    here = subprocess.run(
-        [sys.executable, "-c", "from serving.cli import main; main()", *command],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert run(*command).stdout == here.stdout
+    here = perfjudge_process(*command)
+    assert (here.returncode, run(*command).stdout) == (0, here.stdout)
 
 
 def test_wheel_and_client_work_on_a_machine_without_the_repository(installed, client_package, tmp_path):
@@ -134,26 +121,21 @@ def test_a_missing_model_or_extra_is_named_with_the_remedy(run):
     assert done.returncode == 2
     assert 'no champion of "corun-static"' in done.stderr
     assert "make one with: dvc repro in a clone of perfjudge" in done.stderr
-    commands = (
-        ["train", "mine"],
-        ["judge", SAMPLES / "labelled"],
+    for command in (
+        ["train", "mine"], ["judge", SAMPLES / "labelled"],
         ["import", "comparison-xml", SAMPLES / "labelled.xml", "-o", "tables"],
         ["collect", SAMPLES / "suite.yaml", "-o", "measured"],
-    )
-    for command in commands:
+    ):  # fmt: skip
         done = run(*command)
         assert done.returncode == 2
         assert done.stderr.endswith("is not installed; install it with: pip install 'perfjudge[train]'\n")
     assert [*run.folder.iterdir()] == []
 
 
-def test_version_names_commit_and_champion(run, wheel):
+def test_version_names_commit_and_champion_in_at_most_350_mib(installed, run, wheel):
     first, *champions = run("--version").stdout.splitlines()
     assert first.startswith(f"perfjudge {wheel.name.split('-')[1]} (commit ")
     assert [line.split()[0] for line in champions] == [NAME]
-
-
-def test_default_environment_is_at_most_350_mib(installed):
     (packages,) = installed.parent.glob("lib/*/site-packages")
     assert disk_megabytes(packages) <= 350
 

@@ -137,21 +137,13 @@ def test_server_of_the_image_answers_without_rights_on_read_only_files(instructi
     path = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     user, group = instructions["USER"].split(":")
     variables = {
-        "PATH": path,
-        "place": str(place),
-        "root": str(place / "root"),
+        "PATH": path, "place": str(place), "root": str(place / "root"), "user": user, "group": group,
         "binds": "\n".join(bind_mounts(instructions, tmp_path)),
-        "run": re.sub(r"--mount=\S+ ", "", instructions["RUN"]),
-        "server": SERVER,
-        "volume": instructions["VOLUME"],
-        "user": user,
-        "group": group,
-        "variables": instructions["ENV"].replace("$PATH", path),
-        "entry": shlex.join(entry(instructions)),
-        "health": shlex.join(health_check(instructions)),
-        "port": instructions["EXPOSE"],
-        "sample": str(ROOT / "docs/samples/mine.json"),
-    }
+        "run": re.sub(r"--mount=\S+ ", "", instructions["RUN"]), "server": SERVER,
+        "variables": instructions["ENV"].replace("$PATH", path), "volume": instructions["VOLUME"],
+        "entry": shlex.join(entry(instructions)), "health": shlex.join(health_check(instructions)),
+        "port": instructions["EXPOSE"], "sample": str(ROOT / "docs/samples/mine.json"),
+    }  # fmt: skip
     command = ["unshare", "--mount", "bash", "-euo", "pipefail", "-c", CONTAINER]
     done = subprocess.run(
         command, check=False, env=os.environ | variables, capture_output=True, text=True, timeout=600
