@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +14,15 @@ import pandas as pd
 import yaml
 
 from benchmarks.kills import keep_rows
+from data.measure.kernel_counts import is_running
 from tests import short_pipeline
 from tests.imports import ROOMS, ROOT
 from tests.ports import free_port
 from tests.preloaded import Preloaded
+from tests.system.conftest import Repository, wait_until
 
 #: Searches, folds and models that are few; all else is as shipped.
-KNOBS = {
-    "comparisons": {
-        "tune": {"n_trials": 1, "n_folds": 2, "models": ["logistic"]},
-        "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
-        "promote": {"n_bootstrap": 100},
-    },
+KNOBS = short_pipeline.SHORT | {
     "fingerprints": {
         "profile": {"max_applications": 2, "n_bootstrap": 10, "n_thesis_bootstrap": 2},
         "evaluate": {"entries": ["ensemble", "median"]},
@@ -37,15 +33,7 @@ KNOBS = {
         "online": {"seconds": [2.0]},
         "promote": {"n_bootstrap": 100},
     },
-    "matrices": {
-        "evaluate": {
-            "n_trials": 1, "max_components": 10, "models": ["decision-tree"], "n_folds": 2,
-            "n_cause_folds": 2,
-            "n_curve_folds": 2,
-        },
-        "promote": {"n_bootstrap": 100},
-    },
-}  # fmt: skip
+}
 #: What the sample suite of measurements measures: a changed build, with few samples.
 SUITE = {"changes": 1, "samples": [2, 2]}
 #: The operations of comparisons that pages name; a third of the others is kept, too.
@@ -123,14 +111,12 @@ def fill(root, python):
     suite = root / "docs/samples/suite.yaml"
     suite.write_text(yaml.safe_dump(yaml.safe_load(suite.read_text()) | SUITE, sort_keys=False))
     _cut(root / "data/raw")
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    for who in ("name", "email"):
-        git(root, "config", f"user.{who}", "nobody")
-    committed(root, "As it was")
+    repository = Repository(root)
+    repository.commit("As it was")
     with Preloaded(root, python) as programs:
         done = Project(root, programs.path).typed("uv run dvc repro")
     assert done.status == 0, done.said
-    committed(root, "What was learned")
+    repository.commit("What was learned")
 
 
 def _cut(raw):
@@ -143,31 +129,14 @@ def _cut(raw):
     columns = ["run_id", "pair_id", "workload", "abnormal"]
     runs = pd.read_parquet(raw / "matrices/matrices.parquet", columns=columns)
     runs = runs[runs["workload"].str.startswith(CASES)]
-    abnormal = runs["abnormal"].astype("boolean").fillna(value=False)
-    pairs = (
-        runs.assign(abnormal=abnormal)
-        .groupby("pair_id", sort=False)
-        .agg({"workload": "first", "abnormal": "max"})
-    )
+    runs["abnormal"] = runs["abnormal"].astype("boolean").fillna(value=False)
+    pairs = runs.groupby("pair_id", sort=False).agg({"workload": "first", "abnormal": "max"})
     kept = pairs.index[pairs["abnormal"] | ~pairs.duplicated()]
     ids = runs["run_id"][runs["pair_id"].isin(kept)]
     keep_rows(raw / "matrices", ["matrices", "causes"], lambda table: table["run_id"].isin(ids))
     keep_rows(raw / "corun", ["tasks"], lambda table: table["task"].isin(TASKS))
-    for name, column in (("pairs", "corunner_1"), ("samples", "corunners")):
-        keep_rows(
-            raw / "corun",
-            [name],
-            lambda table, column=column: table["task"].isin(TASKS) & table[column].isin(["", *TASKS]),
-        )
-
-
-def git(root, *command):
-    subprocess.run(["git", *command], check=True, cwd=root)
-
-
-def committed(root, message):
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
+    for name, column in (("pairs", ["task", "corunner_1"]), ("samples", ["task", "corunners"])):
+        keep_rows(raw / "corun", [name], lambda table, of=column: table[of].isin(["", *TASKS]).all(axis=1))
 
 
 def copied(made, root):
@@ -233,12 +202,8 @@ class Project:
 
     def _environment(self):
         """Return what lets uv take the packages of this interpreter, and this directory's code."""
-        known = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PERFJUDGE_", "MLFLOW_"))
-        }
-        return known | {
+        own = ("PERFJUDGE_", "MLFLOW_")
+        return {name: value for name, value in os.environ.items() if not name.startswith(own)} | {
             "PATH": self.path,
             "PORT": str(self.port),
             "PYTHONPATH": str(self.root),
@@ -254,17 +219,7 @@ class Project:
         """End the server of the last block that started one, and wait until it writes nothing any more."""
         if not (told := self.root / ".server").exists():
             return
-        process, deadline = int(told.read_text()), time.monotonic() + 60
+        process = int(told.read_text())
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
-        while running(process) and time.monotonic() < deadline:
-            time.sleep(0.05)
-
-
-def running(process):
-    """Return whether a process has not ended; what ended may wait for its parent."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
+        wait_until(lambda: not is_running(process), seconds=300)

@@ -5,10 +5,10 @@ import shutil
 from collections import Counter
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
+from tests.imports import ROOT
 from tests.preloaded import Preloaded
 from tests.system.documented.blocks import Block, blocks_of, pages
 from tests.system.documented.project import Project, copied, fill
@@ -88,17 +88,11 @@ def test_every_command_of_a_page_ends_as_documented(project, page):
 
 
 def test_pages_show_verdicts_of_both_judge_and_compare():
-    shown = {
-        (block.place.split(":")[0], *one)
-        for page in ("README.md", "docs/ci.md", "docs/cli.md", "docs/tutorials/first-verdict.md")
-        for block in BLOCKS[page]
-        for one in verdicts(block.text)
-    }
-    assert ("README.md", "fail", "mine", "parse") in shown
-    assert {one[0] for one in shown if one[1:] == ("regression", "mine/parse")} == {
-        "README.md", "docs/tutorials/first-verdict.md",
-    }  # fmt: skip
-    assert ("docs/ci.md", "regression", "editor/parse") in shown
+    pages = ("README.md", "docs/ci.md", "docs/tutorials/first-verdict.md")
+    first, ci, tutorial = ({one for block in BLOCKS[page] for one in verdicts(block.text)} for page in pages)
+    assert ("fail", "mine", "parse") in first
+    assert ("regression", "mine/parse") in first & tutorial
+    assert ("regression", "editor/parse") in ci
 
 
 def test_few_commands_are_not_run_for_known_reasons():
@@ -121,13 +115,8 @@ def test_no_command_hides_in_other_blocks(page):
 
 
 def test_every_sample_named_by_a_page_exists():
-    samples = Path("docs/samples")
-    named = {
-        word.strip("'\"@,")
-        for blocks in BLOCKS.values()
-        for block in blocks
-        if block.command
-        for word in block.text.split()
-        if word.strip("'\"@,").startswith(str(samples))
-    }
-    assert {name for name in named if not (Path(__file__).parents[3] / name).exists()} == set()
+    commands = "\n".join(block.text for blocks in BLOCKS.values() for block in blocks if block.command)
+    named = {word.strip("'\"@,") for word in commands.split()}
+    samples = [name for name in named if name.startswith("docs/samples")]
+    assert samples
+    assert [name for name in samples if not (ROOT / name).exists()] == []
