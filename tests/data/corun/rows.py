@@ -41,25 +41,21 @@ def small(tasks=(), pairs=(), samples=(), hosts=(), without=()):
 
 def pitot_archives(directory, **changes):
     """Two workloads on two platforms, alone and beside each other, with three opcodes."""
-    solo_arrays = {
-        "t": np.array([1e9, 2e9, 4e9], np.float32),
-        "i_platform": np.array([0, 0, 1]),
-        "i_workload": np.array([0, 1, 0]),
-        "d_platform": np.array([[1.0, -1.0], [0.5, 2.0]], np.float32),
-        "d_workload": np.log1p(np.array([[1000, 0, 7], [5, 1, 0]], np.float32)),
-        "n_platform": np.array(["iwasm-a:hc-10", "wasm3-i:hc-10"]),
-        "n_workload": np.array(["vision/sift_l", "libsodium/box_easy"]),
-        "f_platform": np.array(["cpufreq", "l2_size"]),
-        "f_workload": np.array(["x04", "x05", "x0C"]),
-    }
-    corun_arrays = {
-        "t": np.array([1.5e9, 1.6e9, 3e9]),
-        "i_platform": np.array([0, 0, 0]),
-        "i_workload": np.array([0, 0, 1]),
-        "i_interference0": np.array([1, 1, 0]),
-    }
-    for name, arrays in (("data", solo_arrays), ("if2", corun_arrays)):
-        chosen = {key: changes.get(f"{name}.{key}", value) for key, value in arrays.items()}
-        np.savez(
-            directory / f"{name}.npz", **{key: value for key, value in chosen.items() if value is not None}
-        )
+    arrays = {
+        "data.t": np.array([1e9, 2e9, 4e9], np.float32),
+        "data.i_platform": np.array([0, 0, 1]),
+        "data.i_workload": np.array([0, 1, 0]),
+        "data.d_platform": np.array([[1.0, -1.0], [0.5, 2.0]], np.float32),
+        "data.d_workload": np.log1p(np.array([[1000, 0, 7], [5, 1, 0]], np.float32)),
+        "data.n_platform": np.array(["iwasm-a:hc-10", "wasm3-i:hc-10"]),
+        "data.n_workload": np.array(["vision/sift_l", "libsodium/box_easy"]),
+        "data.f_platform": np.array(["cpufreq", "l2_size"]),
+        "data.f_workload": np.array(["x04", "x05", "x0C"]),
+        "if2.t": np.array([1.5e9, 1.6e9, 3e9]),
+        "if2.i_platform": np.array([0, 0, 0]),
+        "if2.i_workload": np.array([0, 0, 1]),
+        "if2.i_interference0": np.array([1, 1, 0]),
+    } | changes
+    for name in ("data", "if2"):
+        own = {key.partition(".")[2]: value for key, value in arrays.items() if key.startswith(name)}
+        np.savez(directory / f"{name}.npz", **{key: value for key, value in own.items() if value is not None})
