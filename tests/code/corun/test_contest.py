@@ -30,23 +30,20 @@ def candidate(root, error, swing=0.0):
     """
     entry = {"kind": "regression", "mape": {"mean": error, "pooled": error}}
     metrics = {
-        "champion": "forest",
-        "seed": 1,
+        "champion": "forest", "seed": 1, "online": None,
         "data": {"path": "raw", "format": "tables", "digest": f"{error}", "tasks": 30},
         "splits": {"pairs": {"entries": {"forest": entry}}},
-        "online": None,
-    }
-    places = FamilyPaths("corun", root)
+    }  # fmt: skip
+    places = FamilyPaths("corun", root / str(error))
     for place in (places.evaluated, places.tuned, places.processed):
         place.mkdir(parents=True)
     pd.DataFrame({"task": ["t0"], "rate": [1.0]}).to_parquet(places.processed / "features.parquet")
     places.metrics.write_text(json.dumps(metrics))
-    rows = [
+    pd.DataFrame(
         {"task": f"t{n}", "corunners": "c", "machine": "m", "model": "forest", "design": "pairs",
          "fold": n % 2, "measured": 2.0, "predicted": 2.0 * (1 + error * (1 + n % 3) + swing * (-1) ** n)}
         for n in range(30)
-    ]  # fmt: skip
-    pd.DataFrame(rows).to_parquet(places.evaluated / "oof.parquet")
+    ).to_parquet(places.evaluated / "oof.parquet")  # fmt: skip
     row = TrialRow("all", "forest", 0, "complete", 0.5, "{}")
     write_outcomes(places.tuned, [SearchOutcome("all", "forest", Tuned({}, 0.5), [row])])
     card = ImpactCard("forest", ("x",), {}, {"pairs": 0.1}, ("m",), ("t0",), "d", 1, 0.9)
@@ -59,7 +56,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as 
 
 
 def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, mlflow_store):
-    good, worse, better = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1, 0.01))
+    good, worse, better = (candidate(tmp_path, error) for error in (0.05, 0.1, 0.01))
     assert promote_candidate(good) == f"{NAME} v1 (forest) is champion: it is the first champion"
     assert promote_candidate(good) == f"{NAME} v1 (forest) stays champion: it is the first champion"
     told = promote_candidate(worse)
@@ -72,7 +69,7 @@ def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, mlflow_store):
 
 
 def test_a_candidate_better_by_chance_becomes_challenger(tmp_path, mlflow_store):
-    good, similar = candidate(tmp_path / "good", 0.05), candidate(tmp_path / "similar", 0.0499, 0.01)
+    good, similar = candidate(tmp_path, 0.05), candidate(tmp_path, 0.0499, 0.01)
     promote_candidate(good)
     told = promote_candidate(similar)
     challenger = "v2 (forest) is challenger: not significantly better than v1 on"
@@ -85,7 +82,7 @@ def test_a_candidate_better_by_chance_becomes_challenger(tmp_path, mlflow_store)
 
 
 def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, mlflow_store):
-    good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
+    good, better, best = (candidate(tmp_path, error) for error in (0.05, 0.03, 0.01))
     promote_candidate(good)
     promote_candidate(better)
     promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
@@ -95,7 +92,7 @@ def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, mlflow_store
 
 
 def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, mlflow_store):
-    good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
+    good, better, best = (candidate(tmp_path, error) for error in (0.05, 0.03, 0.01))
     promote_candidate(good)
     promote_candidate(better)
     compare = best.means()
@@ -112,7 +109,7 @@ def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, mlflow
 
 @pytest.mark.parametrize(("label", "missing"), [("fail", "pass"), ("pass", "fail")])
 def test_a_candidate_compared_on_one_label_becomes_challenger(tmp_path, mlflow_store, label, missing):
-    good, better = (candidate(tmp_path / str(error), error) for error in (0.05, 0.01))
+    good, better = (candidate(tmp_path, error) for error in (0.05, 0.01))
     promote_candidate(good)
     rows = pd.DataFrame({"case": ["a", "b"], "status": label, "verdict": "pass", "group": ["a", "b"]})
     compare = compare_by_verdicts(["case"], BootstrapSettings(100, 0.95, 1), "the same unseen pairs")
@@ -123,25 +120,21 @@ def test_a_candidate_compared_on_one_label_becomes_challenger(tmp_path, mlflow_s
 
 
 def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, mlflow_store):
-    good, worse = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1))
+    good, worse, broken = (candidate(tmp_path, error) for error in (0.05, 0.1, 0.01))
     promote_candidate(good)
     (version_of(NAME, CHAMPION).directory / "model.skops").write_text("half a mo")
     told = promote_candidate(worse)
     assert told.startswith(f"{NAME} v2 (forest) is champion: v1 cannot be read any more (")
+    # an unreadable candidate is not registered
+    (broken.directory / "model.skops").write_text("half a mo")
+    with pytest.raises(InputError, match=r"0.01/models/corun/forest: cannot be read"):
+        promote_candidate(broken)
     (version_of(NAME, CHAMPION).directory / "model.skops").unlink()
     assert promote_candidate(good) == f"{NAME} v3 (forest) is champion: the files of v2 are gone"
 
 
-def test_an_unreadable_candidate_is_not_registered(tmp_path, mlflow_store):
-    broken = candidate(tmp_path / "broken", 0.05)
-    (broken.directory / "model.skops").write_text("half a mo")
-    with pytest.raises(InputError, match=r"broken/models/corun/forest: cannot be read"):
-        promote_candidate(broken)
-    assert version_of(NAME, CHAMPION) is None
-
-
 def test_impact_models_are_logged_with_data_chart_and_trials(tmp_path, mlflow_store):
-    promote_candidate(candidate(tmp_path / "good", 0.05))
+    promote_candidate(candidate(tmp_path, 0.05))
     client = champions.client()
     run = client.get_run(client.get_model_version(NAME, "1").run_id)
     assert (run.info.run_name, run.data.tags["role"]) == ("static forest", "champion")
@@ -151,6 +144,5 @@ def test_impact_models_are_logged_with_data_chart_and_trials(tmp_path, mlflow_st
     assert [one.path for one in client.list_artifacts(run.info.run_id)] == ["model", "predicted-measured.png"]
     nested = client.search_runs([client.get_experiment_by_name("folds and trials").experiment_id])
     names = ["static forest pairs f00", "static forest pairs f01", "forest trial 000"]
-    assert [(one.info.run_name, one.data.tags["mlflow.parentRunId"]) for one in nested] == [
-        (name, run.info.run_id) for name in names
-    ]
+    assert [one.info.run_name for one in nested] == names
+    assert {one.data.tags["mlflow.parentRunId"] for one in nested} == {run.info.run_id}

@@ -1,9 +1,6 @@
 """Divisions of co-runs, scores of predictions, the online model and what is written."""
 
-from __future__ import annotations
-
-from itertools import product
-from pathlib import Path
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
@@ -11,87 +8,93 @@ import pytest
 
 from data.errors import InputError
 from data.parallel import Compute
+from training.corun.estimators import arrays, fitting
 from training.corun.estimators.arrays import CorunContrast, QuickContention, split_log_impacts
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.fitting import (
-    FittedImpact,
-    ImpactRecipe,
-    Ranges,
-    log_width,
-    repeatability_scores,
-    with_intervals,
-)
+from training.corun.estimators.fitting import FittedImpact, ImpactRecipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, PressureRegressor
-from training.corun.estimators.smooth import sides_of
+from training.corun.estimators.smooth import SmoothRegressor, sides_of
 from training.corun.online import SampledRuns, fit_online_models
 from training.corun.splits import DESIGNS, possible_splits
 from training.corun.stages import ExplainedFold, accuracy_without_events
 from training.corun.stored import ImpactCard, TrainedImpact
 
 TASKS = [f"t{n:02d}" for n in range(12)]
+SENSITIVITY = dict(zip(TASKS, np.linspace(0.5, 1.5, len(TASKS)), strict=True))
+PRESSURE = dict(zip(TASKS, np.linspace(0.3, 0.0, len(TASKS)), strict=True))
+
+
+def on(machine, pairs):
+    """Return pairs on one machine."""
+    return Named(pairs, np.full(len(pairs), machine))
+
+
+def pressed(pairs):
+    """Return the log impacts of pairs by the sensitivities and pressures above."""
+    split = [pair.split(PAIR_SEPARATOR) for pair in pairs]
+    return np.array(
+        [SENSITIVITY[task] * sum(PRESSURE[n] for n in beside.split("+")) for task, beside in split]
+    )
+
+
+PAIRS = np.array([PAIR_SEPARATOR.join(pair) for pair in product(TASKS, TASKS)])
+LOGS = pressed(PAIRS)
 
 
 @pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
+def table():
     """Return all pairs of twelve tasks on two machines, slowed by what the co-runner presses."""
     pressure = dict(zip(TASKS, np.linspace(0, 1, len(TASKS)), strict=True))
-    rows = [
+    return pd.DataFrame(
         {
-            "task": task,
-            "corunners": other,
-            "machine": machine,
-            "device": machine,
-            "families": "+".join(sorted((task, other))),
-            "own_rate": pressure[task],
+            "task": task, "corunners": other, "machine": machine, "device": machine,
+            "families": "+".join(sorted((task, other))), "own_rate": pressure[task],
             "others_rate": pressure[other],
             "impact": 1 + 0.5 * pressure[task] * pressure[other] + 0.1 * (machine == "m2"),
         }
         for task, other, machine in product(TASKS, TASKS, ("m1", "m2"))
-    ]
-    return pd.DataFrame(rows)
+    )  # fmt: skip
 
 
-def members(table: pd.DataFrame, rows: np.ndarray) -> set[str]:
-    """Return the families of all tasks in these rows."""
-    return {name for names in table["families"].iloc[rows] for name in names.split("+")}
+@pytest.mark.parametrize(
+    ("design", "members"),
+    [
+        ("pairs", lambda row: {row.families}),
+        ("machines", lambda row: {row.device}),
+        ("tasks", lambda row: {row.task, row.corunners}),
+    ],
+)
+def test_held_out_groups_are_on_one_side_only(table, design, members):
+    groups, held_out = [members(row) for row in table.itertuples()], set()
+    for sides in DESIGNS[design].divide(table, 3, 7):
+        train, test = (set().union(*(groups[row] for row in rows)) for rows in sides)
+        assert not train & test
+        held_out |= test
+    assert held_out == set().union(*groups)
 
 
-@pytest.mark.parametrize(("design", "column"), [("pairs", "families"), ("machines", "device")])
-def test_held_out_groups_are_on_one_side_only(table: pd.DataFrame, design: str, column: str) -> None:
-    for train, test in DESIGNS[design].divide(table, 3, 7):
-        assert not set(table[column].iloc[train]) & set(table[column].iloc[test])
-
-
-def test_held_out_tasks_occur_in_no_training_row(table: pd.DataFrame) -> None:
-    divided = DESIGNS["tasks"].divide(table, 3, 7)
-    assert all(not members(table, train) & members(table, test) for train, test in divided)
-    assert set().union(*(members(table, test) for _, test in divided)) == set(TASKS)
-
-
-def test_designs_that_need_several_machines_are_left_out(table: pd.DataFrame) -> None:
+def test_only_possible_designs_are_used(table):
     one = table[table["machine"] == "m1"].reset_index(drop=True)
     assert set(possible_splits(one, tuple(DESIGNS), 3, 7)) == {"random", "pairs", "tasks"}
-
-
-@pytest.mark.parametrize("rows", [0, 2, 3])
-def test_too_few_coruns_for_random_folds_are_an_error(table: pd.DataFrame, rows: int) -> None:
-    with pytest.raises(InputError, match=f"^{rows} co-runs are too few; 4 random folds need at least 4$"):
-        possible_splits(table[:rows], ("pairs", "random"), 4, 7)
+    for rows in (0, 2, 3):
+        message = f"^{rows} co-runs are too few; 4 random folds need at least 4$"
+        with pytest.raises(InputError, match=message):
+            possible_splits(table[:rows], ("pairs", "random"), 4, 7)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_every_model_does_better_than_a_constant(table: pd.DataFrame, name: str) -> None:
+def test_every_model_does_better_than_a_constant(table, name):
     one = table[table["machine"] == "m1"].reset_index(drop=True)
-    train, test = DESIGNS["random"].divide(one, 4, 3)[0]
+    train, test = (one.iloc[rows] for rows in DESIGNS["random"].divide(one, 4, 3)[0])
     params = {**CATALOGUE[name].start, **CATALOGUE[name].in_search}
-    model = ImpactRecipe(name, params, ("own_rate", "others_rate"), 0.03, 1).fit(one.iloc[train])
-    measured = one["impact"].to_numpy()[test]
-    error = np.abs(model.predict(one.iloc[test]) / measured - 1).mean()
-    assert error < 0.8 * np.abs(one["impact"].iloc[train].median() / measured - 1).mean()
+    model = ImpactRecipe(name, params, ("own_rate", "others_rate"), 0.03, 1).fit(train)
+    measured = test["impact"].to_numpy()
+    error = np.abs(model.predict(test) / measured - 1).mean()
+    assert error < 0.8 * np.abs(train["impact"].median() / measured - 1).mean()
 
 
-def test_measurements_of_a_pair_on_other_machines_are_used() -> None:
+def test_measurements_of_a_pair_on_other_machines_are_used():
     generator = np.random.default_rng(0)
     pairs = np.array([f"p{n:03d}" for n in range(150)] * 2)
     impact = np.tile(1 + generator.random(150), 2)
@@ -101,54 +104,29 @@ def test_measurements_of_a_pair_on_other_machines_are_used() -> None:
     assert known < 0.5 * np.abs(model.predict(unseen) - impact[:150]).mean()
 
 
-SENSITIVITY = dict(zip(TASKS, np.linspace(0.5, 1.5, len(TASKS)), strict=True))
-PRESSURE = dict(zip(TASKS, np.linspace(0.3, 0.0, len(TASKS)), strict=True))
-
-
-def on(machine: str, pairs: np.ndarray) -> Named:
-    """Return pairs on one machine."""
-    return Named(pairs, np.full(len(pairs), machine))
-
-
-def pressed(pair: str) -> float:
-    """Return the log impact of a pair by the sensitivities and pressures above."""
-    task, beside = pair.split("\n")
-    return SENSITIVITY[task] * sum(PRESSURE[name] for name in beside.split("+"))
-
-
-def test_sensitivities_and_pressures_are_robust_to_exceptional_pairs() -> None:
-    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
-    logs = np.array([pressed(pair) for pair in pairs])
+def test_pressures_add_up_and_are_robust_to_exceptional_pairs():
+    several = [PAIR_SEPARATOR.join(pair) for pair in product(TASKS, ("t00+t01", "t05+t05+t02"))]
+    pairs = np.array([*PAIRS, *several])
     odd = np.random.default_rng(0).random(len(pairs)) < 0.1
-    model = PressureRegressor().fit(on("m", pairs), np.where(odd, logs + 0.5, logs))
-    np.testing.assert_allclose(model.predict(on("m", pairs)), logs, atol=0.01)
+    model = PressureRegressor().fit(on("m", pairs), np.where(odd, pressed(pairs) + 0.5, pressed(pairs)))
+    unseen = np.array([*pairs, "t03\nt04+t01", "t09\nt01+t04", "t02\nt00+t00+t00"])
+    np.testing.assert_allclose(model.predict(on("m", unseen)), pressed(unseen), atol=0.01)
 
 
-def test_pressures_of_several_corunners_add_up() -> None:
-    pairs = np.array(["\n".join(pair) for pair in product(TASKS, (*TASKS, "t00+t01", "t05+t05+t02"))])
-    model = PressureRegressor().fit(on("m", pairs), np.array([pressed(pair) for pair in pairs]))
-    unseen = np.array(["t03\nt04+t01", "t09\nt01+t04", "t02\nt00+t00+t00"])
-    np.testing.assert_allclose(model.predict(on("m", unseen)), [pressed(pair) for pair in unseen], atol=0.01)
-
-
-def test_machine_specific_sensitivity_affects_only_that_machine() -> None:
-    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
-    logs = np.array([pressed(pair) for pair in pairs])
-    hurt = np.char.startswith(pairs, "t03")
-    both = Named(np.tile(pairs, 3), np.repeat(["m1", "m2", "m3"], len(pairs)))
-    model = PressureRegressor().fit(both, np.concatenate([logs, logs, logs + 0.3 * hurt]))
-    np.testing.assert_allclose(model.predict(on("m1", pairs)), logs, atol=0.02)
-    np.testing.assert_allclose(model.predict(on("m9", pairs)), logs, atol=0.02)
-    more = model.predict(on("m3", pairs)) - logs
+def test_machine_specific_sensitivity_affects_only_that_machine():
+    hurt = np.char.startswith(PAIRS, "t03")
+    both = Named(np.tile(PAIRS, 3), np.repeat(["m1", "m2", "m3"], len(PAIRS)))
+    model = PressureRegressor().fit(both, np.concatenate([LOGS, LOGS, LOGS + 0.3 * hurt]))
+    for machine in ("m1", "m9"):
+        np.testing.assert_allclose(model.predict(on(machine, PAIRS)), LOGS, atol=0.02)
+    more = model.predict(on("m3", PAIRS)) - LOGS
     assert more[hurt].min() > 0.15
     assert np.abs(more[~hurt]).max() < 0.02
 
 
-def test_trees_predict_alone_for_tasks_without_pressure() -> None:
-    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
-    impact = np.exp([pressed(pair) for pair in pairs])
-    x = np.random.default_rng(0).random((len(pairs), 2))
-    model = ContentionRegressor(trees=5, forest=3).fit(x, impact, on("m", pairs))
+def test_trees_predict_alone_for_tasks_without_pressure():
+    x = np.random.default_rng(0).random((len(PAIRS), 2))
+    model = ContentionRegressor(trees=5, forest=3).fit(x, np.exp(LOGS), on("m", PAIRS))
     asked = on("m", np.array(["new\nt01", "t01\nnew", "t01\nt02+new", "t01\nt02+t03"]))
     assert np.isnan(model.pressures_.predict(asked)).tolist() == [True, True, True, False]
     same = model.predict(x[:4], asked) == model.predict(x[:4])
@@ -156,43 +134,41 @@ def test_trees_predict_alone_for_tasks_without_pressure() -> None:
 
 
 @pytest.mark.parametrize("product_of_both", [True, False])
-def test_pressures_get_weight_only_for_multiplicative_impact(product_of_both: bool) -> None:
-    generator = np.random.default_rng(0)
-    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
-    x = generator.choice([0.1, 0.4], (len(pairs), 2))
-    logs = np.array([pressed(pair) for pair in pairs]) if product_of_both else x[:, 0]
-    model = ContentionRegressor(trees=60, forest=10).fit(x, np.exp(logs), on("m", pairs))
+def test_pressures_get_weight_only_for_multiplicative_impact(product_of_both):
+    x = np.random.default_rng(0).choice([0.1, 0.4], (len(PAIRS), 2))
+    logs = LOGS if product_of_both else x[:, 0]
+    model = ContentionRegressor(trees=60, forest=10).fit(x, np.exp(logs), on("m", PAIRS))
     assert model.shares_new_.tolist() == ([0, 1, 0, 0] if product_of_both else [1, 0, 0, 0])
 
 
-def test_width_of_ranges_is_relative_to_mean_impact() -> None:
+def test_width_of_ranges_is_relative_to_mean_impact():
     tasks = np.array(["a", "a", "b"])
-    ranges = Ranges.from_impacts(tasks, np.array([1.0, 3.0, 4.0]), 0.1)
+    ranges = fitting.Ranges.from_impacts(tasks, np.array([1.0, 3.0, 4.0]), 0.1)
     np.testing.assert_allclose(ranges.range_widths(np.array(["a", "b", "new"])), [0.2, 0.4, 0.8 / 3])
     assert ranges.range_numbers(tasks, np.array([1.05, 1.25, 4.1])).tolist() == [5, 6, 10]
 
 
-def test_intervals_of_a_fold_exclude_its_own_residuals() -> None:
+def test_intervals_of_a_fold_exclude_its_own_residuals():
     rows = pd.DataFrame({"fold": [0] * 9 + [1], "measured": [1.1] * 9 + [9.0], "predicted": 1.0})
-    assert log_width(rows[rows["fold"] == 0], 0.9) == pytest.approx(np.log(1.1))
-    found = with_intervals(rows, 0.9)
+    assert fitting.log_width(rows[rows["fold"] == 0], 0.9) == pytest.approx(np.log(1.1))
+    found = fitting.with_intervals(rows, 0.9)
     assert found.loc[found["fold"] == 1, "high"].tolist() == pytest.approx([1.1])
 
 
-def test_a_repetition_is_predicted_by_the_other_repetitions() -> None:
+def test_a_repetition_is_predicted_by_the_other_repetitions():
     pairs = pd.DataFrame(
         {"task": "a", "corunner_1": ["b", "b", "c"], "machine": "m", "corun_seconds": [1.0, 1.25, 9.0]}
     )
     alone = pd.Series([1.0, 1.0], pd.MultiIndex.from_tuples([("m", "a"), ("m", "a")]))
-    found = repeatability_scores(pairs, alone, 0.21)
+    found = fitting.repeatability_scores(pairs, alone, 0.21)
     assert found["repeated"] == 1
     assert found["mape"] == pytest.approx((0.2 + 0.25) / 2)
     assert found["within_tolerance"] == 0.5
     # ranges are 0.21 x the mean impact, 3.75, wide, then 0.1 x
-    assert (found["same_range"], repeatability_scores(pairs, alone, 0.1)["same_range"]) == (1.0, 0.0)
+    assert (found["same_range"], fitting.repeatability_scores(pairs, alone, 0.1)["same_range"]) == (1.0, 0.0)
 
 
-def test_stored_model_widens_intervals_for_an_unknown_machine(table: pd.DataFrame, tmp_path: Path) -> None:
+def test_stored_model_widens_intervals_for_an_unknown_machine(table, tmp_path):
     columns = ("own_rate", "others_rate")
     params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
     model = ImpactRecipe("contention", params, columns, 0.03, 1).fit(table).model
@@ -206,15 +182,18 @@ def test_stored_model_widens_intervals_for_an_unknown_machine(table: pd.DataFram
     np.testing.assert_allclose(np.log(found["high"] / found["impact"]), [0.02, 0.05, 0.2])
 
 
-def test_the_online_model_infers_impact_from_lower_rates() -> None:
+def test_the_online_model_infers_impact_from_lower_rates():
     impacts = np.repeat(np.linspace(1, 2, 21), 2)
-    runs, samples = [], []
-    for number, impact in enumerate(impacts):
-        for phase, slow in (("solo", 1.0), ("corun", impact)):
-            run = {"machine": "m", "task": f"t{number:02d}", "corunners": "", "phase": phase, "repetition": 1}
-            runs.append(run)
-            samples += [{**run, "t_seconds": t, "instructions": 1e9 / slow} for t in (1.0, 2.0, 3.0)]
-    sampled = SampledRuns.from_samples(pd.DataFrame(samples), 2.0)
+    samples = pd.DataFrame(
+        {
+            "machine": "m", "task": f"t{number:02d}", "corunners": "", "phase": phase, "repetition": 1,
+            "t_seconds": t, "instructions": 1e9 / (impact if phase == "corun" else 1),
+        }
+        for number, impact in enumerate(impacts)
+        for phase in ("solo", "corun")
+        for t in (1.0, 2.0, 3.0)
+    )  # fmt: skip
+    sampled = SampledRuns.from_samples(samples, 2.0)
     place = {key: n for n, key in enumerate(zip(sampled.runs["task"], sampled.runs["phase"], strict=True))}
     sides = {phase: [place[f"t{n:02d}", phase] for n in range(len(impacts))] for phase in ("solo", "corun")}
     pairs = pd.DataFrame({**sides, "impact": impacts, "families": "f"})
@@ -225,23 +204,19 @@ def test_the_online_model_infers_impact_from_lower_rates() -> None:
     np.testing.assert_allclose(predicted, unseen["impact"], rtol=1e-3)
 
 
-def test_a_stored_model_and_its_arrays_answer_alike(tmp_path: Path) -> None:
+def test_a_stored_model_and_its_arrays_answer_alike(tmp_path):
     generator = np.random.default_rng(1)
-    names = [f"t{n}" for n in range(12)]
-    pairs = np.array([f"{one}{PAIR_SEPARATOR}{other}" for one in names for other in names])
-    x = generator.normal(size=(len(pairs), 4))
-    pressed = np.outer(generator.random(12), generator.random(12)).ravel()
-    impact = 1 + pressed + 0.3 * np.tanh(x[:, 1])
+    x = generator.normal(size=(len(PAIRS), 4))
+    impact = 1 + np.outer(generator.random(12), generator.random(12)).ravel() + 0.3 * np.tanh(x[:, 1])
     x[generator.random(x.shape) < 0.1] = np.nan
-    known = on("m", pairs)[np.arange(0, 120)]
+    asked = on("m", PAIRS)
     sides = sides_of(["own_a", "own_b", "others_a", "longer"])
-    model = ContentionRegressor(trees=30, forest=10).fit(x[:120], impact[:120], known, sides)
+    model = ContentionRegressor(trees=30, forest=10).fit(x[:120], impact[:120], asked[np.arange(120)], sides)
     assert min(model.shares_new_[1], model.shares_new_[3]) > 0  # pressures and the smooth one are stored too
     card = ImpactCard("contention", tuple("abcd"), {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
     TrainedImpact(model, card).write(tmp_path)
     quick = TrainedImpact.read_quick(tmp_path).model
     assert isinstance(quick, QuickContention)
-    asked = on("m", pairs)
     np.testing.assert_allclose(quick.predict(x, asked), model.predict(x, asked), rtol=1e-5)
     usual, owners = np.nanmedian(x, axis=0), np.arange(4)
     ways = [CorunContrast(x[row], usual, owners, 4, asked[np.array([row])]) for row in (3, 130)]
@@ -253,7 +228,7 @@ def test_a_stored_model_and_its_arrays_answer_alike(tmp_path: Path) -> None:
         assert other.impact == pytest.approx(one.impact, rel=1e-9)
 
 
-def test_compiled_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
+def test_compiled_arrays_of_another_model_are_not_read(tmp_path):
     x = np.random.default_rng(1).normal(size=(60, 2))
     pairs = on("m", np.array([f"p{n}" for n in range(60)]))
     card = ImpactCard("contention", ("a", "b"), {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
@@ -265,7 +240,7 @@ def test_compiled_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
     assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
 
 
-def test_removed_events_are_dropped_on_both_sides(table: pd.DataFrame) -> None:
+def test_removed_events_are_dropped_on_both_sides(table):
     sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
     rows = table.rename(columns=sides).assign(own_seconds=np.arange(len(table)) % 7.0)
     columns = (*sides.values(), "own_seconds")
@@ -281,7 +256,120 @@ def test_removed_events_are_dropped_on_both_sides(table: pd.DataFrame) -> None:
     assert found.index[found["measured"]].tolist() == ["", "context-switches"]
 
 
-def test_with_hundreds_of_events_the_search_starts_without_rates() -> None:
+def test_with_hundreds_of_events_the_search_starts_without_rates():
     ours = CATALOGUE["contention"]
     assert [ours.first_params(rates)["rates"] for rates in (200, 201)] == [True, False]
     assert CATALOGUE["linear"].first_params(500) == CATALOGUE["linear"].start
+
+
+COLUMNS = ("own_a", "own_b", "others_a", "others_b", "longer")
+#: The things that the columns belong to.
+OWNERS = np.array([0, 1, 2, 2, 3])
+
+
+class Made:
+    """Co-runs of ten tasks with two properties each, and a gap here and there."""
+
+    def __init__(self):
+        generator = np.random.default_rng(3)
+        traits = generator.normal(size=(10, 2))
+        both = list(product(range(10), repeat=2))
+        self.named = on("m", np.array([f"t{one}{PAIR_SEPARATOR}t{other}" for one, other in both]))
+        own, others = (traits[[pair[side] for pair in both]] for side in (0, 1))
+        self.x = np.column_stack([own, others, own[:, 0] - others[:, 0]])
+        logs = 0.1 * np.exp(own[:, 0] / 2) * np.exp(others[:, 0]) + 0.02 * own[:, 1]
+        self.impact = np.exp(logs + 0.01 * generator.normal(size=len(both)))
+        self.x[generator.random(self.x.shape) < 0.05] = np.nan
+
+    def way(self, row, named=None):
+        """Return the way from the medians to a row."""
+        usual = np.nanmedian(self.x, axis=0)
+        return CorunContrast(self.x[row], usual, OWNERS, 4, named or self.named[np.array([row])])
+
+
+@pytest.fixture(scope="module")
+def made():
+    return Made()
+
+
+@pytest.fixture(scope="module")
+def model(made):
+    small = ContentionRegressor(trees=30, forest=10)
+    return small.fit(made.x, made.impact, made.named, sides_of(COLUMNS))
+
+
+def by_hand(trees, way):
+    """Go through all orders of the four things."""
+    shares = np.zeros(4)
+    orders = list(permutations(range(4)))
+    for order in orders:
+        row = way.usual.copy()
+        for thing in order:
+            before = trees.tree_log_impacts(row[None])[0]
+            row = np.where(way.owners == thing, way.row, row)
+            shares[thing] += (trees.tree_log_impacts(row[None])[0] - before) / len(orders)
+    return shares
+
+
+@pytest.mark.parametrize("row", [7, 42, 95])
+def test_tree_attributions_are_means_over_all_orders(made, model, row):
+    trees, way = arrays.ImpactArrays.from_model(model), made.way(row)
+    np.testing.assert_allclose(arrays.split_by_trees(trees, [way])[0].shares, by_hand(trees, way), atol=1e-12)
+
+
+@pytest.mark.parametrize("pair", ["t1\nt2", "new\nt2", "t1\nnew", "t1\nt2+t3"])
+@pytest.mark.parametrize("row", [7, 42])
+def test_attributions_add_up_to_the_models_prediction(made, model, row, pair):
+    way = made.way(row, Named(np.array([pair]), np.array(["m"])))
+    found = split_log_impacts(FittedImpact(model, COLUMNS), [way])[0]
+    said = float(model.predict(made.x[row][None], way.named)[0])
+    assert np.exp(found.impact) == pytest.approx(said, rel=1e-5)
+    points = (
+        found.shares.sum() + found.of_task.share + found.of_corunners.share
+    ) * found.points_per_log_share
+    assert np.exp(found.usual) + points == pytest.approx(np.exp(found.impact), rel=1e-9)
+
+
+def test_attributions_do_not_depend_on_other_co_runs(made, model):
+    ways, fitted = [made.way(row) for row in range(0, 100, 5)], FittedImpact(model, COLUMNS)
+    for way, found in zip(ways, split_log_impacts(fitted, ways), strict=True):
+        (alone,) = split_log_impacts(fitted, [way])
+        np.testing.assert_array_equal(found.shares, alone.shares)
+        assert (found.usual, found.impact) == (alone.usual, alone.impact)
+        assert (found.of_task, found.of_corunners) == (alone.of_task, alone.of_corunners)
+
+
+def test_smooth_attributions_are_integrals_of_the_slope(made, model):
+    way, smooth, steps = made.way(7, Named(np.array(["new\nnewer"]), np.array(["m"]))), model.smooth_, 400
+    base, shares, of_names = smooth.split_log_impact(way.row, way.usual, way.named)
+    apiece = (way.row - way.usual) / steps
+    points = way.usual + (np.arange(steps)[:, None] + 0.5) * apiece
+    for column, share in enumerate(shares):
+        ends = [points + sign * apiece / 2 * (np.arange(len(apiece)) == column) for sign in (1, -1)]
+        before, after = (smooth.predict(end, way.named[np.zeros(steps, np.intp)]) for end in ends[::-1])
+        assert share == pytest.approx((after - before).sum(), abs=1e-5)
+    assert of_names.tolist() == pytest.approx([0, 0], abs=1e-9)
+    assert base + shares.sum() == pytest.approx(smooth.predict(way.row[None], way.named)[0], abs=1e-9)
+
+
+def test_attributions_of_a_foreign_model_add_up(made):
+    class Plain:
+        """Log impact with an interaction."""
+
+        def predict(self, x):
+            return np.asarray(np.tanh(x[:, 0]) * x[:, 2] + 0.1 * x[:, 1])
+
+    way = made.way(3)
+    found = split_log_impacts(FittedImpact(Plain(), COLUMNS), [way])[0]
+    assert found.usual + found.shares.sum() == pytest.approx(found.impact, abs=1e-12)
+    # nothing goes together with it, so that the order does not matter
+    assert found.shares[1] == pytest.approx(0.1 * (way.row[1] - way.usual[1]))
+
+
+def test_a_smooth_function_interpolates_between_training_tasks(made):
+    last = np.char.endswith(made.named.pairs, "t9") | np.char.startswith(made.named.pairs, "t9")
+    train, test = np.flatnonzero(~last), np.flatnonzero(last)
+    logs = np.log(made.impact)
+    smooth = SmoothRegressor().fit(made.x[train], logs[train], made.named[train], sides_of(COLUMNS))
+    error = np.abs(smooth.predict(made.x[test], made.named[test]) - logs[test]).mean()
+    assert error < 0.5 * np.abs(logs[test] - np.median(logs[train])).mean()
