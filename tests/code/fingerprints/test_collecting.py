@@ -4,7 +4,8 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,16 +14,7 @@ import yaml
 
 from data.errors import InputError
 from data.fingerprints import collect, constraints
-from data.fingerprints.collect import (
-    FingerprintSuite,
-    MeasuredRun,
-    PlannedRun,
-    build_tables,
-    failure_lines,
-    load_suite,
-    measure_runs,
-    plan_runs,
-)
+from data.fingerprints.collect import FingerprintSuite, MeasuredRun, PlannedRun, build_tables, plan_runs
 from data.fingerprints.constraints import Constraint, confined
 from data.fingerprints.tables import CATEGORIES
 from data.measure.kernel_counts import PROC, is_running, read_lines, with_descendants
@@ -52,6 +44,23 @@ def constrained():
     return FingerprintSuite.model_validate(CONSTRAINED)
 
 
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """Return a function that measures a suite in a session; the rate of every stressor is 7."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(collect, "reported", lambda _: 7.0)
+
+    def measure(suite, execute, confined=lambda *_: nullcontext(list), stressors=HAS):
+        monkeypatch.setattr(collect, "execute", execute)
+        monkeypatch.setattr(collect, "confined", confined)
+        journal = Journal.open_or_create(tmp_path / "journal.jsonl", suite, MeasuredRun)
+        with Session(journal, Seen(), "runs") as session:
+            collect.measure_runs(session, FingerprintSuite(**suite), stressors)
+        return session
+
+    return measure
+
+
 def rate(stressor, threads, repetition, value=5.0, problem=""):
     return MeasuredRun(
         "", "stressor", stressor, threads, repetition, "2026-11-21T00:00:00+00:00", value, problem, 0.25
@@ -59,21 +68,19 @@ def rate(stressor, threads, repetition, value=5.0, problem=""):
 
 
 def test_shipped_suite_has_all_stressors_of_table_1():
-    shipped = load_suite(SHIPPED)
-    assert shipped.stressors == tuple(CATEGORIES)
-    assert shipped.threads == ("one", "all")
+    shipped = collect.load_suite(SHIPPED)
+    assert (shipped.stressors, shipped.threads) == (tuple(CATEGORIES), ("one", "all"))
     assert shipped.repetitions >= 3
 
 
 def test_every_repetition_runs_all_stressors_in_random_order(suite):
     tasks = plan_runs(suite, HAS)
     assert tasks == plan_runs(suite, HAS)
-    rounds = [tasks[begin : begin + 4] for begin in (0, 4, 8)]
-    everything = {(stressor, threads) for stressor in HAS for threads in (0, 1)}
-    for number, tasks in enumerate(rounds, 1):
-        assert {(task.name, task.threads) for task in tasks} == everything
-        assert {task.repetition for task in tasks} == {number}
-    assert len({tuple((task.name, task.threads) for task in tasks) for tasks in rounds}) > 1
+    rounds = [[(task.name, task.threads) for task in tasks[begin : begin + 4]] for begin in (0, 4, 8)]
+    everything = sorted(product(HAS, (0, 1)))
+    assert [sorted(order) for order in rounds] == [everything] * 3
+    assert [task.repetition for task in tasks] == [1] * 4 + [2] * 4 + [3] * 4
+    assert rounds.count(rounds[0]) < 3
 
 
 @pytest.mark.parametrize(
@@ -81,17 +88,19 @@ def test_every_repetition_runs_all_stressors_in_random_order(suite):
     [
         ("metrics:\n    - stressor: cpu\n      bogo-ops-per-second-real-time: 1753.68\n", 1753.68),
         ("system-info:\n  cpus: 2\nmetrics:\n    - {bogo-ops-per-second-real-time: 0.0}\n", None),
-        ("metrics:\n", None),
-        ("metrics: []\n", None),
-        ("---\n", None),
-        ("metrics: [", None),
-        (None, None),
+        *((text, None) for text in ("metrics:\n", "metrics: []\n", "---\n", "metrics: [", None)),
     ],
 )
 def test_rates_are_read_from_the_stress_ng_report(tmp_path, text, expected):
     if text is not None:
         (tmp_path / "report.yaml").write_text(text)
     assert collect.reported(tmp_path / "report.yaml") == expected
+
+
+OUTPUT = """stress-ng: info:  [12] dispatching hogs: 1 oom-pipe, 1 cpu
+stress-ng: info:  [12] disabled 'oom-pipe' as it may hang
+stress-ng: error: [12] No stress workers invoked
+"""
 
 
 @pytest.mark.parametrize(
@@ -104,15 +113,11 @@ def test_rates_are_read_from_the_stress_ng_report(tmp_path, text, expected):
     ],
 )
 def test_a_missing_rate_has_a_stated_reason(stressor, code, reason):
-    output = """stress-ng: info:  [12] dispatching hogs: 1 oom-pipe, 1 cpu
-stress-ng: info:  [12] disabled 'oom-pipe' as it may hang
-stress-ng: error: [12] No stress workers invoked
-"""
-    assert collect.why_no_rate(stressor, code, output) == reason
+    assert collect.why_no_rate(stressor, code, OUTPUT) == reason
 
 
-def test_only_rates_missing_in_the_journal_are_measured(suite, tmp_path, monkeypatch):
-    ran = []
+def test_only_rates_missing_in_the_journal_are_measured(suite, measured):
+    ran, planned = [], plan_runs(suite, HAS)
 
     def executed(command, *_):
         if len(ran) == 3:
@@ -120,52 +125,26 @@ def test_only_rates_missing_in_the_journal_are_measured(suite, tmp_path, monkeyp
         ran.append(command[1:3])
         return ended()
 
-    monkeypatch.setattr(collect, "execute", executed)
-    monkeypatch.setattr(collect, "reported", lambda _: 5.0)
-    path, seen = tmp_path / "journal.jsonl", Seen()
-    with Session(Journal.open_or_create(path, FINGERPRINT, MeasuredRun), seen, "rates") as session:
-        measure_runs(session, suite, HAS)
-    assert not session.finished
-    assert seen.notes == ["kept 3 rates; start again to resume"]
-    again = Journal.open_or_create(path, FINGERPRINT, MeasuredRun)
-    assert [entry.journal_key for entry in again.entries] == [
-        task.journal_key for task in plan_runs(suite, HAS)[:3]
-    ]
-    assert ran == [[f"--{task.name}", str(task.threads)] for task in plan_runs(suite, HAS)[:3]]
-    monkeypatch.setattr(collect, "execute", lambda *_: ended())
-    with Session(again, seen, "rates") as session:
-        measure_runs(session, suite, HAS)
+    assert not measured(FINGERPRINT, executed).finished
+    assert ran == [[f"--{task.name}", str(task.threads)] for task in planned[:3]]
+    session = measured(FINGERPRINT, lambda *_: ended())
     assert session.finished
-    kept = [entry.journal_key for entry in Journal.open_or_create(path, FINGERPRINT, MeasuredRun).entries]
-    assert kept == [task.journal_key for task in plan_runs(suite, HAS)]
-    assert seen.lines[-1] == (12, 12, "done")
+    assert [entry.journal_key for entry in session.journal.entries] == [task.journal_key for task in planned]
+    assert session.screen.lines[-1] == (12, 12, "done")
 
 
 @pytest.mark.parametrize("printed", ["nan", "inf", "-1", "0", "soon", "1e999"])
-def test_programs_that_print_no_seconds_have_no_value(printed, tmp_path, monkeypatch, constrained):
-    monkeypatch.setattr(collect, "execute", lambda *_: ended(printed))
-    monkeypatch.setattr(collect, "confined", lambda *_: nullcontext(list))
-    monkeypatch.setattr(collect, "reported", lambda _: 7.0)
-    monkeypatch.chdir(tmp_path)
-    journal = Journal.open_or_create(tmp_path / "journal.jsonl", CONSTRAINED, MeasuredRun)
-    with Session(journal, Seen(), "runs") as session:
-        measure_runs(session, constrained, HAS)
-    programs = [entry for entry in session.journal.entries if entry.kind == "program"]
-    assert programs
-    for entry in programs:
-        assert (entry.value, entry.problem) == (None, f"printed no seconds ({printed})")
+def test_programs_that_print_no_seconds_have_no_value(printed, measured):
+    entries = measured(CONSTRAINED, lambda *_: ended(printed)).journal.entries
+    programs = {(entry.value, entry.problem) for entry in entries if entry.kind == "program"}
+    assert programs == {(None, f"printed no seconds ({printed})")}
 
 
 @pytest.mark.parametrize("suite", [FINGERPRINT, CONSTRAINED | {"programs": []}])
-def test_a_suite_without_anything_to_run_is_refused(suite, tmp_path):
-    journal = Journal.open_or_create(tmp_path / "journal.jsonl", suite, MeasuredRun)
-    with (
-        Session(journal, Seen(), "runs") as session,
-        pytest.raises(
-            InputError, match="no program, and stress-ng has none of the stressors: cpu, nop, gone"
-        ),
-    ):
-        measure_runs(session, FingerprintSuite(**suite), frozenset())
+def test_a_suite_without_anything_to_run_is_refused(suite, measured):
+    message = "no program, and stress-ng has none of the stressors: cpu, nop, gone"
+    with pytest.raises(InputError, match=message):
+        measured(suite, None, stressors=frozenset())
 
 
 def test_resuming_with_another_stress_ng_version_is_refused(tmp_path, monkeypatch):
@@ -180,14 +159,13 @@ def test_idle_stressors_are_gaps_in_the_tables(suite):
     idle = rate("af-alg", 1, 1, None, "did nothing (x)")
     rates = [rate("cpu", 0, 1, 7.5), idle, rate("af-alg", 0, 1, None, "did nothing (y)")]
     found = build_tables(suite, rates, MACHINE)
-    assert found.machines["bogo_ops_per_second"].tolist()[0] == 7.5
-    assert found.machines["bogo_ops_per_second"].isna().tolist() == [False, True, True]
+    assert found.machines["bogo_ops_per_second"].fillna(-1).tolist() == [7.5, -1, -1]
     assert found.machines["threads"].tolist() == [0, 1, 0]
     assert found.hosts[["machine", "cpu", "cores", "stress_ng", "foreign"]].to_numpy().tolist() == [
         ["h Xeon x4", "Xeon", 4, "0.15.06", 0.25]
     ]
     assert found.applications.empty
-    assert failure_lines(rates) == ["af-alg: it did nothing (x)"]
+    assert collect.failure_lines(rates) == ["af-alg: it did nothing (x)"]
 
 
 def test_all_threads_are_passed_to_stress_ng_as_zero():
@@ -200,38 +178,23 @@ def test_each_constraint_is_applied_once_per_repetition(constrained):
     assert tasks == plan_runs(constrained, HAS)
     batches = [tasks[begin : begin + 3] for begin in range(0, len(tasks), 3)]
     assert [len({(task.constraint, task.repetition) for task in batch}) for batch in batches] == [1] * 8
-    assert {frozenset(task.name for task in batch) for batch in batches} == {
-        frozenset({"cpu", "nop", "sort"})
-    }
+    assert all({task.name for task in batch} == {"cpu", "nop", "sort"} for batch in batches)
     assert [batch[0].repetition for batch in batches] == [1] * 4 + [2] * 4
 
 
-def test_results_under_a_constraint_are_saved_before_the_next(constrained, tmp_path, monkeypatch):
+def test_results_under_a_constraint_are_saved_before_the_next(constrained, measured):
     on, ran = [], []
 
     def execute(command, *_):
         ran.append((on[-1], command[-1]))
         return ended("0.25 1000")
 
-    class Recorded:
-        def __init__(self, constraint, _):
-            self.name = constraint.name
+    @contextmanager
+    def confined(constraint, _):
+        on.append(constraint.name)
+        yield lambda command: [*command, constraint.name]
 
-        def __enter__(self):
-            on.append(self.name)
-            return lambda command: [*command, self.name]
-
-        def __exit__(self, *_):
-            return None
-
-    monkeypatch.setattr(collect, "execute", execute)
-    monkeypatch.setattr(collect, "confined", Recorded)
-    monkeypatch.setattr(collect, "reported", lambda _: 7.0)
-    monkeypatch.chdir(tmp_path)
-    with Session(
-        Journal.open_or_create(tmp_path / "journal.jsonl", CONSTRAINED, MeasuredRun), Seen(), "runs"
-    ) as session:
-        measure_runs(session, constrained, HAS)
+    session = measured(CONSTRAINED, execute, confined)
     assert len(on) == 8
     assert all(one == other for one, other in ran)
     found = build_tables(constrained, session.journal.entries, MACHINE)
@@ -244,13 +207,16 @@ def test_results_under_a_constraint_are_saved_before_the_next(constrained, tmp_p
 
 def test_a_constraint_is_removed_after_its_runs(tmp_path, monkeypatch):
     pages = tmp_path / "enabled"
-    pages.write_text("always [madvise] never")
     monkeypatch.setattr(constraints, "HUGE_PAGES", pages)
-    with confined(Constraint(name="c", kind="k", huge_pages="never", traced=2), 1) as wrap:
+    constraint = Constraint(name="c", kind="k", huge_pages="never", traced=2)
+    # what this machine lacks is refused by name
+    with pytest.raises(InputError, match='constraint "c": cannot be put on here'), confined(constraint, 1):
+        pass
+    pages.write_text("always [madvise] never")
+    with confined(constraint, 1) as wrap:
         assert pages.read_text() == "never"
         command = wrap(["true"])
-        assert command[:2] == ["perf", "stat"]
-        assert command[-2:] == ["--", "true"]
+        assert (command[:2], command[-2:]) == (["perf", "stat"], ["--", "true"])
         assert command[command.index("--event") + 1].count("sys_enter") == 2
     assert pages.read_text() == "madvise"
 
@@ -280,6 +246,9 @@ def end_neighbour():
 
 @pytest.mark.skipif(shutil.which("stress-ng") is None, reason="stress-ng is not installed")
 def test_a_neighbour_ends_with_a_killed_measurement():
+    def is_stress_ng(pid):
+        return any(line.startswith("stress-ng") for line in read_lines(PROC / str(pid) / "comm"))
+
     code = (
         "import time; from data.fingerprints.constraints import *\n"
         "with confined(Constraint(name='c', kind='k', neighbour='stream'), 0): time.sleep(600)"
@@ -288,7 +257,7 @@ def test_a_neighbour_ends_with_a_killed_measurement():
         neighbours = []
         while len(neighbours) < 2 and measurement.poll() is None:
             time.sleep(0.05)
-            neighbours = [pid for pid in with_descendants(measurement.pid) if named_stress_ng(pid)]
+            neighbours = [pid for pid in with_descendants(measurement.pid) if is_stress_ng(pid)]
         measurement.kill()
     assert len(neighbours) == 2
     end = time.monotonic() + 60
@@ -297,26 +266,10 @@ def test_a_neighbour_ends_with_a_killed_measurement():
     assert not any(map(is_running, neighbours))
 
 
-def named_stress_ng(pid):
-    return any(line.startswith("stress-ng") for line in read_lines(PROC / str(pid) / "comm"))
-
-
-def test_an_unsupported_constraint_is_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(constraints, "HUGE_PAGES", tmp_path / "missing")
-    with (
-        pytest.raises(InputError, match='constraint "c": cannot be put on here'),
-        confined(Constraint(name="c", kind="k", huge_pages="never"), 1),
-    ):
-        pass
-
-
-def test_placeholders_in_commands_of_programs_are_filled():
-    spaced = Path("/a b/python")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.executable", str(spaced))
-        assert fill_command("{run} x", "here")[0] == str(spaced)
+def test_placeholders_in_commands_of_programs_are_filled(monkeypatch):
+    monkeypatch.setattr("sys.executable", "/a b/python")
     found = fill_command("{run} system writing 3 where={scratch}", 'program "p"', scratch=Path("/s"))
-    assert found[1:3] == ["-s", "-S"]
+    assert found[:3] == ["/a b/python", "-s", "-S"]
     assert found[-4:] == ["system", "writing", "3", "where=/s"]
     with pytest.raises(InputError, match=r"program \"p\": 'cc' is not a setting; expected .*\{run\}"):
         fill_command("{cc} x", 'program "p"')

@@ -2,19 +2,35 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from serving.fingerprints.machine_charts import (
-    boxes_chart,
-    components_chart,
-    correlation_chart,
-    series_chart,
-    series_of,
-)
+from serving.fingerprints import machine_charts as charts
 from serving.fingerprints.profile_bars import DifferenceBars, ProfileBars
+from serving.fingerprints.profiled import Reported
 from serving.reports.rendering import template_environment
-from tests.code.fingerprints.by_hand import REASON, difference, profile
+from training.fingerprints.differences import ProfileDifference
+from training.fingerprints.trust import Trust
 
 SPACE = "\N{NO-BREAK SPACE}"
 SIX = {"cache": 100, "zero": 80, "hsearch": 40, "cpu": 20, "vm": 10, "nop": 0.4}
+CATEGORIES = dict(zip(SIX, ("Cache", "Mem", "CPU, Cache, Mem", "CPU", "Mem, VM", "CPU"), strict=True))
+REASON = "2 machines, fewer than 15"
+
+
+def profile(reasons=(), leaders=("cache",), cluster=range(6)):
+    """Make a profile of the six stressors above, most important first."""
+    values = np.array([*SIX.values()], float)
+    features = pd.DataFrame({
+        "stressor": [*SIX], "importance": values, "low": values / 2, "high": values,
+        "seed_importance": values[::-1], "cluster": cluster, "categories": [*CATEGORIES.values()],
+    })  # fmt: skip
+    groups = features.groupby("cluster", sort=False)
+    clusters = groups.agg(stressors=("stressor", ", ".join), importance=("importance", "max")).reset_index()
+    clusters = clusters.assign(low=0.0, high=100.0, permutation=0.0)
+    category = pd.DataFrame(
+        {"category": ["Mem"], "importance": [100.0], "low": [50.0], "high": [100.0], "permutation": [1.0]}
+    )
+    leaders = () if reasons else leaders
+    trust = Trust(20, 8, 0.9, 0.05, 0.6, leaders, 0.95, "importance", 0.005, tuple(reasons), ())
+    return ProfileBars("p", Reported("app", features, clusters, category, trust))
 
 
 def drawn(macro, *pieces):
@@ -22,44 +38,29 @@ def drawn(macro, *pieces):
     return str(getattr(template_environment().get_template("irup.html").module, macro)(*pieces))
 
 
-def test_a_trusted_profile_names_the_leading_stressors():
-    shown = ProfileBars("p", profile(SIX))
+def test_a_trusted_profile_names_the_leading_stressors_with_colours():
+    shown = profile()
     assert shown.title == "app depends on cache"
-    both = profile(SIX, leaders=("cache", "zero"))
-    assert ProfileBars("p", both).title == "app depends on cache and zero; their order is uncertain"
+    both = profile(leaders=("cache", "zero"))
+    assert both.title == "app depends on cache and zero; their order is uncertain"
     assert [bar.name for bar in shown.top] == ["cache", "zero", "hsearch", "cpu", "vm"]
     assert (shown.rest, shown.faint) == ([], ["nop"])
-    assert shown.top[2].categories == ("CPU", "Cache", "Mem")
-    assert shown.top[0].interval == "50 to 100"
-
-
-def test_an_untrusted_profile_names_no_stressor_in_its_title():
-    shown = ProfileBars("p", profile(SIX, reasons=[REASON]))
-    assert shown.title == "app: these machines do not show which resources it depends on"
-
-
-def test_stressors_that_share_importance_are_mentioned():
-    assert ProfileBars("p", profile(SIX, cluster=[0, 1, 0, 2, 3, 4])).clusters == [
-        "cache, hsearch (together 100)"
-    ]
+    assert (shown.top[2].categories, shown.top[0].interval) == (("CPU", "Cache", "Mem"), "50 to 100")
+    text = drawn("profile", shown)
+    assert "Not enough diversity" not in text
+    assert '<s class="c-CPU"></s><s class="c-Cache"></s><s class="c-Mem"></s>' in text
+    # stressors that share importance are mentioned
+    assert profile(cluster=[0, 1, 0, 2, 3, 4]).clusters == ["cache, hsearch (together 100)"]
 
 
 def test_an_untrusted_ranking_has_a_banner_and_no_colours():
-    text = drawn("profile", ProfileBars("p", profile(SIX, reasons=[REASON])))
-    assert (
-        text.index("Not enough diversity")
-        < text.index(REASON)
-        < text.index("<details>")
-        < text.index("cache")
-    )
+    shown = profile(reasons=[REASON])
+    assert shown.title == "app: these machines do not show which resources it depends on"
+    text = drawn("profile", shown)
+    places = [text.index(part) for part in ("Not enough diversity", REASON, "<details>", "cache")]
+    assert places == sorted(places)
     assert 'class="profile untrusted"' in text
     assert "c-Cache" not in text
-
-
-def test_a_trusted_ranking_has_category_colours_and_no_banner():
-    text = drawn("profile", ProfileBars("p", profile(SIX)))
-    assert "Not enough diversity" not in text
-    assert '<s class="c-CPU"></s><s class="c-Cache"></s><s class="c-Mem"></s>' in text
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,12 @@ def test_a_trusted_ranking_has_category_colours_and_no_banner():
     ],
 )
 def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title):
-    rows = [("cache", 100, 3, 0.01, moved[0]), ("zero", 10, 100, 0.02, moved[1])]
-    found = difference(rows, reasons=reasons, stops_at="cache")
+    columns = ["stressor", "importance_a", "importance_b", "p_value", "moved", "change"]
+    rows = [("cache", 100, 3, 0.01, moved[0], -97), ("zero", 10, 100, 0.02, moved[1], 90)]
+    features = pd.DataFrame(rows, columns=columns)
+    found = ProfileDifference(
+        "before", "after", True, 20, features, features.iloc[:0], "cache", 10.0, tuple(reasons)
+    )
     assert DifferenceBars("d", found).title == title
     text = drawn("difference", DifferenceBars("d", found))
     assert (">significant</td>" in text) == (moved[0] and not reasons)
@@ -82,7 +87,7 @@ def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title
 
 def test_box_chart_names_the_stressor_with_the_longest_tail():
     scores = pd.DataFrame({f"s{number:02}": [-number / 10, 0.0, number / 10] for number in range(50)})
-    chart = boxes_chart("b", scores, "stressor")
+    chart = charts.boxes_chart("b", scores, "stressor")
     assert chart.title.startswith("s49 has the most extreme value: 4.9 standard deviations")
     assert "Drawn: the 45 of 50 stressors" in chart.note
     assert "s05" in chart.svg
@@ -92,28 +97,28 @@ def test_box_chart_names_the_stressor_with_the_longest_tail():
 def test_correlated_stressors_are_counted_and_constant_ones_left_out():
     x = np.arange(5.0)
     rates = pd.DataFrame({"a": x, "b": -2 * x, "c": [1.0, -2, 3, -2, 1], "still": 1.0})
-    chart = correlation_chart("c", rates, "all machines")
+    chart = charts.correlation_chart("c", rates, "all machines")
     assert chart.title.startswith(f"33{SPACE}% of the pairs of stressors are strongly correlated")
     assert "between 3 stressors" in chart.alt_text
-    assert correlation_chart("c", rates[["a", "still"]], "all machines") is None
+    assert charts.correlation_chart("c", rates[["a", "still"]], "all machines") is None
 
 
 def test_chart_title_counts_components_that_explain_most():
     rng = np.random.default_rng(0)
     two = rng.normal(size=(40, 2))
-    chart = components_chart("p", np.column_stack([two, two, two]), "stressor")
+    chart = charts.components_chart("p", np.column_stack([two, two, two]), "stressor")
     assert chart.title == f"2 components of 6 stressors explain 95{SPACE}% of the variance"
 
 
 def test_series_of_applications_are_found_by_trailing_numbers():
     names = [f"stream-nadds-add-{number}" for number in (30, 1, 2, 10)] + ["x-1", "x-2", "hpccg"]
-    assert list(series_of(names)) == ["stream-nadds-add"]
-    assert list(series_of(names)["stream-nadds-add"]) == [1, 2, 10, 30]
+    assert list(charts.series_of(names)) == ["stream-nadds-add"]
+    assert list(charts.series_of(names)["stream-nadds-add"]) == [1, 2, 10, 30]
     targets = pd.DataFrame({
         "machine": "a", "application": names[:4], "metric": "MB/s", "value": [40.0, 100.0, 90.0, 60.0],
     })  # fmt: skip
     elsewhere = targets.iloc[[0]].assign(machine="b", value=9000.0)
-    chart = series_chart("s", pd.concat([targets, elsewhere]))
+    chart = charts.series_chart("s", pd.concat([targets, elsewhere]))
     assert "the 1 machine that ran every number" in chart.note
     assert chart.title == f"stream-nadds-add changes most: \u221260{SPACE}% on average from 1 to 30"
-    assert series_chart("s", targets.head(3)) is None
+    assert charts.series_chart("s", targets.head(3)) is None
