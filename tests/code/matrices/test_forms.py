@@ -2,78 +2,62 @@ import numpy as np
 import pytest
 
 from data.matrices.tables import MatrixTables
-from features.matrices.forms import (
-    FORMS,
-    MOST_PER_CENT,
-    concatenate_runs,
-    contrast_pairs,
-    flatten_runs,
-    subtract_baselines,
-    training_statistics,
-)
+from features.matrices import forms
+from features.matrices.forms import contrast_pairs, training_statistics
 from features.matrices.projection import Projection
 from tests.data.matrices.rows import run
 from tests.matrix_pairs import METRICS, MOVED, pairs
 
 
-def pair_of(baseline, target, **further):
+def rows_of(form, baseline, target, **further):
+    """Return the rows that a form makes of a pair with these counts of one metric."""
     rows = [run("sort 1", "baseline", n, faults=v, **further) for n, v in enumerate(baseline)]
     rows += [run("sort 1", "target", n, faults=v, abnormal=True) for n, v in enumerate(target)]
-    return MatrixTables.from_rows(rows)
+    tables = MatrixTables.from_rows(rows)
+    return form(tables, training_statistics(tables, ["faults"]))
 
 
 def test_flattened_rows_are_runs_with_filled_gaps():
-    tables = pair_of([1.0, np.nan, 3.0], [9.0], abnormal=None)
-    rows = flatten_runs(tables, training_statistics(tables, ["faults"]))
+    rows = rows_of(forms.flatten_runs, [1.0, np.nan, 3.0], [9.0], abnormal=None)
     assert rows.x[:, 0].tolist() == [1.0, 3.0, 3.0, 9.0]
     assert rows.y.tolist() == [0, 0, 0, 1]
 
 
 def test_target_runs_are_joined_cyclically_with_baseline_runs():
-    tables = pair_of([1.0, 2.0], [7.0, 8.0, 9.0])
-    rows = concatenate_runs(tables, training_statistics(tables, ["faults"]))
+    rows = rows_of(forms.concatenate_runs, [1.0, 2.0], [7.0, 8.0, 9.0])
     assert rows.x.tolist() == [[1, 7], [2, 8], [1, 9]]
     assert (rows.columns, rows.blocks) == (("baseline faults", "target faults"), 2)
 
 
 def test_subtraction_gives_percentages_even_for_zeros_and_gaps():
-    tables = pair_of([2.0, 0.0, 4.0, 0.0], [3.0, 0.0, np.nan, 1e300])
-    rows = subtract_baselines(tables, training_statistics(tables, ["faults"]))
-    assert rows.x[:, 0].tolist() == [50, 0, 0, MOST_PER_CENT]
+    rows = rows_of(forms.subtract_baselines, [2.0, 0.0, 4.0, 0.0], [3.0, 0.0, np.nan, 1e300])
+    assert rows.x[:, 0].tolist() == [50, 0, 0, forms.MOST_PER_CENT]
 
 
-def test_contrasts_are_large_only_for_moved_metrics():
+def test_contrasts_are_large_only_for_moved_metrics_in_any_unit():
     tables = pairs()
-    rows = contrast_pairs(tables, training_statistics(tables, tables.raw_metrics))
+    names = tables.raw_metrics
+    learned = training_statistics(tables, names)
+    rows = contrast_pairs(tables, learned)
     moved = np.abs(rows.x[rows.y == 1][:, : len(MOVED)])
     still = np.abs(rows.x[rows.y == 0][:, :METRICS])
     assert moved.min() > np.quantile(still, 0.99)
     assert np.sinh(still).std() == pytest.approx(0.6, abs=0.4)
     assert len(rows.y) == tables.runs["pair_id"].nunique()
-
-
-def test_contrasts_do_not_depend_on_units_or_other_pairs():
-    tables = pairs()
-    learned = training_statistics(tables, tables.raw_metrics)
-    rows = contrast_pairs(tables, learned)
-    bigger = MatrixTables(
-        tables.runs.assign(**{name: tables.runs[name] * 1000 for name in tables.raw_metrics}), tables.causes,
-        tables.metrics,
-    )  # fmt: skip
-    np.testing.assert_allclose(
-        contrast_pairs(bigger, training_statistics(bigger, tables.raw_metrics)).x, rows.x, atol=1e-6
-    )
+    bigger = tables.with_runs(tables.runs.assign(**{name: tables.runs[name] * 1000 for name in names}))
+    in_other_units = contrast_pairs(bigger, training_statistics(bigger, names))
+    np.testing.assert_allclose(in_other_units.x, rows.x, atol=1e-6)
     one = tables.select_runs((tables.runs["pair_id"] == rows.about["pair_id"][7]).to_numpy())
     np.testing.assert_array_equal(contrast_pairs(one, learned).x[0], rows.x[7])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", forms.FORMS)
 def test_every_form_is_finite_for_degenerate_values(form):
     tables = pairs(cases=3)
     runs = tables.runs
     runs.loc[::3, "m0"], runs.loc[::5, "m1"] = np.nan, np.inf
     runs["m2"], runs["m3"] = np.nan, 5.0
-    rows = FORMS[form](tables, training_statistics(tables, tables.raw_metrics))
+    rows = forms.FORMS[form](tables, training_statistics(tables, tables.raw_metrics))
     assert np.isfinite(rows.x).all()
     assert rows.x.shape[1] == len(rows.columns)
     projection = Projection.from_rows(rows, 4)
@@ -95,12 +79,12 @@ def test_a_first_rare_event_is_no_huge_difference():
 
 def test_a_projection_keeps_the_directions_of_most_variance():
     tables = pairs()
-    rows = flatten_runs(tables, training_statistics(tables, tables.raw_metrics))
+    rows = forms.flatten_runs(tables, training_statistics(tables, tables.raw_metrics))
     projection = Projection.from_rows(rows, 3)
     turned = projection.project_rows(rows)
     np.testing.assert_allclose(np.cov(turned.T), np.diag(np.var(turned, axis=0, ddof=1)), atol=1e-9)
     plain = projection.standardise_rows(rows)
     np.testing.assert_allclose(plain, (rows.x - rows.x.mean(axis=0)) / rows.x.std(axis=0), atol=1e-9)
     np.testing.assert_allclose(plain @ projection.axes.T, turned, atol=1e-9)
-    sides = concatenate_runs(tables, training_statistics(tables, tables.raw_metrics))
+    sides = forms.concatenate_runs(tables, training_statistics(tables, tables.raw_metrics))
     assert Projection.from_rows(sides, 3).project_rows(sides).shape[1] == 6
