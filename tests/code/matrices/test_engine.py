@@ -1,19 +1,24 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
-from tests.matrix_pairs import MOVED, of_groups, pairs
+from tests.matrix_pairs import of_groups, pairs
 from training.matrices.engine.engine import FULL, LARGE, NAIVE, Engine, Scheme
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Cases, resample_rows
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.search import PARTS, split_in_thirds
 from training.matrices.engine.shape import make_test_rows
+from training.matrices.engine.stored import EngineRecipe
+from training.matrices.judging import judge_tables
+from training.matrices.schemes import Cell
 
 SEED = 1
+PLAIN = Scheme("raw", "flattened", prune=True, grouping="given", components=6, balance=True)
 
 
 def accuracy(judged, tables):
@@ -28,9 +33,8 @@ def tables():
     return pairs()
 
 
-@pytest.fixture(scope="module")
-def fitted(tables):
-    return Engine(FULL, "extra-trees", 3, SEED).fit(tables)
+def fitted_to(tables, scheme, model="logistic", trials=0):
+    return Engine(scheme, model, trials, SEED).fit(tables)
 
 
 def versions(tables, numbers):
@@ -41,24 +45,14 @@ def versions(tables, numbers):
 @pytest.mark.parametrize("model", CATALOGUE)
 def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
     learned, unseen, scheme = tables, pairs(seed=2), FULL
-    if (
-        model == "similarity-logistic"
-    ):  # knows levels, not differences: those of its own test cases and groups
+    # knows levels, not differences: those of its own test cases and groups
+    if model == "similarity-logistic":
         of_all, scheme = pairs(versions=9), LARGE
         learned, unseen = versions(of_all, range(6)), versions(of_all, range(6, 9))
-    judged = Engine(scheme, model, 3, SEED).fit(learned).judge_pairs(unseen)
+    judged = fitted_to(learned, scheme, model, 3).judge_pairs(unseen)
     assert accuracy(judged, unseen) > 0.9
     assert judged["probability"].between(0, 1).all()
     assert ((judged["probability"] >= judged["threshold"]) == judged["abnormal"]).all()
-
-
-@pytest.mark.parametrize("form", ["flattened", "concatenated", "subtracted"])
-def test_every_form_answers_for_pairs_and_for_vectors(form, tables):
-    scheme = Scheme("raw", form, prune=True, grouping="given", components=6, balance=True)
-    fitted = Engine(scheme, "decision-tree", 2, SEED).fit(tables)
-    assert fitted.judge_pairs(tables)["pair_id"].tolist() == tables.runs["pair_id"].drop_duplicates().tolist()
-    vectors = fitted.judge_vectors(tables)
-    assert len(vectors) == len(tables.runs) // (1 if form == "flattened" else 2)
 
 
 @pytest.mark.parametrize(
@@ -81,82 +75,62 @@ def test_shared_prepared_cases_give_the_same_answers(scheme, model, tables):
     assert vectors.equals(fitted.judge_vectors(unseen))
 
 
-def test_answers_are_deterministic_and_independent_of_the_batch(tables, fitted):
-    judged = fitted.judge_pairs(tables)
-    again = Engine(FULL, "extra-trees", 3, SEED).fit(tables).judge_pairs(tables)
+def test_engines_fitted_twice_give_the_same_answers(tables):
+    judged, again = (fitted_to(tables, FULL, "extra-trees", 3).judge_pairs(tables) for _ in range(2))
     assert judged.equals(again)
-    alone = fitted.judge_pairs(
-        tables.select_runs((tables.runs["pair_id"] == judged["pair_id"][4]).to_numpy())
-    )
-    assert alone["probability"][0] == judged["probability"][4]
-
-
-def test_attributions_are_the_changed_metrics_with_their_values(tables, fitted):
-    judged = fitted.judge_pairs(tables)
-    worst = judged["pair_id"][judged["probability"].argmax()]
-    (drivers,) = (one.attributions for one in fitted.explain_pairs(tables, 3) if one.pair_id == worst)
-    assert {driver.metric for driver in drivers} == set(MOVED)
-    assert all(driver.contribution > 0 for driver in drivers)
-    runs = tables.runs[(tables.runs["pair_id"] == worst)]
-    for driver in drivers:
-        middles = runs.groupby("side")[driver.metric].median()
-        assert (driver.baseline, driver.target) == pytest.approx((middles["baseline"], middles["target"]))
 
 
 def test_small_or_unknown_groups_use_the_model_of_all_groups(tables):
     runs = tables.runs
     quiet = runs.assign(abnormal=runs["abnormal"].mask(runs["group"] == "g1", False))
-    scheme = Scheme("raw", "flattened", prune=True, grouping="given", components=None, balance=False)
-    fitted = Engine(scheme, "logistic", 0, SEED).fit(MatrixTables(quiet, tables.causes, tables.metrics))
+    fitted = fitted_to(tables.with_runs(quiet), replace(PLAIN, components=None, balance=False))
     renamed = of_groups(tables, "g0").runs.assign(group="new")
-    asked = MatrixTables.join_tables([tables, MatrixTables.from_rows(renamed.assign(
-        run_id="n " + renamed["run_id"], pair_id="n " + renamed["pair_id"]
-    ))])  # fmt: skip
+    renamed = renamed.assign(run_id="n " + renamed["run_id"], pair_id="n " + renamed["pair_id"])
+    asked = MatrixTables.join_tables([tables, MatrixTables.from_rows(renamed)])
     used = fitted.judge_pairs(asked).groupby("group")["group_used"].unique().map(list)
     assert used.to_dict() == {"g0": ["g0"], "g1": ["fallback"], "new": ["fallback"]}
 
 
 def test_automatic_groups_join_test_cases_with_similar_noise():
+    def grouped(tables):
+        grouping = Grouping.from_tables("automatic", tables, tables.raw_metrics, SEED)
+        return grouping.assign_groups(tables).runs["group"]
+
     alike = pairs(groups=2, cases=9, versions=6)
-    one = Grouping.from_tables("automatic", alike, alike.raw_metrics, SEED).assign_groups(alike).runs["group"]
-    assert one.nunique() == 1
+    assert len(set(grouped(alike))) == 1
     # the second group of test cases is noisier from pair to pair
     runs, draw = alike.runs, np.random.default_rng(SEED)
     matrix = runs.groupby(["pair_id", "side"]).ngroup()
     noisy = np.where(runs["group"] == "g1", np.exp(draw.normal(0, 0.5, matrix.max() + 1))[matrix], 1.0)
     many = alike.with_runs(runs.assign(**{name: runs[name] * noisy for name in ("m6", "m7", "m8")}))
-    grouped = (
-        Grouping.from_tables("automatic", many, many.raw_metrics, SEED).assign_groups(many).runs["group"]
-    )
-    together = grouped.groupby(many.runs["group"]).agg(set)
+    together = grouped(many).groupby(many.runs["group"]).agg(set)
     assert not together["g0"] & together["g1"]
 
 
 def test_pruning_protects_training_from_invalid_runs():
     polluted, unseen = pairs(cases=8, invalid=0.15), pairs(cases=8, seed=2)
     clean = polluted.select_runs(polluted.runs["valid"].to_numpy(bool))
-    scheme = Scheme("raw", "subtracted", prune=False, grouping="none", components=None, balance=False)
-    keeping, pruning = (
-        Engine(replace(scheme, prune=prune), "logistic", 0, SEED).fit(polluted) for prune in (False, True)
+    scheme = replace(PLAIN, form="subtracted", grouping="none", components=None, balance=False)
+    pruning, keeping, from_clean = (
+        fitted_to(learned, replace(scheme, prune=prune)).judge_pairs(unseen)
+        for learned, prune in ((polluted, True), (polluted, False), (clean, True))
     )
-    from_clean = Engine(replace(scheme, prune=True), "logistic", 0, SEED).fit(clean)
-    assert pruning.judge_pairs(unseen).equals(from_clean.judge_pairs(unseen))
-    assert accuracy(keeping.judge_pairs(unseen), unseen) < accuracy(pruning.judge_pairs(unseen), unseen) - 0.1
+    assert pruning.equals(from_clean)
+    assert accuracy(keeping, unseen) < accuracy(pruning, unseen) - 0.1
 
 
 def test_the_naive_engine_uses_summary_metrics_without_groups(tables):
-    fitted = Engine(NAIVE, "decision-tree", 5, SEED).fit(tables)
-    assert fitted.metrics == tuple(tables.summary_metrics)
-    assert fitted.threshold == 0.5
+    fitted = fitted_to(tables, NAIVE, "decision-tree", 5)
+    assert (fitted.metrics, fitted.threshold) == (tuple(tables.summary_metrics), 0.5)
     assert set(fitted.judge_pairs(tables)["group_used"]) == {"all"}
 
 
 def test_tables_without_enough_to_learn_are_refused(tables):
     normal = tables.select_runs((~tables.runs["abnormal"].astype(bool)).to_numpy())
     with pytest.raises(InputError, match="all training rows are normal; expected normal and abnormal ones"):
-        Engine(FULL, "knn", 1, SEED).fit(normal)
+        fitted_to(normal, FULL, "knn")
     with pytest.raises(InputError, match='model="trees"'):
-        Engine(FULL, "trees", 1, SEED).fit(tables)
+        fitted_to(tables, FULL, "trees")
 
 
 def test_thirds_keep_test_cases_whole_and_share_abnormal_ones():
@@ -180,3 +154,46 @@ def test_resampling_reaches_exactly_the_requested_rate():
         assert tuple(np.bincount(y[rows])) == counts
         assert set(np.flatnonzero(y)) <= set(rows)
     assert len(resample_rows(y, "over", 0.1, SEED)) == 100
+
+
+def moved_back(fitted, tables, metrics):
+    """The tables with the targets moved so that the medians of these metrics are the baselines'."""
+    runs = tables.runs.copy()
+    for metric in metrics:
+        unit = fitted.scales.units[fitted.metrics.index(metric)]
+        scaled = np.arcsinh(runs[metric] / unit)
+        middles = scaled.groupby([runs["pair_id"], runs["side"]]).median().unstack("side")
+        by = (middles["target"] - middles["baseline"]).reindex(runs["pair_id"]).to_numpy()
+        runs[metric] = np.sinh(scaled - by * (runs["side"] == "target").to_numpy()) * unit
+    return tables.with_runs(runs)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "model"),
+    [
+        *((FULL, model) for model in ("logistic", "knn", "random-forest")),
+        (PLAIN, "logistic"),
+        (replace(PLAIN, form="concatenated", grouping="none"), "logistic"),
+    ],
+)
+def test_contributions_equal_the_change_without_the_differences(scheme, model, tables):
+    fitted, asked = fitted_to(tables, scheme, model, 3), pairs(cases=2, versions=3, seed=2)
+    before = dict(zip(asked.pair_sides.names, fitted.log_odds(asked), strict=True))
+    for told in fitted.explain_pairs(asked, 3):
+        one = asked.select_runs((asked.runs["pair_id"] == told.pair_id).to_numpy(bool))
+        without = moved_back(fitted, one, [driver.metric for driver in told.attributions])
+        fallen = before[told.pair_id] - fitted.log_odds(without)[0]
+        assert fallen == pytest.approx(sum(driver.contribution for driver in told.attributions), abs=1e-6)
+        if told.abnormal and scheme == FULL:
+            assert fitted.judge_pairs(without)["probability"][0] < told.threshold
+
+
+def test_a_pair_gets_the_same_answer_in_any_batch():
+    recipe = EngineRecipe(Cell("knn", FULL), 3, SEED, validity=True, missing=0.5, digest="d")
+    trained, asked = recipe.train(pairs(invalid=0.1)), pairs(cases=2, versions=3, invalid=0.2, seed=3)
+    for together in judge_tables(trained, asked).verdicts:
+        chosen = asked.select_runs((asked.runs["pair_id"] == together.pair_id).to_numpy())
+        # what is usual of a workload is known of its runs only
+        alone = judge_tables(trained, chosen).verdicts[0]
+        assert alone.attributions == together.attributions or together.verdict == "invalid"
+        assert pd.Series(vars(alone)).drop("notes").equals(pd.Series(vars(together)).drop("notes"))

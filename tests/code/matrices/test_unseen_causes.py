@@ -9,7 +9,6 @@ from training.matrices.engine.engine import FULL, Engine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import CausedCases, pair_causes
 from training.matrices.fitting import MatrixExamples, parts_of_causes
-from training.matrices.promote import rank_by_precision
 
 SEED = 1
 KINDS = 4
@@ -18,7 +17,7 @@ KINDS = 4
 def of_kinds(tables):
     """Let each test case's defect move other metrics, and name it after them."""
     runs = tables.runs.copy()
-    number = runs["workload"].str.extract(r"c(\d+)$", expand=False).astype(int) % KINDS
+    number = kind_of(tables)
     names = [f"m{place}" for place in range(METRICS)]
     for kind in range(KINDS):
         rows = number == kind
@@ -28,13 +27,12 @@ def of_kinds(tables):
     return MatrixTables.from_rows(runs, told.to_dict("records"), tables.metrics.to_dict("records"))
 
 
+def kind_of(tables):
+    return tables.runs["workload"].str.extract(r"c(\d+)$", expand=False).astype(int) % KINDS
+
+
 def without_causes(tables):
     return MatrixTables(tables.runs, tables.causes.iloc[:0], tables.metrics)
-
-
-def of_workloads(tables, remainders):
-    number = tables.runs["workload"].str.extract(r"c(\d+)$", expand=False).astype(int) % KINDS
-    return tables.select_runs(number.isin(remainders).to_numpy())
 
 
 @pytest.fixture(scope="module")
@@ -58,24 +56,24 @@ def test_test_pairs_share_no_cause_or_test_case_with_training():
 
 
 def test_test_cases_of_a_single_cause_follow_that_cause(tables):
-    examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
-    parts, cause = parts_of_causes(examples, KINDS, SEED), pd.Series(pair_causes(tables))
-    asked = [set(part.test.runs["pair_id"]) for part in parts]
-    assert sum(map(len, asked)) == len(examples.pairs)
-    for pairs_of, part in zip(asked, parts, strict=True):
-        learned = set(part.train.runs["pair_id"])
-        assert not set(part.train.runs["workload"]) & set(part.test.runs["workload"])
-        assert not set(cause[cause.index.isin(learned)]) & set(cause[cause.index.isin(pairs_of)])
-    assert (
-        parts_of_causes(
-            MatrixExamples.from_tables(without_causes(tables), decide_validity(tables, 0.5), ""), 3, SEED
+    def parts(tables, folds):
+        return parts_of_causes(
+            MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), ""), folds, SEED
         )
-        == []
-    )
+
+    cause, asked = pd.Series(pair_causes(tables)), []
+    for part in parts(tables, KINDS):
+        learned, unseen = (set(runs["pair_id"]) for runs in (part.train.runs, part.test.runs))
+        asked += unseen
+        assert not set(part.train.runs["workload"]) & set(part.test.runs["workload"])
+        assert not set(cause[cause.index.isin(learned)]) & set(cause[cause.index.isin(unseen)])
+    assert sorted(asked) == sorted(tables.runs["pair_id"].unique())
+    assert parts(without_causes(tables), 3) == []
 
 
 def test_thresholds_from_held_out_causes_find_unknown_causes(tables):
-    learned, unseen = of_workloads(tables, range(KINDS - 1)), of_workloads(tables, [KINDS - 1])
+    last = (kind_of(tables) == KINDS - 1).to_numpy()
+    learned, unseen = tables.select_runs(~last), tables.select_runs(last)
     knowing, other = (
         Engine(FULL, "xgboost", 1, SEED).fit(known) for known in (learned, without_causes(learned))
     )
@@ -101,27 +99,3 @@ def test_the_false_positive_rate_holds_on_unknown_test_cases():
     assert engines[0].search_result.alarms is None
     assert engines[1].threshold >= engines[1].search_result.alarms.cut
     assert kept <= 0.1 < free
-
-
-def test_the_best_model_has_the_best_rank_over_designs():
-    def entry(precision, accuracy, kind="model"):
-        return {
-            "kind": kind,
-            "average_precision": {"mean": precision},
-            "balanced_accuracy": {"pooled": accuracy},
-        }
-
-    known = {
-        "a": entry(0.9, 0.99),
-        "b": entry(0.95, 0.9),
-        "c": entry(0.95, 0.91),
-        "z": entry(None, 1, "opponent"),
-    }
-    unknown = {
-        "a": entry(0.9, 0.5),
-        "b": entry(0.7, 0.5),
-        "c": entry(0.7, 0.5),
-        "z": entry(None, 1, "opponent"),
-    }
-    assert rank_by_precision([known]) == ["c", "b", "a"]
-    assert rank_by_precision([known, unknown]) == ["a", "c", "b"]
