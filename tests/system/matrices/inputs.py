@@ -47,9 +47,9 @@ def request(tables=None, rows=False):
     return {"pairs": found, "units": {"m0": "1/s"}}
 
 
-def project(root, jobs):
+def project(root, jobs, models=("logistic",), **how):
     """Write params.yaml and flagged matrices with injected causes under `root`."""
-    learned = pairs(cases=4, versions=3, invalid=0.05)
+    learned = pairs(**{"cases": 4, "versions": 3, "invalid": 0.05} | how)
     runs = learned.runs
     names = runs["run_id"].to_numpy()
     wrong, abnormal = ~runs["valid"].astype(bool), runs["abnormal"].fillna(value=False).astype(bool)
@@ -62,9 +62,10 @@ def project(root, jobs):
     section = {
         "ingest": {"path": "in"},
         "evaluate": {
-            "n_trials": 1, "max_components": 10, "models": ["logistic"], "n_folds": 2, "n_cause_folds": 2,
+            "n_trials": 1, "max_components": 10, "models": list(models), "n_folds": 2, "n_cause_folds": 2,
             "n_curve_folds": 2,
         },
+        "promote": {"name": "regression-matrix", "n_bootstrap": 200},
     }  # fmt: skip
     content = {"seed": 1, "n_jobs": jobs, "matrices": section}
     (root / "params.yaml").write_text(yaml.safe_dump(content))
