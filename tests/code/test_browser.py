@@ -2,7 +2,6 @@
 
 import os
 from base64 import b64encode
-from dataclasses import dataclass
 from hashlib import sha256
 from html import unescape
 from pathlib import Path
@@ -17,6 +16,7 @@ from serving.http.bodies import Answered
 from serving.http.browser_pages import report_response
 from serving.http.models import all_models
 from serving.http.overview import KEPT, LETTERS, RecentVerdicts
+from serving.models import ModelRef
 from serving.plugins import all_endpoints
 from serving.reports.rendering import report_script
 from serving.reports.verdict_lines import VerdictLine
@@ -39,21 +39,9 @@ def get(app, path, headers=HTML):
     return ask(app, ("GET", path, {"headers": headers}), base="http://here:1")[0]
 
 
-@dataclass
-class Judged:
-    """Verdicts by the names of their operations, each in a benchmark of its own."""
-
-    names: list
-
-    def count_verdicts(self, answer):
-        return 0
-
-    def first_lines(self, max_lines):
-        return [VerdictLine("fail", 0.75, f"b-{name}", name, "why") for name in self.names[:max_lines]]
-
-
 def answered(*names):
-    return Answered(b"", Judged(list(names)))
+    lines = [VerdictLine("fail", 0.75, f"b-{name}", name, "why") for name in names]
+    return Answered(b"", SimpleNamespace(first_lines=lambda max_lines: lines[:max_lines]))
 
 
 def test_an_empty_server_explains_the_next_steps(app, tmp_path, monkeypatch):
@@ -64,19 +52,17 @@ def test_an_empty_server_explains_the_next_steps(app, tmp_path, monkeypatch):
         "uv run dvc repro",
         "The label store is empty",
         "No requests yet",
-        "No model was promoted yet",
+        "/docs",
     ]
-    told += ["No evaluation was run yet", "mlflow ui --backend-store-uri sqlite:///mlflow.db", "/docs"]
+    told += ["No model was promoted yet", "No evaluation was run yet"]
+    told += ["mlflow ui --backend-store-uri sqlite:///mlflow.db"]
     assert [words for words in told if words not in page] == []
 
 
-def test_every_endpoint_is_shown_with_an_example_command(app):
+def test_endpoints_have_example_commands_with_a_token_if_required(app):
     page = unescape(get(app, "/").text)
     for door in all_endpoints():
         assert f"curl -s http://here:1{door.path} -H 'Content-Type: application/json' -d '{{" in page
-
-
-def test_examples_contain_a_token_if_one_is_required(app):
     app.state.settings = SimpleNamespace(tokens="file", shared=None, shadow=None)
     page = unescape(get(app, "/").text)
     assert '/v1/irup -H "Authorization: Bearer $PERFJUDGE_TOKEN" -H' in page
@@ -120,10 +106,9 @@ def test_the_number_of_recent_verdicts_is_bounded():
 
 def test_processes_of_one_server_share_recent_verdicts(tmp_path, monkeypatch):
     monkeypatch.setattr("serving.http.overview.DELAY", 0.01)
-    own = os.getpid()
     here, there = RecentVerdicts(str(tmp_path)), RecentVerdicts(str(tmp_path))
     here.add_answer(DOOR, answered("here"))
-    file = tmp_path / f"recent-{own}.json"
+    file = tmp_path / f"recent-{os.getpid()}.json"
     deadline = time() + 30
     while not file.is_file():
         assert time() < deadline
@@ -135,52 +120,50 @@ def test_processes_of_one_server_share_recent_verdicts(tmp_path, monkeypatch):
 
 def test_drift_or_the_missing_number_of_requests_is_shown(app, monkeypatch):
     feature = SimpleNamespace(feature="medians_min", index=0.3)
-    few = SimpleNamespace(ref=SimpleNamespace(name="few", version="1"), rows=150, features=())
-    many = SimpleNamespace(ref=SimpleNamespace(name="many", version="1"), rows=1500, features=(feature,))
+    few = SimpleNamespace(ref=ModelRef("few", "1", ""), rows=150, features=())
+    many = SimpleNamespace(ref=ModelRef("many", "1", ""), rows=1500, features=(feature,))
     monkeypatch.setattr(app.state.drift, "by_model", lambda: {"a": few, "b": many})
     page = get(app, "/").text
     assert "50 more requests are needed" in page
     assert "medians_min <b>0.30</b> (far off)" in page
 
 
-def versions(monkeypatch, **found):
-    def version(alias, number, reason, against):
-        tags = {"model": "logistic", "reason": reason, "judged_against": against}
-        return Version("regression-comparison", number, tags, "/nowhere")
+def version(number, reason, against):
+    tags = {"model": "logistic", "reason": reason, "judged_against": against}
+    return Version("regression-comparison", number, tags, "/nowhere")
 
-    known = {f"models:/regression-comparison@{alias}": version(alias, *told) for alias, told in found.items()}
+
+FIRST, WORSE = version("2", "like <v1> on these", "1"), version("3", "worse than v2", "2")
+
+
+@pytest.mark.parametrize(
+    ("champion", "challenger", "shown", "hidden"),
+    [
+        (
+            FIRST,
+            WORSE,
+            ["version 2 (logistic)", "like &lt;v1&gt;", "version 3 (logistic)", "worse than v2"],
+            "",
+        ),
+        (version("4", "not worse", "2"), WORSE, ["version 4 (logistic)"], "version 3 (logistic)"),
+        (None, version("1", "passes what is slow", ""), ["passes what is slow"], "No model was promoted yet"),
+    ],
+    ids=["both", "a challenger of a former champion", "a refused candidate"],
+)
+def test_champion_and_its_challenger_are_shown_with_reasons(
+    app, champion, challenger, shown, hidden, monkeypatch
+):
+    name = "models:/regression-comparison"
+    known = {f"{name}@champion": champion, f"{name}@challenger": challenger}
     monkeypatch.setattr(overview, "served_version", known.get)
-
-
-def test_champion_and_challenger_are_shown_with_reasons(app, monkeypatch):
-    first, worse = ("2", "not worse than v1 <on> these", "1"), ("3", "worse than v2 on the same folds", "2")
-    versions(monkeypatch, champion=first, challenger=worse)
     page = get(app, "/").text
-    assert "version 2 (logistic)" in page
-    assert "not worse than v1 &lt;on&gt; these" in page
-    assert "version 3 (logistic)" in page
-    assert "worse than v2 on the same folds" in page
-
-
-def test_a_challenger_of_a_former_champion_is_not_shown(app, monkeypatch):
-    versions(monkeypatch, champion=("4", "not worse than v2", "2"), challenger=("3", "worse than v2", "2"))
-    page = get(app, "/").text
-    assert "version 4 (logistic)" in page
-    assert "version 3 (logistic)" not in page
-
-
-def test_a_refused_candidate_is_shown_without_a_champion(app, monkeypatch):
-    versions(monkeypatch, challenger=("1", "passes what is twice as slow", ""))
-    page = get(app, "/").text
-    assert "passes what is twice as slow" in page
-    assert "No model was promoted yet" not in page
+    assert [words for words in shown if words not in page] == []
+    assert not hidden or hidden not in page
 
 
 def test_the_overview_counts_labels_of_all_families(app, monkeypatch):
-    counts = [
-        SimpleNamespace(labels=one) for one in (None, lambda: {"pass": 2}, lambda: {"pass": 3, "fail": 1})
-    ]
-    monkeypatch.setattr(overview, "all_plugins", lambda: counts)
+    counts = (None, lambda: {"pass": 2}, lambda: {"pass": 3, "fail": 1})
+    monkeypatch.setattr(overview, "all_plugins", lambda: [SimpleNamespace(labels=one) for one in counts])
     page = get(app, "/").text
     assert "<b>5</b>pass" in page
     assert "<b>1</b>fail" in page

@@ -23,7 +23,9 @@ def gone(pid):
     return bool(select.select([ended], [], [], 30)[0])
 
 
-def test_a_timeout_ends_a_program_with_its_children(tmp_path):
+def test_children_end_with_their_program_and_at_a_timeout(tmp_path):
+    done = execute(["sh", "-c", "sleep 77 & echo $!"], "x")
+    assert (done.code, gone(done.last_line)) == (0, True)
     command = ["sh", "-c", f"sleep 77 & echo $! > {tmp_path}/pid; wait"]
     with pytest.raises(TimedOutError, match=r"^here: ran for longer than 0.3 seconds$") as error:
         execute(command, "here", limit=0.3)
@@ -63,12 +65,6 @@ def test_long_output_is_truncated_with_a_note(program):
     assert left_out == f"... {OUTPUT - 2 * KEPT:,} bytes are left out here ..."
 
 
-def test_short_output_is_kept_whole_in_the_working_directory(tmp_path):
-    done = execute(["sh", "-c", "echo first; echo second >&2"], "x", tmp_path)
-    assert (done.output, done.last_line) == ("first\nsecond\n", "second")
-    assert (tmp_path / "output").read_text() == done.output
-
-
 def test_time_limits_are_ten_times_the_slowest_first_run():
     limits = TimeLimits()
     assert limits.limit_for("a") == 300
@@ -96,12 +92,6 @@ def test_a_second_interrupt_kills_a_stubborn_program(monkeypatch):
     assert time.monotonic() - begin < 30
 
 
-def test_background_processes_end_with_their_program():
-    done = execute(["sh", "-c", "sleep 77 & echo $!"], "x")
-    assert done.code == 0
-    assert gone(done.last_line)
-
-
 def test_a_failing_program_is_reported_with_its_last_line(tmp_path):
     child = Child(["sh", "-c", "echo first; echo no luck >&2; exit 3"], "here", tmp_path)
     child.wait()
@@ -111,11 +101,12 @@ def test_a_failing_program_is_reported_with_its_last_line(tmp_path):
         Child(["no-such"], "here")
 
 
-def test_programs_are_pinned_with_a_temporary_directory(tmp_path):
+def test_pinned_programs_leave_their_whole_output_in_their_directory(tmp_path):
     cpu = max(os.sched_getaffinity(0))
-    told = "import os; print(os.sched_getaffinity(0), os.environ['TMPDIR'], os.environ['X'])"
-    done = execute([sys.executable, "-c", told], "x", tmp_path, cpu=cpu, environment={"X": "y"})
-    assert done.output == f"{{{cpu}}} {tmp_path} y\n"
+    command = f"{sys.executable} -c 'import os; print(*os.sched_getaffinity(0))'; echo $TMPDIR $X >&2"
+    done = execute(["sh", "-c", command], "x", tmp_path, cpu=cpu, environment={"X": "y"})
+    assert (done.output, done.last_line) == (f"{cpu}\n{tmp_path} y\n", f"{tmp_path} y")
+    assert (tmp_path / "output").read_text() == done.output
 
 
 @pytest.mark.parametrize("letter", "é€𝄞")

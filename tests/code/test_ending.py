@@ -16,7 +16,7 @@ from rich.console import Console
 from data.comparisons.labels.database import StoreAddress
 from data.errors import InputError
 from data.parallel import Compute, side_by_side, with_progress_bar
-from data.stage import EXTRAS, exit_on_error, run_stage
+from data.stage import EXTRAS, exit_on_error
 from serving import report
 from serving.cli import run_command
 from serving.http.api import create_app
@@ -34,28 +34,28 @@ def recurse(*_):
     return recurse()
 
 
-def exhaust(*_):
-    raise MemoryError
+def raising(error):
+    def fail(*_):
+        raise error
 
-
-def wrong_text(*_):
-    raise ValueError("two\nlines and \ud800")
-
-
-def long_message(*_):
-    raise KeyError("x" * 10_000)
+    return fail
 
 
 FAILING = {
     "ZeroDivisionError: division by zero": divide,
     "RecursionError: maximum recursion depth exceeded": recurse,
-    "MemoryError": exhaust,
-    "ValueError: two lines and": wrong_text,
-    "KeyError: 'xxx": long_message,
+    "MemoryError": raising(MemoryError),
+    "ValueError: two lines and": raising(ValueError("two\nlines and \ud800")),
+    "KeyError: 'xxx": raising(KeyError("x" * 10_000)),
 }
-failing = pytest.mark.parametrize(
-    ("told", "fail"), FAILING.items(), ids=[ascii(told)[:40] for told in FAILING]
-)
+failing = pytest.mark.parametrize(("told", "fail"), FAILING.items(), ids=FAILING)
+
+
+def ended(command):
+    """Return the exit code of a stage."""
+    with pytest.raises(SystemExit) as end:
+        exit_on_error(command)
+    return end.value.code
 
 
 @pytest.fixture
@@ -88,9 +88,7 @@ def test_a_crashing_command_exits_with_70_and_a_trace_file(told, fail, traces, m
 
 @failing
 def test_a_crashing_stage_exits_with_70_and_a_trace_file(told, fail, traces, capsys):
-    with pytest.raises(SystemExit) as ended:
-        exit_on_error(fail)
-    assert ended.value.code == 70
+    assert ended(fail) == 70
     require_line_and_trace(capsys.readouterr().err, traces, told, fail)
 
 
@@ -98,16 +96,6 @@ def test_a_crashing_report_exits_with_code_70(traces, monkeypatch, capsys):
     monkeypatch.setattr("serving.corun.page.page", divide)
     assert report.main(["corun"]) == 70
     require_line_and_trace(capsys.readouterr().err, traces, "ZeroDivisionError", divide)
-
-
-def test_a_stage_missing_in_a_family_is_refused(traces, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["train", "fingerprints"])
-    monkeypatch.setattr("data.stage.pin_arithmetic", lambda: None)
-    with pytest.raises(SystemExit) as ended:
-        run_stage("train", {"corun": divide, "comparisons": divide}.get)
-    assert ended.value.code == 2
-    assert "invalid choice: 'fingerprints' (choose from 'comparisons', 'corun')" in capsys.readouterr().err
-    assert list(traces.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -120,12 +108,7 @@ def test_a_stage_missing_in_a_family_is_refused(traces, monkeypatch, capsys):
     ids=["input", "file"],
 )  # fmt: skip
 def test_bad_stage_input_exits_with_2_without_a_trace(error, line, traces, capsys):
-    def fail():
-        raise error
-
-    with pytest.raises(SystemExit) as ended:
-        exit_on_error(fail)
-    assert ended.value.code == 2
+    assert ended(raising(error)) == 2
     assert capsys.readouterr().err == line
     assert list(traces.iterdir()) == []
 
@@ -133,9 +116,7 @@ def test_bad_stage_input_exits_with_2_without_a_trace(error, line, traces, capsy
 def test_an_unwritable_trace_file_is_mentioned_in_the_message(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    with pytest.raises(SystemExit) as ended:
-        exit_on_error(divide)
-    assert ended.value.code == 70
+    assert ended(divide) == 70
     said = capsys.readouterr().err
     assert said.startswith("unexpected ZeroDivisionError: division by zero; the trace could not be written (")
     assert said.count("\n") == 1
@@ -143,12 +124,8 @@ def test_an_unwritable_trace_file_is_mentioned_in_the_message(tmp_path, monkeypa
 
 def test_interrupts_and_exits_are_not_caught(traces):
     for passing in (KeyboardInterrupt, SystemExit):
-
-        def leave(passing=passing):
-            raise passing
-
         with pytest.raises(passing):
-            exit_on_error(leave)
+            exit_on_error(raising(passing))
     assert list(traces.iterdir()) == []
 
 
@@ -181,20 +158,22 @@ NEEDS_EXTRA = {
 def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys):
     extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(SystemExit) as ended:
-        exit_on_error(NEEDS_EXTRA.get(package, lambda: import_module(package)))
-    assert ended.value.code == 2
+    assert ended(NEEDS_EXTRA.get(package, lambda: import_module(package))) == 2
     line = capsys.readouterr().err
     command = f"pip install 'perfjudge[{EXTRAS[package]}]'"
     assert line.startswith(f"the package {package} is not installed; install it with: {command}")
     assert EXTRAS[package] in extras
 
 
-@pytest.mark.parametrize("after", [0.0, 0.2])
-def test_the_progress_bar_appears_while_the_first_item_is_awaited(after, monkeypatch):
-    screen = io.StringIO()
-    monkeypatch.setattr("rich.console.Console", partial(Console, file=screen, force_terminal=True, width=80))
+@pytest.fixture
+def screen(monkeypatch):
+    written = io.StringIO()
+    monkeypatch.setattr("rich.console.Console", partial(Console, file=written, force_terminal=True, width=80))
+    return written
 
+
+@pytest.mark.parametrize("after", [0.0, 0.2])
+def test_the_progress_bar_appears_while_the_first_item_is_awaited(after, screen):
     def awaited():
         deadline = time.monotonic() + 20
         while "matrices" not in screen.getvalue():
@@ -207,8 +186,6 @@ def test_the_progress_bar_appears_while_the_first_item_is_awaited(after, monkeyp
     assert time.monotonic() - began >= after
 
 
-def test_a_quick_job_shows_no_progress_bar(monkeypatch):
-    screen = io.StringIO()
-    monkeypatch.setattr("rich.console.Console", partial(Console, file=screen, force_terminal=True, width=80))
+def test_a_quick_job_shows_no_progress_bar(screen):
     assert list(with_progress_bar(range(3), 3, "matrices", 60.0)) == [0, 1, 2]
     assert not screen.getvalue().strip()

@@ -8,27 +8,18 @@ from training.evaluation.paired_bootstrap import BootstrapSettings, OutOfFoldPre
 HOW = BootstrapSettings(200, 0.95, 1)
 
 
-def judged(verdicts, **columns):
-    """Eight cases, two of an operation."""
-    rows = pd.DataFrame({"case": list("abcdefgh"), "group": list("11223344")})
-    return OutOfFoldPredictions("comparisons", "m", rows.assign(verdict=list(verdicts), **columns))
-
-
 def words(letters):
     return [{"p": "pass", "f": "fail"}[letter] for letter in letters]
 
 
-LABELS = words("fpfpfpfp")
+RIGHT = "fpfpfpfp"
 
 
 def verdicts(letters, **columns):
-    columns = {
-        "status": LABELS,
-        "probability": 0.5,
-        "threshold": 0.4,
-        "fold": [0, 0, 0, 0, 1, 1, 1, 1],
-    } | columns
-    return judged(words(letters), **columns)
+    """Return verdicts of eight cases, two of an operation; the labels are `RIGHT`."""
+    rows = pd.DataFrame({"case": list("abcdefgh"), "group": list("11223344"), "verdict": words(letters)})
+    rows = rows.assign(status=words(RIGHT), probability=0.5, threshold=0.4, fold=[0] * 4 + [1] * 4)
+    return OutOfFoldPredictions("comparisons", "m", rows.assign(**columns))
 
 
 def found(one):
@@ -36,7 +27,7 @@ def found(one):
 
 
 def test_scores_are_compared_with_group_bootstrap_intervals():
-    one = compare_entries(verdicts("pppppppp"), verdicts("fpfpfpfp"), HOW)
+    one = compare_entries(verdicts("pppppppp"), verdicts(RIGHT), HOW)
     assert found(one) == {
         "balanced accuracy": (0.5, 1.0, "better"),
         "missed": (1.0, 0.0, "better"),
@@ -46,7 +37,7 @@ def test_scores_are_compared_with_group_bootstrap_intervals():
 
 
 def test_differences_in_few_groups_are_not_significant():
-    one = compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfppp"), HOW)
+    one = compare_entries(verdicts(RIGHT), verdicts("fpfpfppp"), HOW)
     assert found(one)["missed"] == (0.0, 0.25, "cannot be told apart")
     assert not one.is_unchanged
 
@@ -65,14 +56,17 @@ def test_changed_verdicts_list_new_mistakes_first():
 
 
 def test_only_common_cases_are_scored_and_others_counted():
-    before = verdicts("fpfpfpfp")
+    before, other = verdicts(RIGHT), verdicts(RIGHT)
     one = compare_entries(before, replace(before, rows=before.rows[3:]), HOW)
     assert (one.common, one.only_before, one.only_after) == (5, 3, 0)
     assert one.is_unchanged
+    other.rows["case"] += "2"
+    one = compare_entries(before, other, HOW)
+    assert (one.common, one.only_before, one.only_after, one.scores, one.flipped) == (0, 8, 8, (), ())
 
 
 def test_both_entries_are_scored_by_the_current_labels():
-    one = compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", status=words("ppfpfpfp")), HOW)
+    one = compare_entries(verdicts(RIGHT), verdicts(RIGHT, status=words("ppfpfpfp")), HOW)
     assert one.relabelled == ("a",)
     assert found(one)["false alarms"][:2] == (0.2, 0.2)
 
@@ -82,32 +76,25 @@ def test_both_entries_are_scored_by_the_current_labels():
     ids=["numbered otherwise", "dealt otherwise"],
 )  # fmt: skip
 def test_folds_are_equal_if_cases_are_grouped_equally(folds, other):
-    assert compare_entries(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", fold=folds), HOW).other_folds == other
+    assert compare_entries(verdicts(RIGHT), verdicts(RIGHT, fold=folds), HOW).other_folds == other
 
 
 def test_missing_labels_and_groups_come_from_the_other_entry():
     bare = OutOfFoldPredictions("comparisons", "old", verdicts("pppppppp").rows[["case", "verdict"]])
-    for one in (
-        compare_entries(bare, verdicts("fpfpfpfp"), HOW),
-        compare_entries(verdicts("fpfpfpfp"), bare, HOW),
-    ):
+    for sides in ((bare, verdicts(RIGHT)), (verdicts(RIGHT), bare)):
+        one = compare_entries(*sides, HOW)
         assert {0.5, 1.0} == set(found(one)["balanced accuracy"][:2])
         assert len(one.flipped) == 4
         assert {None, 0.5} == {side.value for side in (one.flipped[0].before, one.flipped[0].after)}
         assert one.relabelled == ()
 
 
-def test_entries_without_common_cases_are_no_error():
-    after = verdicts("fpfpfpfp")
-    after.rows["case"] += "2"
-    one = compare_entries(verdicts("fpfpfpfp"), after, HOW)
-    assert (one.common, one.only_before, one.only_after, one.scores, one.flipped) == (0, 8, 8, (), ())
-
-
 def test_numeric_predictions_are_compared_by_error_and_tolerance():
     rows = pd.DataFrame({"case": list("abcd"), "group": list("abcd"), "measured": 100.0})
-    before = OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=[110.0, 101.0, 101.0, 101.0]), 0.03)
-    after = OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=[101.0, 101.0, 101.0, 104.0]), 0.03)
+    before, after = (
+        OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=predicted), 0.03)
+        for predicted in ([110.0, 101.0, 101.0, 101.0], [101.0, 101.0, 101.0, 104.0])
+    )
     one = compare_entries(before, after, HOW)
     assert {name: values[:2] for name, values in found(one).items()} == {
         "mean error": (pytest.approx(0.0325), pytest.approx(0.0175)),

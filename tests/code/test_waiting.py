@@ -30,29 +30,22 @@ class Answering:
         return Answered(body)
 
 
-def test_requests_of_a_batch_are_answered_individually():
+@pytest.mark.parametrize(
+    ("bodies", "answers"),
+    [([b"a", b"bad", b"b"], [b"a", "b'bad'", b"b"]), ([b"all", b"a"], ["all", "all"])],
+    ids=["one is refused", "an error of the batch"],
+)
+def test_requests_of_a_batch_are_answered_individually(bodies, answers):
     answering = Answering()
 
     async def asked():
         waiting = PendingBatch(answering.handle_batch)
-        bodies = [b"a", b"bad", b"b"]
-        return await asyncio.gather(
-            *(waiting.answer_body(body, MODEL) for body in bodies), return_exceptions=True
-        )
+        asks = [waiting.answer_body(body, MODEL) for body in bodies]
+        return await asyncio.gather(*asks, return_exceptions=True)
 
-    first, bad, second = asyncio.run(asked())
-    assert (first.content, second.content, str(bad)) == (b"a", b"b", "b'bad'")
-    assert answering.calls == [([b"a", b"bad", b"b"], MODEL)]
-
-
-def test_an_error_of_the_batch_fails_every_request():
-    async def asked():
-        waiting = PendingBatch(Answering().handle_batch)
-        return await asyncio.gather(
-            *(waiting.answer_body(body, MODEL) for body in (b"all", b"a")), return_exceptions=True
-        )
-
-    assert [str(answer) for answer in asyncio.run(asked())] == ["all", "all"]
+    found = asyncio.run(asked())
+    assert [one.content if isinstance(one, Answered) else str(one) for one in found] == answers
+    assert answering.calls == [(bodies, MODEL)]
 
 
 def test_the_event_loop_runs_between_batches_of_one_model():
@@ -116,26 +109,21 @@ def batcher(answering, *, loaded):
     return RequestBatcher(door, model, CapacityLimiter(1))
 
 
-@pytest.mark.parametrize(("media_type", "size"), [(JSON, SMALL + 1), ("text/xml", 1)])
-def test_requests_unsuited_for_batching_run_in_a_thread(media_type, size):
-    answering = Answering()
+@pytest.mark.parametrize(
+    ("media_type", "size", "loaded", "batched"),
+    [(JSON, SMALL + 1, True, False), ("text/xml", 1, True, False), (JSON, 1, False, True)],
+    ids=["large", "XML", "waited for the model"],
+)
+def test_requests_unsuited_for_batching_run_in_a_thread(media_type, size, loaded, batched):
+    answering, body = Answering(), b"x" * size
 
     async def asked():
-        return await batcher(answering, loaded=True).answer_body(media_type, b"x" * size)
-
-    assert len(asyncio.run(asked())[0].content) == size
-    assert (answering.calls, answering.alone) == ([], [(size, MODEL)])
-
-
-def test_requests_that_waited_for_the_model_are_batched():
-    answering = Answering()
-
-    async def asked():
-        return await batcher(answering, loaded=False).answer_body(JSON, b"x")
+        return await batcher(answering, loaded=loaded).answer_body(media_type, body)
 
     answered, model = asyncio.run(asked())
-    assert (answered.content, model) == (b"x", MODEL)
-    assert (answering.calls, answering.alone) == ([([b"x"], MODEL)], [])
+    assert (answered.content, model) == (body, MODEL)
+    assert answering.calls == ([([body], MODEL)] if batched else [])
+    assert answering.alone == ([] if batched else [(size, MODEL)])
 
 
 def test_bodies_that_come_shortly_after_another_share_its_thread():
