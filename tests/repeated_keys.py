@@ -18,11 +18,8 @@ def with_repeated_key(value, chosen, key, other, *, escaped=True):
     escaped : whether every character of the first of both is escaped.
     """
     if isinstance(value, list):
-        return (
-            "["
-            + ", ".join(with_repeated_key(one, chosen, key, other, escaped=escaped) for one in value)
-            + "]"
-        )
+        parts = (with_repeated_key(one, chosen, key, other, escaped=escaped) for one in value)
+        return f"[{', '.join(parts)}]"
     if not isinstance(value, dict):
         return json.dumps(value)
     members = [
@@ -30,8 +27,8 @@ def with_repeated_key(value, chosen, key, other, *, escaped=True):
         for name, one in value.items()
     ]
     if value is chosen:
-        units = key.encode("utf-16-be", "surrogatepass")
-        spelled = "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+        units = key.encode("utf-16-be", "surrogatepass").hex()
+        spelled = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
         name = f'"{spelled}"' if escaped else json.dumps(key, ensure_ascii=False)
         members.insert(0, f"{name}: {json.dumps(other)}")
-    return "{" + ", ".join(members) + "}"
+    return f"{{{', '.join(members)}}}"

@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from data.errors import InputError
-from training.comparisons.base_rate import (
-    FEWEST,
-    TrainingScores,
-    estimate_base_rate,
-    odds,
-    shift_odds,
-)
+from training.comparisons.base_rate import FEWEST, TrainingScores, estimate_base_rate, odds, shift_odds
 
 #: Mean of the log of the ratio of the densities, of fails; of passes it is negative.
 APART, TRAINING_RATE = 4.0, 0.4
@@ -26,16 +20,18 @@ def scores(generator, size, rate, shift=0.0):
     return expit(ratio + np.log(odds(TRAINING_RATE))), failed
 
 
-def training(generator, size=1000):
-    probability, failed = scores(generator, size, TRAINING_RATE)
-    return TrainingScores.from_rows(probability, failed.astype(np.int64), np.arange(size).astype(str), 0.005)
+def estimated(generator, size, rate, shift=0.0, known=1000):
+    """Return the estimate for scores of a stream, from as many `known` training scores."""
+    probability, failed = scores(generator, known, TRAINING_RATE)
+    groups = np.arange(known).astype(str)
+    training = TrainingScores.from_rows(probability, failed.astype(np.int64), groups, 0.005)
+    return estimate_base_rate(training, scores(generator, size, rate, shift)[0], 0.5)
 
 
 @given(st.floats(0.005, 0.9), st.integers(0, 2**16))
 @settings(deadline=None, max_examples=15)
 def test_a_rate_is_recovered_from_any_mixture(rate, seed):
-    generator = np.random.default_rng(seed)
-    found = estimate_base_rate(training(generator, 5000), scores(generator, 10_000, rate)[0], 0.5)
+    found = estimated(np.random.default_rng(seed), 10_000, rate, known=5000)
     # within three standard errors: the interval has 1.96 on either side
     assert abs(found.rate - rate) <= 3 / (2 * 1.96) * (found.high - found.low)
     assert found.low <= found.rate <= found.high
@@ -47,46 +43,33 @@ def test_a_rate_is_recovered_from_any_mixture(rate, seed):
 def test_nine_of_ten_intervals_hold_the_true_rate(size, rate):
     held = []
     for seed in range(40):
-        generator = np.random.default_rng([seed, size])
-        found = estimate_base_rate(training(generator), scores(generator, size, rate)[0], 0.5)
+        found = estimated(np.random.default_rng([seed, size]), size, rate)
         held.append(found.low <= rate <= found.high)
     assert np.mean(held) >= 0.9
 
 
 def test_black_box_estimation_agrees_on_mixtures():
-    generator = np.random.default_rng(3)
-    found = estimate_base_rate(training(generator, 5000), scores(generator, 10_000, 0.1)[0], 0.5)
+    found = estimated(np.random.default_rng(3), 10_000, 0.1, known=5000)
     assert found.black_box == pytest.approx(0.1, abs=0.02)
 
 
-def test_mixtures_are_rarely_called_failed_assumptions():
-    explained = []
-    for seed in range(40):
-        generator = np.random.default_rng(seed)
-        found = estimate_base_rate(training(generator), scores(generator, 1000, 0.05)[0], 0.5)
-        explained.append(found.explains_scores)
+def test_only_scores_beyond_every_mixture_fail_the_assumption():
+    explained = [estimated(np.random.default_rng(seed), 1000, 0.05).explains_scores for seed in range(40)]
     assert np.mean(explained) >= 0.9
-
-
-def test_scores_beyond_every_mixture_fail_the_assumption():
-    generator = np.random.default_rng(1)
-    found = estimate_base_rate(training(generator), scores(generator, 1000, 0.05, shift=3.0)[0], 0.5)
+    found = estimated(np.random.default_rng(1), 1000, 0.05, shift=3.0)
     assert not found.explains_scores
     assert found.distance > found.max_distance > 0
 
 
 def test_a_stream_without_regressions_has_a_small_rate():
-    generator = np.random.default_rng(2)
-    found = estimate_base_rate(training(generator), scores(generator, 2000, 0.0)[0], 0.5)
+    found = estimated(np.random.default_rng(2), 2000, 0.0)
     assert 0 < found.rate < 0.005
     assert found.low == 0
 
 
 def test_too_few_comparisons_are_refused_with_their_number():
-    generator = np.random.default_rng(5)
-    few = scores(generator, FEWEST - 1, 0.1)[0]
     with pytest.raises(InputError, match=f"at least {FEWEST} comparisons .* here are {FEWEST - 1};"):
-        estimate_base_rate(training(generator), few, 0.5)
+        estimated(np.random.default_rng(5), FEWEST - 1, 0.1)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=20), st.floats(1e-4, 1e4))

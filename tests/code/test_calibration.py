@@ -25,28 +25,20 @@ WARPS = {
 
 
 @pytest.mark.parametrize("warp", WARPS.values(), ids=WARPS)
-def test_calibration_generalises_and_keeps_the_order(warp):
+def test_calibration_generalises_and_keeps_order_and_ends(warp):
     found = learn_calibration(*rows(0, warp))
     y, raw, _ = rows(1, warp)
     told = found.map_probability(raw)
     assert calibration_error(y, told) <= 0.02 < calibration_error(y, raw)
     assert average_precision_score(y, told) == pytest.approx(average_precision_score(y, raw), abs=1e-12)
     assert (np.diff(found.map_probability(np.sort(np.unique(raw)))) > 0).all()
-
-
-def test_probabilities_already_calibrated_are_left_unchanged():
-    assert learn_calibration(*rows(0, lambda odds: odds)).kind == "none"
-
-
-@pytest.mark.parametrize("warp", WARPS.values(), ids=WARPS)
-def test_probabilities_of_0_and_1_stay_unchanged(warp):
-    found = learn_calibration(*rows(0, warp))
     assert found.map_probability(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
     assert found.map_probability(1 - 1e-7) > 0.999
     assert found.map_probability(1e-7) < 0.001
 
 
-def test_few_rows_of_one_group_give_no_calibration():
+def test_calibrated_probabilities_and_few_rows_are_left_unchanged():
+    assert learn_calibration(*rows(0, lambda odds: odds)).kind == "none"
     y = np.array([0, 1, 0, 1])
     assert learn_calibration(y, np.array([0.1, 0.6, 0.4, 0.9]), np.array(["a"] * 4)).kind == "none"
 

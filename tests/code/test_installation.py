@@ -19,26 +19,22 @@ NAME = "regression-comparison"
 def shipped(tmp_path, monkeypatch):
     """Let the code be an installed wheel with two champions, one of which needs a package that is missing."""
     index = {NAME: {"model": "logistic", "package": "numpy"}, "other": {"model": "x", "package": "no_such"}}
-    (tmp_path / "shipped").mkdir()
-    (tmp_path / "shipped/champions.json").write_text(json.dumps(index))
-    monkeypatch.setattr(champions, "SHIPPED", tmp_path / "shipped")
+    (tmp_path / "champions.json").write_text(json.dumps(index))
+    monkeypatch.setattr(champions, "SHIPPED", tmp_path)
     caches = champions.shipped_champions, champions._shipped_tags
     for function in caches:
         function.cache_clear()
-    yield tmp_path / "shipped"
+    yield tmp_path
     for function in caches:
         function.cache_clear()
 
 
-def test_champion_in_the_wheel_answers_where_the_registry_has_none(shipped, mlflow_store):
+def test_champion_in_the_wheel_answers_where_the_registry_has_none(shipped, mlflow_store, monkeypatch):
     version = resolve_address(lambda: NAME, None)
     assert version.directory == shipped / "models" / NAME
     assert resolve_address(str, version.uri) == resolve_address(str, f"models:/{NAME}@champion") == version
     with pytest.raises(InputError, match="no model models:/other@champion in "):
         resolve_address(str, "models:/other@champion")
-
-
-def test_missing_package_of_a_shipped_champion_is_an_error(shipped, mlflow_store, monkeypatch):
     monkeypatch.setitem(EXTRAS, "no_such", "train")
     with pytest.raises(InputError, match=r'"other" cannot be read: .* pip install .perfjudge\[train\]'):
         resolve_address(lambda: "other", None)

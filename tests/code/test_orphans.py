@@ -1,14 +1,16 @@
-"""What DVC, or somebody else, has begun and left behind: stages that run in processes of their own."""
+"""Stages in processes of their own: what they, DVC or somebody else leave behind."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from data.measure.kernel_counts import is_running
 from data.paths import FamilyPaths
 from data.stage import alone
 from data.tables.files import PART
@@ -39,6 +41,15 @@ def rest(number):
 side_by_side(rest, [1, 2], Compute(2), "resting")
 """
 
+#: A stage of its own with a process beside it, which imports what the first one did not.
+BYTECODE_STAGE = """
+import subprocess, sys
+from data.stage import keep_bytecode
+keep_bytecode()
+import colorsys
+subprocess.run([sys.executable, "-c", "import sndhdr"], check=True)
+"""
+
 
 @pytest.fixture
 def begin(tmp_path):
@@ -54,17 +65,9 @@ def begin(tmp_path):
 
     yield begin
     for one in begun:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(one.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-        finally:
-            one.wait()
-
-
-def dvc(after=""):
-    """Return what stands for DVC, whose shell has to go on with that after the stage."""
-    return DVC.format(after)
+        one.wait()
 
 
 def soon(condition, seconds=30):
@@ -78,36 +81,28 @@ def lines(path):
     return path.read_text().splitlines() if path.is_file() else []
 
 
-def alive(process):
-    """Whether a process runs; one that has ended and that nobody waits for does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def children(process):
     return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 @pytest.mark.parametrize("rest", ["", "; true"], ids=["behind no shell", "behind a shell"])
 def test_a_stage_ends_with_its_parent_dvc(rest, begin, tmp_path):
-    first = begin(dvc(rest), STAGE)
+    first = begin(DVC.format(rest), STAGE)
     assert soon(lambda: lines(tmp_path / "at work"))
     (below,) = children(first.pid)
     stages = children(below) or [below]
-    assert all(map(alive, stages))
+    assert all(map(is_running, stages))
     first.kill()
     first.wait()
-    assert soon(lambda: not any(map(alive, stages)), 10)
+    assert soon(lambda: not any(map(is_running, stages)), 10)
 
 
 def test_a_stage_waits_for_its_predecessor_and_cleans_up(begin, tmp_path):
-    first = begin(dvc(), STAGE)
+    first = begin(DVC.format(""), STAGE)
     assert soon(lambda: len(lines(tmp_path / "at work")) == 1)
     left = tmp_path / FamilyPaths("comparisons").reports / f".metrics.json.x{PART}"
     left.mkdir(parents=True)
-    begin(dvc(), STAGE)
+    begin(DVC.format(""), STAGE)
     time.sleep(1)
     assert len(lines(tmp_path / "at work")) == 1
     assert left.is_dir()
@@ -118,13 +113,13 @@ def test_a_stage_waits_for_its_predecessor_and_cleans_up(begin, tmp_path):
 
 def test_worker_processes_end_with_their_stage(begin, tmp_path):
     stage = begin(WORKERS)
-    assert soon(lambda: len([*tmp_path.glob("worker *")]) == 2)
-    assert soon(lambda: all(path.read_text() for path in tmp_path.glob("worker *")))
-    workers = [int(path.read_text()) for path in tmp_path.glob("worker *")]
-    assert len(set(workers)) == 2
+    begun = [tmp_path / "worker 1", tmp_path / "worker 2"]
+    assert soon(lambda: all(map(lines, begun)))
+    workers = {int(path.read_text()) for path in begun}
+    assert len(workers) == 2
     stage.kill()
     stage.wait()
-    assert soon(lambda: not any(map(alive, workers)), 10)
+    assert soon(lambda: not any(map(is_running, workers)), 10)
 
 
 def test_without_dvc_no_file_is_locked_or_removed(tmp_path, monkeypatch):
@@ -135,3 +130,15 @@ def test_without_dvc_no_file_is_locked_or_removed(tmp_path, monkeypatch):
     with alone("corun"):
         assert left.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["reports"]
+
+
+@pytest.mark.parametrize(
+    ("disabled", "kept"),
+    [({"PYTHONDONTWRITEBYTECODE": "1"}, True), ({"PYTHONDONTWRITEBYTECODE": ""}, False), ({}, False)],
+)
+def test_stages_store_bytecode_in_a_folder_only_if_disabled(tmp_path, disabled, kept):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    run = [sys.executable, "-W", "ignore", "-c", BYTECODE_STAGE]
+    subprocess.run(run, cwd=tmp_path, env={**plain, "PYTHONPATH": str(ROOT), **disabled}, check=True)
+    found = {path.name.split(".")[0] for path in (tmp_path / ".bytecode").rglob("*.pyc")}
+    assert {"colorsys", "sndhdr"} <= found if kept else found == set()

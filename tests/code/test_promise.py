@@ -52,9 +52,15 @@ def test_risk_guarantees_hold_in_nine_of_ten_splits(groups, each, alike, share):
     assert np.mean(held) >= 0.9
 
 
+def guaranteed(known, share):
+    """Return the guarantee of one rate with a confidence of 0.9."""
+    (one,) = guarantee_rates(known, [share], 0.9, 0)
+    return one
+
+
 def test_a_risk_guarantee_is_no_stricter_than_necessary():
     known = cases(np.random.default_rng(0), 3000, 4, 0.2)
-    (one,) = guarantee_rates(known, [0.1], 0.9, 0)
+    one = guaranteed(known, 0.1)
     assert 0.05 < missed(known, one.cut) < 0.1
     assert one.measured < 0.1
     assert one.empirical_coverage >= 0.975
@@ -63,7 +69,7 @@ def test_a_risk_guarantee_is_no_stricter_than_necessary():
 def test_few_fails_give_a_threshold_below_all_of_them():
     known = cases(np.random.default_rng(0), 300, 3, 0.2)
     assert needed_cases(0.02, 0.9) < known.is_protected.sum() < 200
-    (one,) = guarantee_rates(known, [0.02], 0.9, 0)
+    one = guaranteed(known, 0.02)
     assert missed(known, one.cut) == 0
     assert 0 < one.cut < known.probability[known.is_protected].min()
     assert (known.probability < one.cut).mean() > 0.3
@@ -71,18 +77,17 @@ def test_few_fails_give_a_threshold_below_all_of_them():
 
 def test_far_too_small_probabilities_give_no_guarantee():
     known = cases(np.random.default_rng(0), 400, 4, 0.2)
-    wrong = replace(
-        known, probability=np.where(known.probability < 0.3, known.probability**4, known.probability)
-    )
-    assert guarantee_rates(wrong, [0.05], 0.9, 0) == [GuaranteedRate(0.05, None)]
-    assert guarantee_rates(known, [0.05], 0.9, 0)[0].cut is not None
+    told = known.probability
+    wrong = replace(known, probability=np.where(told < 0.3, told**4, told))
+    assert guaranteed(wrong, 0.05) == GuaranteedRate(0.05, None)
+    assert guaranteed(known, 0.05).cut is not None
 
 
 def test_correlated_cases_weaken_the_risk_guarantee():
     known = cases(np.random.default_rng(1), 1500, 1, 0.0)
     order = np.argsort(known.probability)
     few = replace(known, groups=(np.argsort(order) // 100).astype(str))
-    (loose,), (strict,) = guarantee_rates(known, [0.1], 0.9, 0), guarantee_rates(few, [0.1], 0.9, 0)
+    loose, strict = guaranteed(known, 0.1), guaranteed(few, 0.1)
     assert strict.cut is None or strict.cut < loose.cut
 
 
@@ -91,16 +96,11 @@ def test_too_few_fails_give_no_risk_guarantee(share, fails):
     assert needed_cases(share, 0.9) == fails
     told = np.random.default_rng(0).random(10 * fails)
     known = ScoredCases(told, np.arange(len(told)) < fails - 1, np.arange(len(told)).astype(str))
-    assert guarantee_rates(known, [share], 0.9, 0) == [GuaranteedRate(share, None)]
+    assert guaranteed(known, share) == GuaranteedRate(share, None)
 
 
-PROMISE = RiskGuarantee(
-    0.9,
-    60,
-    30,
-    (GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1), GuaranteedRate(0.2, 0.6)),
-    (GuaranteedRate(0.01, 0.8), GuaranteedRate(0.1, 0.2)),
-)
+OF_FAILS = GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1), GuaranteedRate(0.2, 0.6)
+PROMISE = RiskGuarantee(0.9, 60, 30, OF_FAILS, (GuaranteedRate(0.01, 0.8), GuaranteedRate(0.1, 0.2)))
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,10 @@ def test_thresholds_satisfy_the_requested_decision_policy(wish, low, high):
 
 
 def test_unknown_guarantees_are_refused_with_the_available_rates():
-    with pytest.raises(InputError, match=r"expected a rate that the model guarantees: 2, 5, 20 %"):
-        thresholds_for(PROMISE, 0.4, DecisionPolicy(max_false_negative_rate=0.03))
-    with pytest.raises(
-        InputError, match="max_false_negative_rate: the model was trained without risk guarantees"
-    ):
-        thresholds_for(None, 0.4, DecisionPolicy(max_false_negative_rate=0.05))
+    without = "max_false_negative_rate: the model was trained without risk guarantees"
+    for known, told in ((PROMISE, "expected a rate that the model guarantees: 2, 5, 20 %"), (None, without)):
+        with pytest.raises(InputError, match=told):
+            thresholds_for(known, 0.4, DecisionPolicy(max_false_negative_rate=0.03))
 
 
 def usual(generator, groups=200):
@@ -144,9 +142,8 @@ def sent(cuts, told):
 def test_review_rate_stays_within_its_requested_limit():
     generator = np.random.default_rng(0)
     known = usual(generator)
-    assert sent(limit_reviews(0.4, known, 0.05, Limits(cheapest=0)), known.probability) == pytest.approx(
-        0.05, abs=1e-3
-    )
+    limited = limit_reviews(0.4, known, 0.05, Limits(cheapest=0))
+    assert sent(limited, known.probability) == pytest.approx(0.05, abs=1e-3)
     sure = limit_reviews(0.4, known, 0.05, Limits(confidence=0.9))
     again = [sent(sure, usual(generator).probability) <= 0.05 for _ in range(100)]
     assert np.mean(again) >= 0.8
@@ -164,9 +161,8 @@ def test_reviews_go_only_to_the_costliest_mistakes():
 
 def test_reviews_lie_below_a_guaranteed_fail_threshold():
     known = usual(np.random.default_rng(2))
-    found = thresholds_for(
-        PROMISE, 0.4, DecisionPolicy(max_false_positive_rate=0.01, max_review_rate=0.05), known
-    )
+    policy = DecisionPolicy(max_false_positive_rate=0.01, max_review_rate=0.05)
+    found = thresholds_for(PROMISE, 0.4, policy, known)
     assert found.high == 0.8
     assert 0.04 < sent(found, known.probability) <= 0.05
 

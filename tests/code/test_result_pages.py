@@ -22,60 +22,51 @@ def checkout(tmp_path):
     (root / "docs/results").mkdir(parents=True)
     (root / "training").mkdir()
     (root / "training/model.py").write_text("slow = True\n")
-    for arguments in (
-        ["init", "--quiet"],
-        ["config", "user.name", "nobody"],
-        ["config", "user.email", "nobody"],
-    ):
-        subprocess.run(["git", *arguments], cwd=root, check=True)
+    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
     commit(root)
     return root
 
 
 def commit(root):
+    author = ["-c", "user.name=nobody", "-c", "user.email=nobody"]
     subprocess.run(["git", "add", "--all"], cwd=root, check=True)
-    subprocess.run(["git", "commit", "--quiet", "--message", "More"], cwd=root, check=True)
+    subprocess.run(["git", *author, "commit", "--quiet", "--message", "More"], cwd=root, check=True)
 
 
 def page_of(name, minutes=1.0, run=None, needs=()):
     own = f"echo '# {name}' > docs/results/{name}.md" if run is None else run
-    about = {"about": "speed", "data": "made up", "held_out": "nothing", "seed": "1"}
+    about = {"about": "speed", "data": "made up", "held_out": "nothing", "seed": "1", "section": "Speed"}
     about |= {"figure": "1 s", "figure_source": "seconds"}
-    return ResultPage(section="Speed", name=name, command=own, minutes=minutes, needs=needs, **about)
+    return ResultPage(name=name, command=own, minutes=minutes, needs=needs, **about)
 
 
 def write_now(root, name):
     page_of(name).path(root).write_text(f"# {name}\n{footer(name, root)}")
 
 
-def test_pages_are_chosen_until_the_budget_is_spent(checkout):
+def chosen(pages, root):
+    return [page.name for page in command.choose_pages(pages, 30, root)]
+
+
+def test_commands_are_chosen_once_until_the_budget_is_spent(checkout):
     pages = [page_of("long", 20), page_of("short", 2), page_of("longer", 25), page_of("middle", 8)]
-    assert [page.name for page in command.choose_pages(pages, 30, checkout)] == ["short", "middle", "long"]
+    of_the_same_command = replace(pages[1], name="other")
+    assert chosen([*pages, of_the_same_command], checkout) == ["short", "middle", "long"]
 
 
-def test_an_up_to_date_page_is_not_chosen(checkout):
+def test_only_pages_of_changed_or_uncommitted_code_are_chosen(checkout):
     pages = [page_of("first"), page_of("second")]
     write_now(checkout, "first")
-    assert [page.name for page in command.choose_pages(pages, 30, checkout)] == ["second"]
+    assert chosen(pages, checkout) == ["second"]
+    # a page is no code
     commit(checkout)
-    assert [page.name for page in command.choose_pages(pages, 30, checkout)] == ["second"], (
-        "a page is no code"
-    )
+    assert chosen(pages, checkout) == ["second"]
     (checkout / "training/model.py").write_text("slow = False\n")
-    assert {page.name for page in command.choose_pages(pages, 30, checkout)} == {"first", "second"}
-
-
-def test_a_page_of_uncommitted_code_is_always_outdated(checkout):
-    (checkout / "training/model.py").write_text("slow = False\n")
+    assert {*chosen(pages, checkout)} == {"first", "second"}
     write_now(checkout, "first")
     assert page_of("first").origin(checkout).changed
     commit(checkout)
-    assert command.choose_pages([page_of("first")], 30, checkout)
-
-
-def test_a_command_that_writes_two_pages_runs_once(checkout):
-    both = page_of("one"), replace(page_of("one"), name="other")
-    assert len(command.choose_pages(both, 30, checkout)) == 1
+    assert {*chosen(pages, checkout)} == {"first", "second"}
 
 
 def test_a_failing_page_is_named_and_others_are_written(checkout, capsys):
@@ -128,24 +119,20 @@ def test_experiments_run_in_a_clone_and_keep_only_pages(checkout, monkeypatch):
     assert (checkout / "training/model.py").read_text() == "slow = True\n"
 
 
-def test_a_footer_names_day_commit_data_split_and_seed():
-    page = next(page for page in PAGES if page.name == "serving")
-    said = footer("serving", ROOT)
-    for part in (f"Data: {page.data}", f"Held out: {page.held_out}", f"Seed: {page.seed}"):
-        assert part in said
-    assert module._FOOTER.search(said)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_page_names_its_command_and_its_commit(page):
+def test_every_page_names_its_command_origin_and_a_long_time(page):
     title, empty, line = page.path(ROOT).read_text().splitlines()[:3]
     assert title.startswith("# ")
     assert (empty, line) == ("", f"    {page.command}")
     assert page.origin(ROOT) is not None
+    assert page.minutes <= command.MINUTES or page.why_long
 
 
-def test_commands_longer_than_the_budget_state_a_reason():
-    assert [page.name for page in PAGES if page.minutes > command.MINUTES and not page.why_long] == []
+def test_a_footer_names_day_commit_data_split_and_seed():
+    page = next(page for page in PAGES if page.name == "serving")
+    said = footer("serving", ROOT)
+    assert said.endswith(f" Data: {page.data}. Held out: {page.held_out}. Seed: {page.seed}.\n")
+    assert module._FOOTER.search(said)
 
 
 ROW = TransferRow("made up", "whole causes", "which", 10, "ours", "mean error", 0.0125, 0.001)
@@ -179,15 +166,11 @@ def test_the_table_joins_answers_of_all_questions(ask, tmp_path):
     assert page.count("| made up | whole causes | which | 10 | ours | mean error | 0.0125 | 0.0010 |") == 2
 
 
-def test_a_failing_question_prints_other_rows_and_writes_nothing(ask, tmp_path, capsys):
+def test_failing_and_single_questions_are_printed_only(ask, tmp_path, capsys):
     assert ask(one=badly, other=well) == 1
     said = capsys.readouterr()
     assert said.err.endswith(f"one failed after 1 rows: ValueError: nothing in {tmp_path.name}\n")
     assert said.out.count("| made up |") == 2
-    assert not (tmp_path / "docs/results/transfer.md").exists()
-
-
-def test_a_single_question_is_printed_only(ask, tmp_path, capsys):
     assert ask("--only", "other", one=badly, other=well) == 0
     assert capsys.readouterr().out.count("| made up |") == 1
     assert not (tmp_path / "docs/results/transfer.md").exists()

@@ -17,13 +17,13 @@ from training.evaluation.figures import (
 )
 
 
-def score(**pooled):
-    return {"kind": "model"} | {name: {"pooled": value} for name, value in pooled.items()}
+def score(kind="model", **pooled):
+    return {"kind": kind} | {name: {"pooled": value} for name, value in pooled.items()}
 
 
 def judged(accuracy, kind="model"):
-    rates = {"balanced_accuracy": accuracy, "false_negative_rate": 0.25, "false_positive_rate": 0.123456}
-    return score(**rates) | {"kind": kind}
+    rates = {"false_negative_rate": 0.25, "false_positive_rate": 0.123456}
+    return score(kind, balanced_accuracy=accuracy, **rates)
 
 
 def verdicts(entry="a", probability=(0.0, 0.05, 0.55, 1.0), split="grouped"):
@@ -69,12 +69,12 @@ def test_the_predictor_summary_omits_unknown_scores():
 
 
 def test_the_champion_is_shown_with_the_two_best_models():
-    entries = {
-        name: judged(accuracy) for name, accuracy in zip("abcde", (0.9, 0.8, 0.9, 0.7, 0.8), strict=True)
-    }
+    entries = dict(zip("abcde", map(judged, (0.9, 0.8, 0.9, 0.7, 0.8)), strict=True))
     entries["rule"] = judged(1.0, "rule")
-    rank = lambda entry: -entry["balanced_accuracy"]["pooled"]  # noqa: E731
-    assert leading_entries(metrics(entries, "b"), "grouped", rank) == ["b", "a", "c"]
+    shown = leading_entries(
+        metrics(entries, "b"), "grouped", lambda entry: -entry["balanced_accuracy"]["pooled"]
+    )
+    assert shown == ["b", "a", "c"]
 
 
 def test_precision_is_listed_at_a_hundred_recalls():
@@ -85,11 +85,8 @@ def test_precision_is_listed_at_a_hundred_recalls():
 
 
 def test_reliability_bins_include_1_in_the_last_bin():
-    assert reliability_bins(verdicts()).to_numpy().tolist() == [
-        [0.025, 0.5, 2],
-        [0.55, 0.0, 1],
-        [1.0, 1.0, 1],
-    ]
+    bins = [0.025, 0.5, 2], [0.55, 0.0, 1], [1.0, 1.0, 1]
+    assert reliability_bins(verdicts()).to_numpy().tolist() == [*bins]
 
 
 def test_the_confusion_matrix_contains_zero_counts():

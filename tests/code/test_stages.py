@@ -23,7 +23,6 @@ ASSUMED = (
     "note: in.xml does not say which values are better; higher is assumed "
     "(the attribute better, or --better, says otherwise)\n"
 )
-ZERO = "threads 4: the baseline holds a value that is not above 0: 0"
 CSV = """machine,cpu_model,cpu,nop,null,vm,zlog
 m1,Xeon,10,5,1,,20
 m2,Opteron,11,6,1,,19
@@ -139,34 +138,32 @@ def test_a_flaw_ends_ingest_or_is_skipped(tmp_path, family):
 def test_ingest_skips_and_validate_explains_invalid_comparisons(tmp_path):
     project(tmp_path, "comparisons", FIGURE.replace('"7456.5"', '"0"'), keep_going=True)
     done = run(tmp_path, "data.ingest", "comparisons")
-    assert done.stderr == f'1 skipped\n  in.xml:2 operation "bt_C_x": {ZERO}\n{ASSUMED}'
+    zero = "threads 4: the baseline holds a value that is not above 0: 0"
+    assert done.stderr == f'1 skipped\n  in.xml:2 operation "bt_C_x": {zero}\n{ASSUMED}'
     assert run(tmp_path, "data.validate", "comparisons").stdout == "0 of 1 are valid, 1 labelled\n"
-    assert pd.read_parquet(tmp_path / "data/valid/comparisons/valid.parquet")["reason"].tolist() == [ZERO]
+    assert pd.read_parquet(tmp_path / "data/valid/comparisons/valid.parquet")["reason"].tolist() == [zero]
 
 
 def test_sources_with_too_little_data_write_no_tables(tmp_path):
     project(tmp_path, "corun", CorunTables.from_rows([solo("copy")], []))
     refused = run(tmp_path, "data.ingest", "corun")
     assert (refused.returncode, refused.stderr) == (2, "in: holds no pair\n")
-    project(tmp_path, "matrices", matrices())
-    (tmp_path / "in/matrices.parquet").write_text("no Parquet")
-    refused = run(tmp_path, "data.ingest", "matrices")
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert refused.stderr.startswith("in/matrices.parquet: is not a readable Parquet file")
     assert not (tmp_path / "data").exists()
     project(tmp_path, "fingerprints", CSV.replace("m3,Core,12,8,1,3,15\n", ""))
     run(tmp_path, "data.ingest", "fingerprints")
     refused = run(tmp_path, "data.validate", "fingerprints")
-    assert (refused.returncode, refused.stderr) == (
-        2, "machines: 2 of 2 machines have a fingerprint to learn from; expected at least 3\n",
-    )  # fmt: skip
+    told = "machines: 2 of 2 machines have a fingerprint to learn from; expected at least 3\n"
+    assert (refused.returncode, refused.stderr) == (2, told)
     assert not (tmp_path / "data/valid").exists()
 
 
-def test_a_stage_refuses_an_unknown_family(tmp_path):
-    done = run(tmp_path, "data.ingest", "weather")
+@pytest.mark.parametrize(
+    ("module", "family"), [("data.ingest", "weather"), ("training.train", "fingerprints")]
+)
+def test_a_stage_refuses_a_family_without_that_stage(tmp_path, module, family):
+    done = run(tmp_path, module, family)
     assert done.returncode == 2
-    assert "invalid choice: 'weather'" in done.stderr
+    assert f"invalid choice: '{family}' (choose from 'comparisons', " in done.stderr
 
 
 def test_only_the_first_of_many_skipped_are_named():

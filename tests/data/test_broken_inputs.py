@@ -46,8 +46,6 @@ DRAWS, SECONDS = 12, 10
 RULES = LabelRules(
     versions_before=2, versions_after=2, clean_every=2, min_annotators=3, match_window=1, exclusion_window=2
 )
-
-
 COLUMNS = ("own_a", "others_a", "longer")
 
 
@@ -97,39 +95,32 @@ def answered_impact(directory):
         TrainedImpact.read_quick(directory).model.predict(np.zeros((2, 3)), named)
 
 
+COMMON = {"model": "m", "data_digest": "d", "seed": 1}
+OF_CORUNS = COMMON | {"machines": ["m"], "confidence": 0.9}
+#: Of each kind of card: its fields, and what an answer takes from it.
 CARDS = {
-    ImpactCard: {
-        "model": "m", "features": ["a"], "params": {}, "half_widths": {"pairs": 0.1}, "machines": ["m"],
-        "tasks": ["t"], "data_digest": "d", "seed": 1, "confidence": 0.9,
-    },
-    OnlineCard: {
-        "model": "m", "events": ["e"], "coefficients": [[1, 2, 3, 4]], "seconds": 2.0,
-        "half_widths": {"2.0": 1.0},
-        "blind_half_width": 1.0, "machines": ["m"], "data_digest": "d", "seed": 1, "confidence": 0.9,
-    },
-    EngineCard: {
-        "entry": "e", "model": "m", "scheme": {}, "groups": ["g"], "own": [], "threshold": 0.5, "params": {},
-        "metrics": [{"metric": "a", "unit": "", "signed": None, "note": ""}], "missing": 0.5,
-        "data_digest": "d", "seed": 1,
-    },
+    ImpactCard: (
+        {**OF_CORUNS, "features": ["a"], "params": {}, "half_widths": {"pairs": 0.1}, "tasks": ["t"]},
+        lambda card: card.half_width("x", ["y"]),
+    ),
+    OnlineCard: (
+        {**OF_CORUNS, "events": ["e"], "coefficients": [[1, 2, 3, 4]], "seconds": 2.0,
+         "half_widths": {"2.0": 1.0}, "blind_half_width": 1.0},
+        lambda card: card.half_width("x", 1.0, 0.5),
+    ),
+    EngineCard: (
+        {**COMMON, "entry": "e", "scheme": {}, "groups": ["g"], "own": [], "threshold": 0.5, "params": {},
+         "missing": 0.5, "metrics": [{"metric": "a", "unit": "", "signed": None, "note": ""}]},
+        lambda card: len(card.known_metrics),
+    ),
 }  # fmt: skip
 
 
-def card(kind):
-    return lambda directory: (directory / "card.json").write_text(json.dumps(CARDS[kind]))
-
-
-def used(kind):
-    def read(directory):
-        made = kind.read(directory)
-        if kind is EngineCard:
-            len(made.known_metrics)
-        elif kind is ImpactCard:
-            made.half_width("x", ["y"])
-        else:
-            made.half_width("x", 1.0, 0.5)
-
-    return read
+def a_card(kind):
+    """Return how to write a card of a kind, and how to use it."""
+    fields, use = CARDS[kind]
+    content = json.dumps(fields)
+    return lambda path: (path / "card.json").write_text(content), lambda path: use(kind.read(path))
 
 
 def read_one(read, file, text):
@@ -191,7 +182,7 @@ READERS = {
     "a linear model": (lambda path: trained("logistic").write(path), answered),
     "trees": (lambda path: trained("decision-tree").write(path), answered),
     "trees of impact": (impact, answered_impact),
-    **{f"the card {kind.__name__}": (card(kind), used(kind)) for kind in CARDS},
+    **{f"the card {kind.__name__}": a_card(kind) for kind in CARDS},
     **{str(path.relative_to(SAMPLES)): of_a_tool(path) for path in FILES if path.name not in NO_RESULTS},
 }  # fmt: skip
 
@@ -199,6 +190,7 @@ ODD = [
     *(None, True, -1, 2**70, 10**400, 1e308, float("nan"), float("inf")),
     *("", "x", "\ud800", "2026-99-99", [], [[1]], {}, {"a": {}}),
 ]
+AWAY = object()
 
 
 def broken_bytes(content, draw):
@@ -225,32 +217,20 @@ def broken_table(content, draw):
     table = pq.read_table(io.BytesIO(content))
     column, rows = int(draw.integers(table.num_columns)), len(table)
     name = table.column_names[column]
-    odd = [
-        lambda: pa.array([[1]] * rows, pa.list_(pa.int8())),
-        lambda: pa.array([{"a": 1}] * rows, pa.struct([("a", pa.int8())])),
-        lambda: pa.array([b"\xff"] * rows, pa.binary()).view(pa.string()),
-        lambda: pa.array([b"\0\xff"] * rows, pa.binary()),
-        lambda: pa.nulls(rows),
-        lambda: pa.nulls(rows, pa.float64()),
-        lambda: pa.array([2**64 - 1] * rows, pa.uint64()),
-        lambda: pa.array([-(2**63)] * rows, pa.int64()),
-        lambda: pa.array([float("nan")] * rows, pa.float64()),
-        lambda: pa.array([float("-inf")] * rows, pa.float64()),
-        lambda: pa.array(["1e999"] * rows),
-        lambda: pa.array([0] * rows, pa.timestamp("ns", "UTC")),
-        lambda: pa.array([1] * rows, pa.decimal256(60, 20)),
-        lambda: pa.array([False] * rows),
-        lambda: pa.array([f"{number}" for number in range(rows)]).dictionary_encode(),
-    ]
-    whole = [
-        lambda: table.remove_column(column),
-        lambda: pa.Table.from_arrays([*table.columns, table.column(column)], [*table.column_names, name]),
-        lambda: table.slice(0, 0),
-    ]
-    choice = int(draw.integers(len(odd) + len(whole)))
-    made = table.set_column(column, name, odd[choice]()) if choice < len(odd) else whole[choice - len(odd)]()
+    values = [
+        ([1], pa.list_(pa.int8())), ({"a": 1}, pa.struct([("a", pa.int8())])), (b"\0\xff", pa.binary()),
+        (None, pa.null()), (None, pa.float64()), (2**64 - 1, pa.uint64()), (-(2**63), pa.int64()),
+        (float("nan"), pa.float64()), (float("-inf"), pa.float64()), ("1e999", pa.string()),
+        (0, pa.timestamp("ns", "UTC")), (1, pa.decimal256(60, 20)), (False, pa.bool_()),
+    ]  # fmt: skip
+    columns = [pa.array([value] * rows, kind) for value, kind in values]
+    columns.append(pa.array([b"\xff"] * rows, pa.binary()).view(pa.string()))
+    columns.append(pa.array([f"{number}" for number in range(rows)]).dictionary_encode())
+    tables = [table.set_column(column, name, odd) for odd in columns]
+    twice = pa.Table.from_arrays([*table.columns, table.column(column)], [*table.column_names, name])
+    tables += [table.remove_column(column), twice, table.slice(0, 0)]
     written = io.BytesIO()
-    pq.write_table(made, written)
+    pq.write_table(tables[draw.integers(len(tables))], written)
     return written.getvalue()
 
 
@@ -279,11 +259,9 @@ def broken_json(content, draw):
     document = json.loads(content)
     places = list(_places(document))
     holder, key = places[draw.integers(len(places))]
-    choice = int(draw.integers(len(ODD) + 1))
-    if choice == len(ODD):
+    holder[key] = [*ODD, AWAY][draw.integers(len(ODD) + 1)]
+    if holder[key] is AWAY:
         del holder[key]
-    else:
-        holder[key] = ODD[choice]
     return json.dumps(document).encode()
 
 
@@ -297,9 +275,8 @@ def _places(part):
 def broken_text(content, draw):
     """Put something odd in the place of one word of a text."""
     words = content.decode().replace("\n", " \n ").replace(",", " , ").split(" ")
-    words[draw.integers(len(words))] = ["", "nan", "-1", "1e999", "x" * 9, '"', "\0", "é", ","][
-        draw.integers(9)
-    ]
+    odd = ["", "nan", "-1", "1e999", "x" * 9, '"', "\0", "é", ","]
+    words[draw.integers(len(words))] = odd[draw.integers(len(odd))]
     return " ".join(words).encode()
 
 
@@ -316,11 +293,8 @@ def test_broken_files_are_quickly_read_or_refused(kind, tmp_path):
     read(tmp_path)
     for number in range(DRAWS):
         path = list(good)[draw.integers(len(good))]
-        break_it = (
-            broken_bytes
-            if number % 3 == 0
-            else BREAKING.get("" if "lines" in path.name else path.suffix, broken_text)
-        )
+        kind_of_file = "" if "lines" in path.name else path.suffix
+        break_it = BREAKING.get(kind_of_file, broken_text) if number % 3 else broken_bytes
         path.write_bytes(break_it(good[path], draw))
         begun = time.monotonic()
         try:

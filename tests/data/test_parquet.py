@@ -1,6 +1,8 @@
 """Parquet as other programs write it: every column of its type, or one line with column, row and value."""
 
 import datetime as dt
+import json
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -121,18 +123,12 @@ def test_the_first_wrong_row_of_many_is_named(tmp_path):
         read_table(tmp_path / "t.parquet", {"n": "float64"})
 
 
-@pytest.mark.parametrize(
-    "noted",
-    [
-        b"no json", b"[", b"[1]", b"{}", b"\xff", b"[" * 100_000,
-        b'{"index_columns": [["x"], {"kind": 3}, "y"]}',
-        b'{"index_columns": [], "columns": [{"name": "count", "pandas_type": "object", "numpy_type": "x"}]}',
-    ],
-    ids=range(8),
-)  # fmt: skip
-def test_pandas_metadata_about_columns_is_ignored(tmp_path, noted):
-    table = read(written(tmp_path, {b"pandas": noted}))
-    assert table["count"].tolist() == [1, 2]
+def test_pandas_metadata_about_columns_is_ignored(tmp_path):
+    columns = [{"name": "count", "pandas_type": "object", "numpy_type": "x"}]
+    described = {"index_columns": [], "columns": columns}, {"index_columns": [["x"], {"kind": 3}, "y"]}
+    for noted in (*map(json.dumps, described), "no json", "[", "[1]", "{}", b"\xff", "[" * 100_000):
+        table = read(written(tmp_path, {"pandas": noted}))
+        assert table["count"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -151,8 +147,7 @@ def test_a_pandas_index_is_read_only_as_a_known_column(tmp_path, indexed):
 
 
 def test_a_repeated_column_of_a_table_is_refused(tmp_path):
-    names = [*GOOD, "count"]
-    table = pa.Table.from_arrays([*GOOD.values(), pa.array([3, 4])], names=names)
+    table = pa.Table.from_arrays([*GOOD.values(), pa.array([3, 4])], [*GOOD, "count"])
     pq.write_table(table, tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r't.parquet: has the column "count" twice$'):
         read(tmp_path / "t.parquet")
@@ -185,10 +180,8 @@ def test_extra_columns_of_measurements_must_be_numeric(tmp_path, strange, told):
         path = tmp_path / f"{name}.parquet"
         table = pq.read_table(path)
         pq.write_table(table.append_column("odd", strange(len(table))), path)
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=rf"{name}\.parquet.*{re.escape(told)}"):
             reads(tmp_path)
-        assert f"{name}.parquet" in str(caught.value)
-        assert told in str(caught.value)
 
 
 def test_a_directory_that_looks_like_a_partition_adds_no_column(tmp_path):
