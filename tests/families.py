@@ -14,21 +14,15 @@ MODELS = ("knn-uniform", "logistic")
 
 
 def params(seed=7, models=MODELS, jobs=1, trials=3, decide=None):
-    return validate_params(
-        Comparisons,
-        {
-            "seed": seed,
-            "n_jobs": jobs,
-            "comparisons": {
-                "ingest": {"format": "tables", "path": "data/raw/small"},
-                "tune": {"n_trials": trials, "n_folds": 2, "max_rows": 60, "models": list(models)},
-                "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
-                "promote": {"name": "regression-comparison", "n_bootstrap": 200},
-                "decide": decide or {},
-            },
-        },
-        Path("params.yaml"),
-    )
+    sections = {
+        "ingest": {"format": "tables", "path": "data/raw/small"},
+        "tune": {"n_trials": trials, "n_folds": 2, "max_rows": 60, "models": list(models)},
+        "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
+        "promote": {"name": "regression-comparison", "n_bootstrap": 200},
+        "decide": decide or {},
+    }
+    content = {"seed": seed, "n_jobs": jobs, "comparisons": sections}
+    return validate_params(Comparisons, content, Path("params.yaml"))
 
 
 def interrupted(monkeypatch, at):
@@ -73,14 +67,12 @@ COLUMNS = ("medians_min", "medians_med", "noise", "spread")
 def small_family(root: Path, table=None, **knobs):
     """Write the table under `root`; return the family bound to it, with one rule."""
     table = feature_table() if table is None else table
-    bound = params(**knobs)
 
     def rules():
-        return pd.DataFrame(
-            {"median-5": (table["medians_min"] < -0.22).to_numpy()}, index=pd.Index(table["comparison_id"])
-        )
+        failed = table.set_index("comparison_id")["medians_min"] < -0.22
+        return failed.to_frame("median-5")
 
-    family = Family(bound, lambda: COLUMNS, rules, root)
+    family = Family(params(**knobs), lambda: COLUMNS, rules, root)
     family.features_file.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(family.features_file, index=False)
     table[["comparison_id"]].assign(worst_change=-0.1).to_parquet(family.stage_file("changes"), index=False)

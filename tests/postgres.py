@@ -50,24 +50,18 @@ class Postgres:
     def start(self):
         """Start it; after a crash it waits until the processes of before have ended."""
         command = [self._programs / "postgres", "-D", "data", "-k", self.directory, "-c", "listen_addresses="]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         deadline = time.monotonic() + 60
         self.process = None
         while self.process is None or not self._answers():
             if self.process is None or self.process.poll() is not None:
-                self.process = subprocess.Popen(
-                    command,
-                    cwd=self.directory,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    **self._as,
-                )
+                self.process = subprocess.Popen(command, cwd=self.directory, **quiet, **self._as)
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
     def _answers(self):
-        return not subprocess.run(
-            [self._programs / "pg_isready", "-q", "-h", self.directory, "-U", "postgres"], check=False
-        ).returncode
+        command = [self._programs / "pg_isready", "-q", "-h", self.directory, "-U", "postgres"]
+        return not subprocess.run(command, check=False).returncode
 
     def kill(self):
         """End it as a crash of the machine would."""

@@ -15,23 +15,14 @@ from tests.imports import ROOMS
 CHECKOUT = Path(__file__).parents[1]
 #: The stages of each family, in the order in which they depend on each other.
 STAGES = {
-    "comparisons": (
-        "data.ingest", "data.validate", "features.featurize", "training.tune", "training.train",
-        "training.evaluate", "training.promote", "serving.report",
-    ),
-    "corun": (
-        "data.ingest", "data.validate", "features.featurize", "training.tune", "training.evaluate",
-        "training.train", "training.promote", "serving.report",
-    ),
-    "matrices": (
-        "data.ingest", "data.validate", "training.evaluate", "training.train", "training.promote",
-        "serving.report",
-    ),
-    "fingerprints": (
-        "data.ingest", "data.validate", "features.featurize", "training.profile", "training.evaluate",
-        "training.promote", "serving.report",
-    ),
-}  # fmt: skip
+    family: ("data.ingest", "data.validate", *own.split(), "training.promote", "serving.report")
+    for family, own in {
+        "comparisons": "features.featurize training.tune training.train training.evaluate",
+        "corun": "features.featurize training.tune training.evaluate training.train",
+        "matrices": "training.evaluate training.train",
+        "fingerprints": "features.featurize training.profile training.evaluate",
+    }.items()
+}
 #: Parameters with short searches and few folds, by family and section.
 SHORT = {
     "comparisons": {
@@ -55,30 +46,14 @@ SHORT = {
         },
         "promote": {"n_bootstrap": 200},
     },
-    "fingerprints": {
-        "profile": {"max_applications": 2, "n_bootstrap": 20, "n_thesis_bootstrap": 2},
-    },
+    "fingerprints": {"profile": {"max_applications": 2, "n_bootstrap": 20, "n_thesis_bootstrap": 2}},
 }  # fmt: skip
 #: Of these, a run of all families trains several models of comparisons.
-SEVERAL = {
-    "n_trials": 1,
-    "n_folds": 2,
-    "max_rows": 500,
-    "models": ["logistic", "random-forest", "xgboost", "knn-distance"],
-}
+MODELS = ["logistic", "random-forest", "xgboost", "knn-distance"]
 #: The tasks and the groups of workloads to which the raw data are cut.
 TASKS = (
-    "bsearch",
-    "cache",
-    "cpu-fft",
-    "file-io",
-    "json",
-    "memcpy",
-    "mergesort",
-    "sqlite",
-    "stream",
-    "vm-walk",
-)
+    "bsearch", "cache", "cpu-fft", "file-io", "json", "memcpy", "mergesort", "sqlite", "stream", "vm-walk",
+)  # fmt: skip
 GROUPS = ("cache", "cache at a rate")
 #: Who runs the stages, as the registry keeps it.
 _USER = {"USER": "somebody", "LOGNAME": "somebody"}
@@ -146,13 +121,9 @@ def cut_raw_data(root):
     """Write part of the shipped matrices and co-runs as raw data; the others are the shipped ones."""
     link_raw_data(root, "measured", "fingerprints", "placements")
     corun = _raw(root, "corun")
-    corun["tasks"] = corun["tasks"][corun["tasks"]["task"].isin(TASKS)]
-    corun["pairs"] = corun["pairs"][
-        corun["pairs"]["task"].isin(TASKS) & corun["pairs"]["corunner_1"].isin(TASKS)
-    ]
-    corun["samples"] = corun["samples"][
-        corun["samples"]["task"].isin(TASKS) & corun["samples"]["corunners"].isin(["", *TASKS])
-    ]
+    for name, column in (("tasks", "task"), ("pairs", "corunner_1"), ("samples", "corunners")):
+        table = corun[name]
+        corun[name] = table[table["task"].isin(TASKS) & table[column].isin(["", *TASKS])]
     _write(root, "corun", corun)
     matrices = _raw(root, "matrices")
     runs = matrices["matrices"]
@@ -196,7 +167,7 @@ def run_all(root):
     Return the processor seconds of each stage. The copy has no other reports, labels or models than its own.
     """
     copy_code(root)
-    prepare(root, **SEVERAL)
+    prepare(root, n_trials=1, max_rows=500, models=MODELS)
     cut_raw_data(root)
     for name, target in (("dvc.yaml", "dvc.yaml"), ("docs", "docs"), ("shipped", "data/raw")):
         (root / name).symlink_to(CHECKOUT / target)
@@ -204,10 +175,6 @@ def run_all(root):
     (root / ".dvc").mkdir()
     (root / ".dvc/config").touch()
     author = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
-    for command in (
-        ["init", "-q", "-b", "main"],
-        ["add", "params.yaml", ".dvc"],
-        ["commit", "-q", "-m", "Begin"],
-    ):
-        subprocess.run(["git", *author, *command], check=True, cwd=root)
+    for command in ("init -q -b main", "add params.yaml .dvc", "commit -q -m Begin"):
+        subprocess.run(["git", *author, *command.split()], check=True, cwd=root)
     return run_stages(root, STAGES, code=root)

@@ -16,20 +16,14 @@ from serving.comparisons.timelines.assembled import (
 from serving.comparisons.timelines.judged import OperationMarks
 from serving.comparisons.timelines.states import Change, group_changes, operation_state
 
-NAS = [f"{name}_C_x" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua")]
-JVM = [
-    "compiler",
-    "compress",
-    "crypto.aes",
-    "derby",
-    "mpegaudio",
-    "scimark.fft",
-    "scimark.lu",
-    "serial",
-    "sunflow",
-    "xml",
-]
-STREAM = ["copy", "scale", "add", "triad"]
+JVM = "compiler compress crypto.aes derby mpegaudio scimark.fft scimark.lu serial sunflow xml"
+#: Benchmarks and their operations.
+OPERATIONS = {
+    "NAS Parallel": [f"{name}_C_x" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua")],
+    "SPECjvm2008": JVM.split(),
+    "STREAM": ["copy", "scale", "add", "triad"],
+}
+NAMES = [(benchmark, name) for benchmark, names in OPERATIONS.items() for name in names]
 REASON = "its median at {} threads is {:.1f} % worse than the baseline's, and their quartiles lie apart"
 
 
@@ -41,12 +35,6 @@ def versions(many):
     return tuple(TimelineVersion(*one, f"{one[0]}/result #1.xml") for one in zip(names, days, strict=True))
 
 
-def five_of(medians, spread, draw):
-    """Draw five-number summaries of seven repetitions around each median."""
-    samples = medians[..., None] * (1 + spread * draw.standard_normal((*medians.shape, 7)))
-    return np.quantile(samples, [0, 0.25, 0.5, 0.75, 1], axis=-1).transpose(1, 2, 0).copy()
-
-
 def operation(benchmark, name, many, threads, draw, *, changes=(), spread=0.008, better="higher", missing=()):
     """Make an operation whose level follows `changes`, and whose marks follow from the changes."""
     level = np.ones(many)
@@ -55,7 +43,9 @@ def operation(benchmark, name, many, threads, draw, *, changes=(), spread=0.008,
         done = np.clip((steps - change.first + 1) / (change.last - change.first + 1), 0, 1)
         level *= 1 + change.share * done * (1 if better == "higher" else -1)
     scale = draw.uniform(60, 9000) * np.array(threads)[:, None] ** (0.8 if better == "higher" else -0.4)
-    five = five_of(scale * level, spread, draw)
+    # five-number summaries of seven repetitions
+    samples = (scale * level)[..., None] * (1 + spread * draw.standard_normal((len(threads), many, 7)))
+    five = np.quantile(samples, [0, 0.25, 0.5, 0.75, 1], axis=-1).transpose(1, 2, 0).copy()
     five[:, list(missing)] = np.nan
     lost = (1 - level) if better == "higher" else level - 1
     beside = np.where(lost > 0.045, 3, np.where(lost > 0.03, 2, 1)).astype(np.uint8)
@@ -103,13 +93,8 @@ def drawn_changes(number, many, most):
 
 def named(number):
     """Return a benchmark and an operation."""
-    all_of_them = [
-        *(("NAS Parallel", name) for name in NAS),
-        *(("SPECjvm2008", name) for name in JVM),
-        *(("STREAM", name) for name in STREAM),
-    ]
-    benchmark, name = all_of_them[number % len(all_of_them)]
-    again = number // len(all_of_them)
+    benchmark, name = NAMES[number % len(NAMES)]
+    again = number // len(NAMES)
     return benchmark, f"{name} {again + 1}" if again else name
 
 

@@ -31,16 +31,17 @@ def operations(draw):
     return runs, [*runs[:at], odd, *runs[at:]], draw(st.sampled_from(["lower", "higher"]))
 
 
-def comparison(runs, better, worse=0.0):
-    factor = 1 + worse if better == "lower" else 1 / (1 + worse)
+def prepared(runs, better, shares=(0.0,)):
+    """Prepare one comparison per share by which its target is worse."""
     *past, before, after = runs
-    return [([before], [after * factor], past)]
+    factors = [1 + share if better == "lower" else 1 / (1 + share) for share in shares]
+    sides = sides_of([[([before], [after * factor], past)] for factor in factors], better)
+    return PreparedComparisons.from_sides(sides)
 
 
 def smallest_failing(model, runs, better):
     """Return the smallest change from which on every larger one fails."""
-    sides = sides_of([comparison(runs, better, share) for share in SHARES], better)
-    passed = np.flatnonzero(model.decide_verdicts(PreparedComparisons.from_sides(sides).sides) == "pass")
+    passed = np.flatnonzero(model.decide_verdicts(prepared(runs, better, SHARES).sides) == "pass")
     assume(len(passed) == 0 or passed[-1] + 1 < len(SHARES))
     return SHARES[0 if len(passed) == 0 else passed[-1] + 1]
 
@@ -62,10 +63,7 @@ def test_an_outlier_in_history_barely_moves_the_detection_limit(model, case):
 @given(case=operations(), worse=st.floats(-0.5, 3))
 def test_an_outlier_in_history_changes_no_feature(case, worse):
     runs, with_odd, better = case
-    usual, odd = (
-        PreparedComparisons.from_sides(sides_of([comparison(one, better, worse)], better))
-        for one in (runs, with_odd)
-    )
+    usual, odd = (prepared(one, better, [worse]) for one in (runs, with_odd))
     np.testing.assert_array_equal(feature_vectors(odd.sides), feature_vectors(usual.sides))
     assert odd.worst_change == usual.worst_change
     assert odd.outliers.side.tolist() == [*usual.outliers.side, "history"]
@@ -87,7 +85,7 @@ def test_repeated_deviations_are_kept_in_history():
     generator = np.random.default_rng(4)
     runs = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(21)]
     slow = [one * 3 if place in {4, 11} else one for place, one in enumerate(runs)]
-    asked = PreparedComparisons.from_sides(sides_of([comparison(slow, "lower")], "lower"))
+    asked = prepared(slow, "lower")
     assert asked.sides.history.lengths.tolist() == [4 * 19]
     assert asked.outliers.value.tolist() == []
 
@@ -99,9 +97,4 @@ def test_a_new_level_of_the_baseline_is_no_outlier(better):
     level = 150 if better == "higher" else 60
     new = [level * (1 + 0.004 * generator.standard_normal(4)) for _ in range(3)]
     for runs in ([*past, *new], [*past, *new[:2]]):
-        assert (
-            PreparedComparisons.from_sides(
-                sides_of([comparison(runs, better)], better)
-            ).outliers.value.tolist()
-            == []
-        )
+        assert prepared(runs, better).outliers.value.tolist() == []

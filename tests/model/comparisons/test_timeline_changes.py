@@ -49,6 +49,11 @@ def told(medians, sign=1.0):
     return find_lasting_changes(medians, np.full(len(medians), sign))[0]
 
 
+def newest(medians):
+    """Return the newest change of each series beside its first version."""
+    return [newest_change(row, shifts, 1.0, 0) for row, shifts in zip(medians, told(medians), strict=True)]
+
+
 def noise_of(medians, spread=0.01):
     """Return the estimated noise as a share of the true one."""
     return find_lasting_changes(medians, np.ones(len(medians)))[1] / spread
@@ -141,7 +146,7 @@ def test_at_most_1_of_20_unchanged_pages_shows_a_change(noise):
 @pytest.mark.parametrize(("versions", "spread"), [(12, 0.003), (20, 0.005), (30, 0.003), (40, 0.01)])
 def test_a_drift_of_6_in_1000_per_version_is_worse_now(versions, spread):
     medians = series(white, versions, spread=spread) * np.exp(-0.006 * np.arange(versions))
-    states = [newest_change(row, shifts, 1.0, 0) for row, shifts in zip(medians, told(medians), strict=True)]
+    states = newest(medians)
     assert np.mean([one.lost and one.creeping for one in states]) > 0.95
     whole = np.expm1(-0.006 * (versions - 1))
     assert np.median([one.change for one in states]) == pytest.approx(whole, rel=0.1)
@@ -151,8 +156,7 @@ def test_a_drift_of_6_in_1000_per_version_is_worse_now(versions, spread):
 @pytest.mark.parametrize("first", [None, 12, 25])
 def test_19_of_20_intervals_contain_the_change(first):
     step = np.ones(30) if first is None else np.where(np.arange(30) >= first, 0.93, 1.0)
-    medians = series(white, 30, many=400) * step
-    states = [newest_change(row, shifts, 1.0, 0) for row, shifts in zip(medians, told(medians), strict=True)]
+    states = newest(series(white, 30, many=400) * step)
     assert np.mean([one.low <= step[-1] - 1 <= one.high for one in states]) > 0.92
     assert np.mean([one.lost for one in states]) == (first is not None)
 
@@ -184,14 +188,13 @@ def test_the_sample_shows_the_losses_that_its_page_claims():
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_most_slow_drops_below_noise_are_found(sign):
     creep = np.exp(-sign * 0.003 * np.clip(np.arange(120) - 50, 0, 30))
+
+    def is_right(shift):
+        near = abs(shift.first - 50) <= 8 and abs(shift.last - 80) <= 8
+        return shift.kind == "creep" and near and abs(shift.share + 0.09) < 0.02
+
     found = told(series(white, 120) * creep, sign)
-    right = [one for one in found if any(_is_creep(shift) for shift in one)]
-    assert len(right) >= 0.9 * MANY
-
-
-def _is_creep(shift):
-    near = abs(shift.first - 50) <= 8 and abs(shift.last - 80) <= 8
-    return shift.kind == "creep" and near and abs(shift.share + 0.09) < 0.02
+    assert sum(any(map(is_right, shifts)) for shifts in found) >= 0.9 * MANY
 
 
 def test_a_step_is_located_and_not_mistaken_for_creep():
@@ -201,15 +204,12 @@ def test_a_step_is_located_and_not_mistaken_for_creep():
     assert np.mean(right) > 0.95
 
 
-def test_losses_and_gains_are_reported_with_versions_and_shares():
+def test_changes_from_half_a_percent_have_versions_and_shares():
     level = np.r_[np.full(20, 100.0), np.full(15, 80.0), np.full(10, 100.0)]
     with_gap = np.insert(level, 5, np.nan)
     lost, won = told(with_gap[None])[0]
     assert lost == Shift("drop", 21, 21, pytest.approx(-0.2))
     assert won == Shift("gain", 36, 36, pytest.approx(0.25))
-
-
-def test_changes_below_half_a_percent_are_not_reported():
     assert told(np.r_[np.full(50, 1000.0), np.full(50, 996.0)][None]) == [()]
 
 

@@ -42,11 +42,5 @@ class Phased:
         shaken = np.exp(rng.normal(0, noise, (2, len(times))))
         counts = np.diff(np.interp(times, ends, work), prepend=0.0) * shaken[0]
         busy = np.diff(times, prepend=0.0)
-        return pd.DataFrame(
-            {
-                "t_seconds": times,
-                "instructions": counts,
-                "cycles": busy * CLOCK * shaken[1],
-                "task-clock": busy * 1000,
-            }
-        )
+        events = {"instructions": counts, "cycles": busy * CLOCK * shaken[1], "task-clock": busy * 1000}
+        return pd.DataFrame({"t_seconds": times, **events})

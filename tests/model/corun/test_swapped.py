@@ -30,7 +30,7 @@ def asked(shipped, divide, events):
     """Return of each held-out pair whether it is asked about: as it is, and swapped."""
     sampled, pairs = shipped
     known = np.isin(sampled.events, events)
-    found: list[list[bool]] = []
+    found = []
     for train, test in divide(pairs, 5, 1):
         learned, unseen = pairs.iloc[train], pairs.iloc[test]
         (model,) = fit_online_models(sampled, learned, [LinearRegression()])
