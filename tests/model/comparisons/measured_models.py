@@ -16,16 +16,18 @@ from training.evaluation.thresholds import best_cut
 MEASURED = Path(__file__).parents[3] / "data" / "raw" / "measured"
 
 
+def measured_tables():
+    rules = {"label_rules": LabelRules(), "measure": Measure()}
+    return read_tables("tables", [MEASURED], **rules, keep_going=True).tables
+
+
 @cache
 def measured():
     """Return the vectors of the shipped comparisons, and what runs of one build differ by."""
-    tables = read_tables(
-        "tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True
-    ).tables
+    tables = measured_tables()
     found = training_tables(tables, validate_comparisons(tables).comparisons)
-    return FeatureTable(found["features"], model_columns("extended"), ""), float(
-        found["runs"]["spread"].iloc[0]
-    )
+    spread = float(found["runs"]["spread"].iloc[0])
+    return FeatureTable(found["features"], model_columns("extended"), ""), spread
 
 
 def trained(name, params=None, *, guided=True):

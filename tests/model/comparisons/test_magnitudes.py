@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.comparisons.formats import read_tables
-from data.comparisons.params import LabelRules, Measure
 from data.comparisons.sides import NamedSides, Sides
 from serving.comparisons.judge import judge_sides
 from serving.models import ModelRef, Served
-from tests.model.comparisons.measured_models import MEASURED, trained
+from tests.model.comparisons.measured_models import measured_tables, trained
 from training.comparisons.stored import ReadyModel
 
 #: A power of two times each of these is finite and normal.
@@ -23,9 +21,7 @@ LEAST, MOST = -1020, 1022
 @cache
 def shipped():
     """Return some of the shipped comparisons, with history, siblings and several configurations."""
-    tables = read_tables(
-        "tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True
-    ).tables
+    tables = measured_tables()
     return replace(tables, comparisons=tables.comparisons.iloc[::7].reset_index(drop=True))
 
 
@@ -47,14 +43,10 @@ def usual(served):
 def said(served, factor):
     """Return verdicts, probabilities and changes, and what is said beside them that names no value."""
     found = judge_sides(NamedSides.from_tables(multiplied(factor)), served)
-    changes = [one.moved.change if one.moved else np.nan for one in found.verdicts]
+    changes = np.array([one.moved.change if one.moved else np.nan for one in found.verdicts])
     probabilities = np.array([one.probability for one in found.verdicts], np.float64)
-    return (
-        found.answers.tolist(),
-        probabilities,
-        np.array(changes),
-        [one.counterfactual_change for one in found.verdicts],
-    )
+    flips = [one.counterfactual_change for one in found.verdicts]
+    return found.answers.tolist(), probabilities, changes, flips
 
 
 @settings(max_examples=12, deadline=None)

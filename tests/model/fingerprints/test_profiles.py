@@ -1,5 +1,6 @@
 """What the statistics of profiles promise, on machines whose truth is known."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -116,19 +117,14 @@ def trusted(made):
 
 
 @pytest.mark.parametrize(("cause", "noise"), [("stream", 0.02), ("msync", 0.02), ("cpu", 0.05)])
-def test_one_clear_cause_is_trusted_and_named(cause, noise):
+def test_a_clear_cause_is_trusted_despite_untrusted_predictions(cause, noise):
     found = trusted(following(cause, noise, seed) for seed in range(MADE))
     assert sum(one.leaders == (cause,) for one in found) >= 0.8 * MADE
     assert all(cause in one.leaders for one in found if one.enough)
-
-
-def test_a_clear_cause_is_trusted_despite_untrusted_predictions():
-    found = [
-        one for one in trusted(following("stream", 0.02, seed) for seed in range(MADE)) if one.unpredicted
-    ]
-    assert found
-    assert sum(one.enough for one in found) >= 0.8 * len(found)
-    assert all("held-out CPU models" in one.unpredicted[0] for one in found)
+    unpredicted = [one for one in found if one.unpredicted]
+    assert unpredicted or cause != "stream"
+    assert sum(one.enough for one in unpredicted) >= 0.8 * len(unpredicted)
+    assert all("held-out CPU models" in one.unpredicted[0] for one in unpredicted)
 
 
 def everything(seed):
@@ -157,11 +153,7 @@ def test_applications_without_leading_stressor_are_rarely_trusted(made):
 def test_indistinguishable_leading_stressors_are_not_trusted(shared_data):
     from benchmarks.profiles import read_table
 
-    found = infer_profile(
-        read_table("quiho", shared_data).measurements_of("hpccg"), Profiling(), 20261121
-    ).trust
+    measured = read_table("quiho", shared_data).measurements_of("hpccg")
+    found = infer_profile(measured, Profiling(), 20261121).trust
     assert not found.enough
-    assert any(
-        "comes first by" in reason and ("are needed" in reason or "can decide" in reason)
-        for reason in found.reasons
-    )
+    assert any(re.search("comes first by .*(are needed|can decide)", reason) for reason in found.reasons)

@@ -22,9 +22,8 @@ CELL = Cell("logistic", LARGE)
 
 def at_once(tables):
     examples = MatrixExamples.from_tables(tables, decide_validity(tables, MISSING), "digest")
-    return EngineRecipe(CELL, TRIALS, SEED, examples.has_invalid_flags, MISSING, "digest").train(
-        examples.tables
-    )
+    recipe = EngineRecipe(CELL, TRIALS, SEED, examples.has_invalid_flags, MISSING, "digest")
+    return recipe.train(examples.tables)
 
 
 def in_chunks(tables, directory, runs, cell=CELL):
@@ -40,9 +39,8 @@ def test_engines_trained_on_chunks_and_whole_tables_agree(groups, runs, tmp_path
     for name in ("middles", "units", "drift", "spread"):
         known, again = getattr(one.engine.scales, name), getattr(other.engine.scales, name)
         np.testing.assert_allclose(again, known, rtol=1e-12)
-    assert (other.card.metrics, other.card.groups, other.card.own) == (
-        one.card.metrics, one.card.groups, one.card.own
-    )  # fmt: skip
+    for name in ("metrics", "groups", "own"):
+        assert getattr(other.card, name) == getattr(one.card, name)
     unseen = pairs(groups=groups, cases=7, seed=2)
     told, again = one.engine.judge_pairs(unseen), other.engine.judge_pairs(unseen)
     assert again["abnormal"].tolist() == told["abnormal"].tolist()

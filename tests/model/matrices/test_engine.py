@@ -17,13 +17,18 @@ SEED = 1
 FOLDS, TRIALS = 3, 2
 
 
+def read_shared(source, shared_data):
+    """Return the public data that a module reads."""
+    directory = shared_data / source.__name__.rpartition(".")[2]
+    if not directory.is_dir():
+        pytest.skip(f"this data is not there ({directory})")
+    return source.read_tables(directory)
+
+
 @pytest.fixture(scope="module")
 def runs(shared_data):
     """The last run of each cause is held out; the others are learned from."""
-    directory = shared_data / "dbsherlock"
-    if not directory.is_dir():
-        pytest.skip(f"DBSherlock's runs are not there ({directory})")
-    tables = dbsherlock.read_tables(directory)
+    tables = read_shared(dbsherlock, shared_data)
     last = tables.runs["workload"].str.endswith(" 10").to_numpy(bool)
     learned = tables.select_runs(~last)
     examples = MatrixExamples.from_tables(learned, decide_validity(learned, 0.5), "digest")
@@ -34,7 +39,6 @@ def runs(shared_data):
     return trained, tables.select_runs(last)
 
 
-@pytest.mark.slow
 def test_faulty_stretches_of_new_runs_fail_and_normal_ones_pass(runs):
     trained, unseen = runs
     target = unseen.runs[unseen.runs["side"] == "target"]
@@ -46,13 +50,11 @@ def test_faulty_stretches_of_new_runs_fail_and_normal_ones_pass(runs):
         assert told.count(wanted) > 0.85 * len(told), status
 
 
-@pytest.mark.slow
 def test_a_saturated_processor_is_named_by_its_metrics(runs):
     trained, unseen = runs
     chosen = unseen.runs["workload"].str.contains("CPU Saturation").to_numpy(bool)
-    failed = [
-        one for one in judge_tables(trained, unseen.select_runs(chosen)).verdicts if one.verdict == "fail"
-    ]
+    verdicts = judge_tables(trained, unseen.select_runs(chosen)).verdicts
+    failed = [one for one in verdicts if one.verdict == "fail"]
     assert failed
     for verdict in failed:
         assert any("cpu" in driver.metric.lower() for driver in verdict.attributions), verdict.pair_id
@@ -62,13 +64,9 @@ def balanced_accuracy(told, abnormal):
     return (told[abnormal].mean() + (~told[~abnormal]).mean()) / 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", [dbsherlock, petshop])
 def test_engines_beat_reference_methods_on_unknown_runs(source, shared_data):
-    directory = shared_data / source.__name__.rpartition(".")[2]
-    if not directory.is_dir():
-        pytest.skip(f"this data is not there ({directory})")
-    tables = source.read_tables(directory)
+    tables = read_shared(source, shared_data)
     examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
     abnormal = examples.pairs.set_index("pair_id")["abnormal"]
     fold_of = deal_to_folds(examples.pairs, FOLDS, SEED)
