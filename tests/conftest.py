@@ -2,6 +2,7 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -24,6 +25,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # the default of 700 objects takes 10 % of the time of tests
 gc.set_threshold(20_000, 20, 20)
+# a shell's background jobs ignore Ctrl-C, which programs of tests would inherit
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

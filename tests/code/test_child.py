@@ -130,3 +130,10 @@ def test_output_of_an_interactive_program_is_read_to_its_end():
     program.send_message(b"a\n")
     assert [program.read_byte(60) for _ in range(3)] == [b"a", b"\n", b""]
     assert program.end() == program.end() == 0
+
+
+def test_a_program_on_a_missing_processor_is_refused_and_ended(tmp_path):
+    pid = tmp_path / "pid"
+    with pytest.raises(InputError, match=r"^here: cannot use processor 4095 \(.*\)$"):
+        Child(["sh", "-c", f"echo $$ > '{pid}'; sleep 77"], "here", cpu=4095)
+    assert not pid.exists() or pid.read_text() == "" or gone(pid.read_text())

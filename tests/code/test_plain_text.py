@@ -13,12 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 from markdown_it import MarkdownIt
+from rich.table import Table
 
 from data.errors import InputError, escape_invisible, escape_invisible_xml, one_line
 from data.tables.cells import parse_numbers, read_cells, without_quotes, written_csv
 from serving.comparisons.compare.rows import _annotation_line
 from serving.reports.rendering import template_environment
-from serving.reports.text_tables import markdown_cell, markdown_line, text_table
+from serving.reports.text_tables import markdown_cell, markdown_line, table_text, text_table
 from serving.reports.verdict_lines import VerdictLine, VerdictTable, as_junit, as_markdown, as_plain
 
 WORDS = """
@@ -203,3 +204,11 @@ def test_columns_of_one_name_are_refused(header, tmp_path):
     path.write_text(f"{header}\n{re.sub('[^,]+', '1', header)}\n")
     with pytest.raises(InputError, match=r't\.csv:1: has the column "\w+" twice'):
         read_cells(path)
+
+
+def test_piped_tables_have_no_colours_in_ci(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    table = Table()
+    table.add_column("name", style="red")
+    table.add_row("sort")
+    assert "\x1b" not in table_text(table)

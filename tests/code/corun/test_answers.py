@@ -1,5 +1,6 @@
 """Pieces of the answers about co-runs, on numbers that can be checked by hand."""
 
+import shutil
 from dataclasses import replace
 from itertools import product
 
@@ -13,9 +14,16 @@ from data.errors import InputError
 from serving.corun.charts import events_chart, heat_map, trend_chart
 from serving.corun.evaluated import TABLES, EvaluatedCoruns, check_placements
 from serving.corun.online_answer import usable_samples
-from serving.corun.place import MeasuredPlacements, measured_saving_on
+from serving.corun.place import (
+    PLACEMENTS,
+    PLACEMENTS_FILE,
+    MeasuredPlacements,
+    measured_saving_on,
+    read_measured,
+)
 from serving.corun.schemas import PlaceAnswer, RandomAnswer
 from serving.http.schemas import ModelAnswer
+from tests.imports import ROOT
 from tests.system.corun import inputs
 from training.corun.stored import OnlineCard
 
@@ -167,3 +175,15 @@ def test_charts_of_pairs_are_left_out_without_pairs(corunners):
     assert [draw(evaluation) is not None for draw in (heat_map, events_chart, trend_chart)] == [
         is_pair, is_pair, True,
     ]  # fmt: skip
+
+
+def test_only_complete_repetitions_of_placements_are_compared(tmp_path):
+    directory = shutil.copytree(ROOT / PLACEMENTS, tmp_path / "placements")
+    rows = pd.read_parquet(directory / PLACEMENTS_FILE)
+    first, second = (rows.query("placement == 'best' and repetition == @number") for number in (1, 2))
+    rows.drop(first.index[:2]).to_parquet(directory / PLACEMENTS_FILE)
+    best = read_measured(directory).totals.set_index("placement").loc["best"]
+    assert (best["repetitions"], best["measured"]) == (1, pytest.approx(second["corun_seconds"].sum()))
+    rows.drop([*first.index, *second.index]).to_parquet(directory / PLACEMENTS_FILE)
+    with pytest.raises(InputError, match="no complete repetition of the best"):
+        read_measured(directory)

@@ -9,7 +9,7 @@ import pytest
 
 from data.corun import run
 from data.corun.collect import MeasuredCorun, PlannedCorun, build_tables, plan_coruns
-from data.corun.run import CorunSuite, TaskRun, interval_counts, load_suite
+from data.corun.run import CorunSuite, CorunTask, TaskRun, interval_counts, load_suite
 from data.corun.synonyms import EventName, IntervalCounts, canonical_counts, unknown_events
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
@@ -216,3 +216,8 @@ def test_counts_of_core_types_and_modes_are_summed():
 def test_an_unknown_event_is_reported_with_the_nearest():
     found = unknown_events(["instrucions", "LLC-loads", "own-event", "zzz"], ["own-event"])
     assert found == {"instrucions": "instructions", "zzz": None}
+
+
+def test_a_directory_with_spaces_is_one_word_of_a_task():
+    task = CorunTask(name="t", group="g", workload="system writing where={scratch}")
+    assert task.command_words(Path("/a b/report.yaml"))[-1] == "where=/a b"

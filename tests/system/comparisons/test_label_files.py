@@ -122,3 +122,11 @@ def test_a_wrong_row_is_named_and_nothing_added(here, capsys):
     assert run_command(["labels", "export", "-o", "x", "--labels", unreachable]) == 2
     told = capsys.readouterr().err
     assert (told.count("\n"), "geheim" in told) == (1, False)
+
+
+def test_skipped_parts_of_imported_labels_are_reported_once(here, capsys):
+    (here / "more").mkdir()
+    (here / "more" / "bad.xml").write_text("<comparisons><comparison/></comparisons>")
+    run_command(["labels", "import", "more", "--keep-going"])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "bad.xml" in line]
+    assert len(lines) == len(set(lines)) > 0
