@@ -1,1 +1,4 @@
-"""Speed and accuracy compared with other tools; each module writes a page under docs/results/."""
+"""Benchmarks of perfjudge: each writes pages of docs/results.
+
+``pages/pages.yaml`` has the command of each page, what it needs and how long it takes.
+"""

@@ -6,8 +6,7 @@ on the first half, which ``--part choose`` prints; ``docs/results/base-rate.md``
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -15,86 +14,54 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
-from benchmarks.sap_hana import read_labelled
+from benchmarks.sap_hana import SAP_HANA, champion_name, read_labelled, verdict_figures
 from benchmarks.table import SEED, Table, publish
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Floats, Sides
 from data.paths import FamilyPaths
-from data.tables.documents import written
 from training.comparisons.base_rate import BaseRate, TrainingScores, estimate_base_rate
 from training.comparisons.stored import ReadyModel
 from training.evaluation.calibration import calibration_error
-from training.evaluation.metrics import score_verdicts
 
-Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 PARTS = ("choose", "report")
 SIZES, RATES, STREAMS = (200, 1000, 5000), (0.005, 0.01, 0.02, 0.05, 0.1, 0.4), 100
 VERDICTS = {
-    "base rate": "",
-    "share of regressions": ".2%",
-    "calibration error": ".3f",
-    "balanced accuracy": ".3f",
-    "average precision": ".3f",
-    "unsure": ".1%",
-    "missed": ".1%",
-    "false alarms": ".2%",
-}
+    "base rate": "", "share of regressions": ".2%", "calibration error": ".3f", "balanced accuracy": ".3f",
+    "average precision": ".3f", "unsure": ".1%", "missed": ".1%", "false alarms": ".2%",
+}  # fmt: skip
 SIMULATED = {
-    "comparisons": "",
-    "number": ",d",
-    "true share": ".1%",
-    "mean estimate": ".2%",
-    "black box": ".2%",
-    "interval holds": ".0%",
-    "median width": ".2%",
-    "assumption rejected": ".0%",
-}
+    "comparisons": "", "number": ",d", "true share": ".1%", "mean estimate": ".2%", "black box": ".2%",
+    "interval holds": ".0%", "median width": ".2%", "assumption rejected": ".0%",
+}  # fmt: skip
 
 
-class Cases(NamedTuple):
-    """Comparisons, and whether engineers call them regressions."""
-
-    sides: Sides
-    failed: Flags
-
-    @classmethod
-    def of_part(cls, path: Path, part: str) -> Cases:
-        """Return the comparisons of half of the series of SAP HANA."""
-        tables, y = read_labelled(path)
-        series = np.unique(tables.comparisons["operation"].to_numpy(np.str_), return_inverse=True)[1]
-        half = np.random.default_rng(SEED).permutation(series.max() + 1) % len(PARTS)
-        rows = half[series] == PARTS.index(part)
-        chosen = tables.comparisons[rows].reset_index(drop=True)
-        return cls(Sides.from_tables(replace(tables, comparisons=chosen)), y[rows] == 1)
+def read_part(path: Path, part: str) -> tuple[Sides, Flags]:
+    """Return the comparisons of half of the series, and whether engineers call them regressions."""
+    tables, y = read_labelled(path)
+    series = np.unique(tables.comparisons["operation"].to_numpy(np.str_), return_inverse=True)[1]
+    half = np.random.default_rng(SEED).permutation(series.max() + 1) % len(PARTS)
+    rows = half[series] == PARTS.index(part)
+    chosen = tables.comparisons[rows].reset_index(drop=True)
+    return Sides.from_tables(replace(tables, comparisons=chosen)), y[rows] == 1
 
 
-def verdict_rows(model: ReadyModel, cases: Cases, estimate: BaseRate) -> Iterator[list[object]]:
-    """Yield rows of the table of verdicts: at the base rate of training, the estimated and the true one."""
-    card, training = model.card, model.card.require_scores()
-    true = float(cases.failed.mean())
-    cards = {
-        ("of the training data", float(np.mean(training.failed))): card,
-        ("estimated", estimate.rate): card.at_base_rate(estimate.rate, model.predict_uncleaned(cases.sides)),
-        ("given: the true one", true): card.at_base_rate(true, model.predict_uncleaned(cases.sides)),
-    }
-    for names, moved in cards.items():
-        yield [*names, *_verdict_figures(replace(model, card=moved), cases)]
-
-
-def _verdict_figures(model: ReadyModel, cases: Cases) -> list[float]:
-    probability, verdicts = model.predict_uncleaned(cases.sides), model.decide_verdicts(cases.sides)
-    card, failed = model.card, cases.failed
-    scores = score_verdicts(failed, probability >= card.threshold, probability)
-    return [
-        calibration_error(failed.astype(np.int64), probability),
-        scores.balanced_accuracy,
-        scores.average_precision,
-        (verdicts == "unsure").mean(),
-        (verdicts[failed] == "pass").mean(),
-        (verdicts[~failed] == "fail").mean(),
-    ]
+def verdict_rows(model: ReadyModel, sides: Sides, failed: Flags, estimate: BaseRate) -> list[list[object]]:
+    """Return rows of the table of verdicts: at the base rate of training, the estimated and the true one."""
+    card, probability, rows = model.card, model.predict_uncleaned(sides), []
+    true, trained = float(failed.mean()), float(np.mean(card.require_scores().failed))
+    for name, rate, moved in (
+        ("of the training data", trained, card),
+        ("estimated", estimate.rate, card.at_base_rate(estimate.rate, probability)),
+        ("given: the true one", true, card.at_base_rate(true, probability)),
+    ):
+        figures = verdict_figures(replace(model, card=moved), sides, failed)
+        figures["calibration"] = calibration_error(failed.astype(np.int64), figures["probability"])
+        names = ("calibration", "balanced_accuracy", "average_precision", "unsure", "missed", "alarms")
+        rows.append([name, rate, *(figures[figure] for figure in names)])
+    return rows
 
 
 class Pool(NamedTuple):
@@ -123,50 +90,41 @@ def halves(training: TrainingScores, generator: np.random.Generator) -> Pool:
     return Pool(part, scores[~known], y[~known] == 1)
 
 
-def simulated_figures(source: Source, size: int, rate: float, threshold: float) -> list[float]:
+def simulated_figures(source: Source, size: int, rate: float, threshold: float) -> list[object]:
     """Estimate the share of regressions in `STREAMS` streams; return the figures of a row."""
     generator = np.random.default_rng([SEED, size, int(1000 * rate)])
     pools = [source(generator) for _ in range(STREAMS)]
-    found = [
-        estimate_base_rate(pool.training, pool.stream(size, rate, generator), threshold) for pool in pools
-    ]
+    streams = [(pool.training, pool.stream(size, rate, generator)) for pool in pools]
+    found = [estimate_base_rate(*stream, threshold) for stream in streams]
     ends = np.array([(one.rate, one.black_box, one.low, one.high) for one in found], np.float64)
     estimates, black_box, low, high = ends.T
-    return [
-        float(estimates.mean()),
-        float(black_box.mean()),
-        float(((low <= rate) & (rate <= high)).mean()),
-        float(np.median(high - low)),
-        float(np.mean([not one.explains_scores for one in found])),
-    ]
+    holds, rejected = (low <= rate) & (rate <= high), np.mean([not one.explains_scores for one in found])
+    return [estimates.mean(), black_box.mean(), holds.mean(), np.median(high - low), rejected]
 
 
-def main() -> None:
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--path", type=Path, default=Path("../shared/data/sap-hana"))
-    parser.add_argument("--part", choices=PARTS, default=PARTS[-1], help="half of the series")
-    options, paths = parser.parse_args(), FamilyPaths("comparisons")
-    cases = Cases.of_part(options.path, options.part)
-    champion = written(paths.metrics, "evaluate")["champion"]
-    model = ReadyModel.read(paths.models / champion)
-    training, probability = model.card.require_scores(), model.predict_uncleaned(cases.sides)
+def main(path: Path = SAP_HANA, part: str = PARTS[-1]) -> None:
+    """Estimate the base rate of half of the series, and of simulated streams."""
+    sides, failed = read_part(path, part)
+    champion = champion_name()
+    model = ReadyModel.read(FamilyPaths("comparisons").models / champion)
+    training, probability = model.card.require_scores(), model.predict_uncleaned(sides)
     found = estimate_base_rate(training, probability, model.card.threshold)
     sources: dict[str, Source] = {
         "shipped measurement": partial(halves, training),
-        "SAP HANA": lambda _: Pool(training, probability, cases.failed),
+        "SAP HANA": lambda _: Pool(training, probability, failed),
     }
-    below = (cases.failed & (probability == 0)).sum()
+    below = (failed & (probability == 0)).sum()
     ends = f"{found.low:.2%} to {found.high:.2%}"
     distances = f"{found.distance:.4f}, by chance at most {found.max_distance:.4f}"
     notes = [
-        f"SAP HANA, half of the series: {len(cases.failed)} comparisons, {cases.failed.sum()} regressions.",
+        f"SAP HANA, half of the series: {len(failed)} comparisons, {failed.sum()} regressions.",
         f"Of these regressions, {below} are below the minimum effect size: missed at every base rate.",
         f"Estimate {found.rate:.2%}, 95 % interval {ends}; by black-box shift {found.black_box:.2%}.",
         f"Distance to the nearest mixture: {distances}.",
         "Choices were made on the other half: scores below the threshold are not told apart by the estimate.",
     ]
-    figures = [*verdict_rows(model, cases, found)]
-    verdicts = Table(f"Base rates estimated without labels ({champion})", VERDICTS, figures, notes)
+    title = f"Base rates estimated without labels ({champion})"
+    verdicts = Table(title, VERDICTS, verdict_rows(model, sides, failed, found), notes)
     rows = [
         [name, size, rate, *simulated_figures(source, size, rate, model.card.threshold)]
         for (name, source), size, rate in product(sources.items(), SIZES, RATES)
@@ -178,11 +136,8 @@ def main() -> None:
         "SAP HANA: the comparisons of the table above; the estimate knows the shipped measurement.",
     ]
     simulated = Table("Simulated streams", SIMULATED, rows, notes)
-    if options.part == PARTS[-1]:
-        publish("base-rate", [verdicts, simulated])
-    else:
-        print(verdicts.markdown(), simulated.markdown(), sep="\n")
+    publish("base-rate", [verdicts, simulated], dry=part != PARTS[-1])
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

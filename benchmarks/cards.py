@@ -1,7 +1,4 @@
-"""Write the model cards from the figures of the last pipeline run.
-
-Run it with ``python -m benchmarks.cards`` after ``dvc repro``; it writes ``docs/cards.md``.
-"""
+"""Write the model cards, docs/cards.md, from the figures of the last pipeline run."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""False alarms between runs of one build, and the share of slower operations that `compare` finds.
-
-Run it with ``python -m benchmarks.drift`` after ``dvc repro``; it writes ``docs/results/drift.md``.
-"""
+"""False alarms between runs of one build, and the share of slower operations that `compare` finds."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -14,11 +10,11 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+import typer
 from rich.progress import track
 from scipy.stats import norm
 
-from benchmarks.table import Table, publish
+from benchmarks.table import Table
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Floats
 from data.comparisons.tables import Builder, Series
@@ -95,6 +91,14 @@ _MODE = 0.95
 BUILD_LEVEL, COMPARISON_LEVEL = 0.05, 0.005
 #: Changes of which the smallest is simulated that the best test finds with this probability.
 SLOWDOWNS, WANTED_POWER = (0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3), 0.8
+#: Least numbers of simulated builds and comparisons per row, unchanged and changed.
+BUILDS, COMPARISONS = 20, 2000
+COLUMNS = {
+    "spread": ".1%", "whole run": ".0%", "operations": "d", "runs a side": "d", "earlier runs": "d",
+    "noise": "", "drift": ".1%", "outlier": ".0%", "builds failing": ".1%", "unchanged: fail": ".2%",
+    "unchanged: unsure": ".1%", "slower by": ".0%", "found": ".1%", "slower: unsure": ".1%",
+    "best test finds": ".1%", "found / best": ".2f",
+}  # fmt: skip
 
 
 def power_of_best_test(circumstances: Circumstances, slowdown: float) -> float:
@@ -112,48 +116,34 @@ def power_of_best_test(circumstances: Circumstances, slowdown: float) -> float:
     return float(norm.sf(norm.isf(level) - np.log1p(slowdown) / error))
 
 
-def smallest_slowdown(circumstances: Circumstances) -> float:
-    """Return the smallest of `SLOWDOWNS` that the best test finds with `WANTED_POWER`; else the largest."""
-    found = (one for one in SLOWDOWNS if power_of_best_test(circumstances, one) >= WANTED_POWER)
-    return next(found, SLOWDOWNS[-1])
-
-
-def compare_builds(circumstances: Circumstances, served: Judge, seed: int, slowdown: float) -> Answers:
+def compare_builds(circumstances: Circumstances, served: Judge, seed: int, slowdown: float) -> list[str]:
     """Return the verdicts on one build; of every 20 operations, the first is slower by `slowdown`."""
     project = Project(np.random.default_rng(seed), circumstances)
     slower = np.where(np.arange(circumstances.operations) % 20 == 0, slowdown, 0.0)
     earlier = project.runs(circumstances.history)
     baseline, target = project.runs(circumstances.runs), project.runs(circumstances.runs, slower)
-    return judge_runs(paired_runs(baseline, target, earlier).tables, served, ASSUMED).judgement.answers
+    return [*judge_runs(paired_runs(baseline, target, earlier).tables, served, ASSUMED).judgement.answers]
 
 
-Answers = NDArray[np.str_]
-#: Least numbers of simulated builds and comparisons per row, unchanged and changed.
-BUILDS, COMPARISONS = 20, 2000
+def row_of(circumstances: Circumstances, served: Judge, seed: int) -> list[object]:
+    """Return a row: shares of unchanged builds and comparisons, and of slower operations, by verdict.
 
-
-def rates(circumstances: Circumstances, served: Judge, seed: int) -> list[object]:
-    """Return a row: shares of unchanged builds and comparisons, and of slower operations, by verdict."""
-    slowdown, changed = smallest_slowdown(circumstances), np.arange(circumstances.operations) % 20 == 0
-    number = max(BUILDS, COMPARISONS // circumstances.operations)
+    The slow-down is the smallest of `SLOWDOWNS` that the best test finds with `WANTED_POWER`; else the
+    largest.
+    """
+    powers = {slowdown: power_of_best_test(circumstances, slowdown) for slowdown in SLOWDOWNS}
+    slowdown = next((by for by, power in powers.items() if power >= WANTED_POWER), SLOWDOWNS[-1])
+    changed = np.arange(circumstances.operations) % 20 == 0
+    seeds = range(seed, seed + max(BUILDS, COMPARISONS // circumstances.operations))
     same, slow = (
-        np.array(
-            [compare_builds(circumstances, served, seed + place, change) for place in range(number)],
-            dtype=str,
-        )
+        np.array([compare_builds(circumstances, served, one, change) for one in seeds], dtype=str)
         for change in (0.0, slowdown)
     )
-    power = power_of_best_test(circumstances, slowdown)
-    found = float((slow[:, changed] == "fail").mean())
+    found, c = float((slow[:, changed] == "fail").mean()), circumstances
     return [
-        (same == "fail").any(axis=1).mean(),
-        (same == "fail").mean(),
-        (same == "unsure").mean(),
-        slowdown,
-        found,
-        (slow[:, changed] == "unsure").mean(),
-        power,
-        found / power,
+        *(c.spread, c.whole, c.operations, c.runs, c.history, c.noise, c.drift, c.outlier),
+        *((same == "fail").any(axis=1).mean(), (same == "fail").mean(), (same == "unsure").mean(), slowdown),
+        *(found, (slow[:, changed] == "unsure").mean(), powers[slowdown], found / powers[slowdown]),
     ]
 
 
@@ -171,55 +161,22 @@ def all_circumstances() -> Iterator[Circumstances]:
             yield from (other(drift=0.003), other(outlier=0.03), other(outlier=0.3))
 
 
-_CONDITIONS: Mapping[str, str] = {
-    "spread": ".1%",
-    "whole run": ".0%",
-    "operations": "d",
-    "runs a side": "d",
-    "earlier runs": "d",
-    "noise": "",
-    "drift": ".1%",
-    "outlier": ".0%",
-}
-_RESULTS: Mapping[str, str] = {
-    "builds failing": ".1%",
-    "unchanged: fail": ".2%",
-    "unchanged: unsure": ".1%",
-    "slower by": ".0%",
-    "found": ".1%",
-    "slower: unsure": ".1%",
-    "best test finds": ".1%",
-    "found / best": ".2f",
-}
-
-
-def _condition_cells(c: Circumstances) -> list[object]:
-    return [c.spread, c.whole, c.operations, c.runs, c.history, c.noise, c.drift, c.outlier]
-
-
-def main() -> None:
-    parser = ArgumentParser()
-    parser.add_argument("--seed", type=int, default=_SEED)
-    parser.add_argument("--dry", action="store_true", help="print the table only")
-    options = parser.parse_args()
+def main(*, seed: int = _SEED, dry: bool = False) -> None:
+    """Simulate all circumstances; `dry`: print the table only."""
     served, everything = load_judge(None), list(all_circumstances())
     rows = [
-        [*_condition_cells(circumstances), *rates(circumstances, served, options.seed + 10_000 * place)]
+        row_of(circumstances, served, seed + 10_000 * place)
         for place, circumstances in enumerate(track(everything, "drift"))
     ]
     notes = (
-        f"Simulated runs, seed {options.seed}; 10 samples per run and operation.",
+        f"Simulated runs, seed {seed}; 10 samples per run and operation.",
         f"A row has {COMPARISONS} unchanged and as many changed comparisons, in {BUILDS} builds at least.",
         "One in 20 operations is slower, by the smallest change that the best test finds in 80 % of cases.",
         "The best test knows the spread; 5 % of the unchanged builds fail it, and 0.5 % of the operations.",
         f"The champion is {served.ref.name} {served.ref.version}.",
     )
-    table = Table("False alarms and power", {**_CONDITIONS, **_RESULTS}, rows, notes)
-    if options.dry:
-        print(table.markdown())
-    else:
-        publish("drift", [table])
+    Table("False alarms and power", COLUMNS, rows, notes).publish("drift", dry=dry)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

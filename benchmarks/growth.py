@@ -1,30 +1,27 @@
-"""How training grows with its data in every family.
-
-Run it with ``uv run python -m benchmarks.growth`` where the pipeline is up to date; it takes some minutes and
-writes ``docs/results/growth.md``.
-"""
+"""How training grows with its data in every family; the pipeline has to be up to date."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.table import SEED, Table, load_average, load_note, time_call
+from benchmarks.table import SEED, Table, call_in_process, load_note, time_call
 from data.parallel import with_progress_bar
+from data.params import load
+from data.paths import FamilyPaths
 from features.corun.rates import AND
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
+from training.evaluation.search import Tuned, read_tuned
 
 Words = NDArray[np.str_]
 #: Noise as a share of a value, or of a column's standard deviation where values may be 0.
@@ -33,8 +30,9 @@ NOISE = 0.02
 PAIRS = 10
 
 
-@dataclass(frozen=True)
-class TimedFit:
+class TimedFit(NamedTuple):
+    """A fit that is timed, and the size of its data."""
+
     what: str
     cases: int
     columns: int
@@ -48,7 +46,6 @@ def comparison_fit(times: int) -> TimedFit:
     from training.comparisons.label_review import read_training_data
     from training.comparisons.train import Fit, fit_pipeline
     from training.comparisons.tune import Classified
-    from training.evaluation.search import read_tuned
 
     family = bound()
     table = FeatureTable.read(family.features_file, family.columns())
@@ -65,8 +62,6 @@ def comparison_fit(times: int) -> TimedFit:
 def matrix_fit(times: int) -> TimedFit:
     """Return a fit of the champion of matrices, its search included, on copies of every tenth pair."""
     from data.matrices.params import Matrices
-    from data.params import load
-    from data.paths import FamilyPaths
     from training.matrices.engine.engine import FULL, Engine
     from training.matrices.fitting import MatrixExamples
     from training.matrices.schemes import candidate_cells
@@ -91,11 +86,8 @@ def matrix_fit(times: int) -> TimedFit:
 def corun_fit(times: int) -> TimedFit:
     """Return a fit of the champion of static co-runs, with tuned parameters, on `times` copies."""
     from data.corun.params import Corun
-    from data.params import load
-    from data.paths import FamilyPaths
     from training.corun.estimators.fitting import ImpactTable
     from training.corun.stages import FEATURES, recipe_of
-    from training.evaluation.search import Tuned, read_tuned
 
     paths, table = FamilyPaths("corun"), ImpactTable.read(FEATURES)
     name = _champion(paths.metrics)
@@ -110,7 +102,6 @@ def corun_fit(times: int) -> TimedFit:
 def profile_fit(times: int) -> TimedFit:
     """Return the computation of one application's profile on `times` copies of its machines."""
     from data.fingerprints.params import Fingerprints
-    from data.params import load
     from training.fingerprints.profiles import infer_profile
 
     measured, how = _copied_machines(times), load(Fingerprints).section.profile
@@ -141,10 +132,8 @@ def _champion(metrics: Path) -> str:
 def _copy_rows(rows: pd.DataFrame, times: int, names: Sequence[str]) -> pd.DataFrame:
     """Repeat rows `times` times; values in the columns `names` get a suffix unique to the copy."""
     frames = []
-    for copy in range(times):
-        renamed = {
-            name: rows[name].str.replace(AND, f"#{copy}{AND}", regex=False) + f"#{copy}" for name in names
-        }
+    for end in (f"#{copy}" for copy in range(times)):
+        renamed = {name: rows[name].str.replace(AND, end + AND, regex=False) + end for name in names}
         frames.append(rows.assign(**renamed))
     return pd.concat(frames, ignore_index=True)
 
@@ -173,10 +162,15 @@ def _draw_noise(shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 #: A fit that takes less than `SHORT` seconds is repeated, `ROUNDS` times in all; the shortest counts.
 SHORT, ROUNDS = 2.0, 3
+TIMES = (1, 10, 100)
+COLUMNS = dict.fromkeys(("family", "model", "1x, rows x columns"), "")
+COLUMNS |= {f"{times}x, s": ".2f" for times in TIMES} | {"exponent": ".2f"}
+COLUMNS |= {f"{times}x, MiB": ".0f" for times in TIMES} | {"of it data, MiB": ".0f"}
 
 
-@dataclass(frozen=True)
-class FitCost:
+class FitCost(NamedTuple):
+    """The cost of a fit: processor seconds, and MiB resident before it and at most."""
+
     what: str
     cases: int
     columns: int
@@ -187,70 +181,45 @@ class FitCost:
 
 def measure_fit(model: str, times: int) -> FitCost:
     # warm-up: imports are not timed
-    LESSONS[model](1).learn()
-    lesson = LESSONS[model](times)
-    data, seconds = _resident_mib(), time_call(lesson.learn, time.process_time)[0]
-    peak = _resident_mib()
-    if seconds < SHORT:
-        seconds = min(seconds, *(time_call(lesson.learn, time.process_time)[0] for _ in range(ROUNDS - 1)))
-    return FitCost(lesson.what, lesson.cases, lesson.columns, seconds, data, peak)
+    with threadpool_limits(1):
+        LESSONS[model](1).learn()
+        *size, learn = LESSONS[model](times)
+        data, seconds = _resident_mib(), time_call(learn, time.process_time)[0]
+        peak = _resident_mib()
+        if seconds < SHORT:
+            seconds = min(seconds, *(time_call(learn, time.process_time)[0] for _ in range(ROUNDS - 1)))
+    return FitCost(*size, seconds, data, peak)
 
 
 def _resident_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
-TIMES = (1, 10, 100)
-
-
-def cost_row(name: str, costs: Sequence[FitCost]) -> tuple[object, ...]:
-    """Return the table row of a model fitted at all sizes."""
-    first, small, large = costs[0], *costs[-2:]
-    exponent = np.log(large.seconds / small.seconds) / np.log(large.cases / small.cases)
-    seconds, peaks = [cost.seconds for cost in costs], [cost.peak for cost in costs]
-    size = f"{first.cases:,} x {first.columns}"
-    return name, first.what, size, *seconds, float(exponent), *peaks, large.data
-
-
-def measure_in_process(name: str, times: int) -> FitCost:
-    """Fit in a separate process, so that its peak memory is that of this fit."""
-    command = [sys.executable, "-m", "benchmarks.growth", "--one", name, str(times)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return FitCost(**json.loads(done.stdout))
-
-
-NOTES = f"""\
-1x is what is shipped, of matrices every {PAIRS}th pair. 10x and 100x are copies with noise of {NOISE:.0%}, \
-in which operations, test cases, programs and CPU models have names of their own. Seed {SEED}.
-The shipped champion is fitted once to all rows as its stage train does; of matrices the search is part of \
-it. One thread, in a process of its own; seconds are of the processor.
-Exponent: of seconds over rows from 10x to 100x; 1 is linear growth, n log n comes to 1.1 at these sizes.
-MiB: the most that was resident until the fit had ended; the last column is what was before it, at 100x.
-""".splitlines()
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=LESSONS, nargs="+", default=list(LESSONS), help="writes nothing")
-    parser.add_argument("--one", nargs=2, metavar=("MODEL", "TIMES"), help="print one fit's cost as JSON")
-    options, before = parser.parse_args(), load_average()
-    if options.one:
-        with threadpool_limits(1):
-            print(json.dumps(asdict(measure_fit(options.one[0], int(options.one[1])))))
-        return
-    names = options.only
-    sizes = [(name, times) for name in names for times in TIMES]
-    done = with_progress_bar((measure_in_process(*size) for size in sizes), len(sizes), "growth")
-    costs = dict(zip(sizes, done, strict=True))
-    columns = dict.fromkeys(("family", "model", "1x, rows x columns"), "")
-    columns |= {f"{times}x, s": ".2f" for times in TIMES} | {"exponent": ".2f"}
-    columns |= {f"{times}x, MiB": ".0f" for times in TIMES} | {"of it data, MiB": ".0f"}
-    rows = [cost_row(name, [costs[name, times] for times in TIMES]) for name in names]
-    whole = Table("Training, as its data grows", columns, rows, [*NOTES, load_note(before)])
-    if names == list(LESSONS):
-        whole.publish("growth")
-    else:
-        print(whole.markdown())
+    sizes = [(name, times) for name in LESSONS for times in TIMES]
+    # each in a fresh process, so that its peak memory is that of this fit
+    fits = (call_in_process(measure_fit, *size) for size in sizes)
+    done = with_progress_bar(fits, len(sizes), "growth")
+    costs, rows = dict(zip(sizes, done, strict=True)), []
+    for name in LESSONS:
+        of_model = [costs[name, times] for times in TIMES]
+        first, *_, small, large = of_model
+        exponent = np.log(large.seconds / small.seconds) / np.log(large.cases / small.cases)
+        about = name, first.what, f"{first.cases:,} x {first.columns}"
+        seconds, peaks = [cost.seconds for cost in of_model], [cost.peak for cost in of_model]
+        rows.append((*about, *seconds, float(exponent), *peaks, large.data))
+    notes = f"""
+    - 1x is what is shipped, of matrices every {PAIRS}th pair. 10x and 100x are copies with noise of
+      {NOISE:.0%}, in which operations, test cases, programs and CPU models have names of their own. Seed
+      {SEED}.
+    - The shipped champion is fitted once to all rows as its stage train does; of matrices the search is part
+      of it. One thread, in a process of its own; seconds are of the processor.
+    - Exponent: of seconds over rows from 10x to 100x; 1 is linear growth, n log n comes to 1.1 at these
+      sizes.
+    - MiB: the most that was resident until the fit had ended; the last column is what was before it, at 100x.
+    - {load_note()}
+    """
+    Table("Training, as its data grows", COLUMNS, rows, notes).publish("growth")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import typer
 from numpy.typing import NDArray
 
 from benchmarks.table import Table, machine_line
@@ -28,6 +30,7 @@ AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")
 #: A forest takes too long on the hundreds of events of pitot.
 SPEC_MODELS, PITOT_MODELS = ("random-forest", "xgboost", "contention"), ("xgboost", "contention")
 FOLDS, TOLERANCE = 5, 0.03
+Names = tuple[str, ...]
 Rows = NDArray[np.intp]
 Errors = NDArray[np.float64]
 COLUMNS = dict.fromkeys(("data", "held out", "seed", "model", "n"), "") | {
@@ -40,9 +43,8 @@ def table_of(tables: CorunTables) -> ImpactTable:
     valid = decide_validity(tables, 0.2).select_kept(tables)
     solo = Solo.from_tables(valid)
     coruns = training_instances(valid, solo)
-    return ImpactTable(
-        pd.concat([coruns, corun_vectors(solo, placed_from_instances(coruns))], axis="columns"), ""
-    )
+    vectors = corun_vectors(solo, placed_from_instances(coruns))
+    return ImpactTable(pd.concat([coruns, vectors], axis="columns"), "")
 
 
 def recipe_of(table: ImpactTable, model: str, seed: int) -> ImpactRecipe:
@@ -58,9 +60,7 @@ def errors_of(table: ImpactTable, recipe: ImpactRecipe, train: Rows, test: Rows)
     return np.asarray(np.abs(predicted / table.frame["impact"].to_numpy(np.float64)[test] - 1))
 
 
-def rows_of(
-    data: str, table: ImpactTable, designs: tuple[str, ...], models: tuple[str, ...], seed: int
-) -> Iterator[tuple[object, ...]]:
+def rows_of(data: str, table: ImpactTable, designs: Names, models: Names, seed: int) -> Iterator[Any]:
     """Yield a row of the table per design and model, fitted without tuning."""
     for design, divided in possible_splits(table.frame, designs, FOLDS, seed).items():
         for model in models:
@@ -73,38 +73,24 @@ def rows_of(
             yield data, DESIGNS[design].scheme, seed, model, len(every), *summary
 
 
-def _campaign_difference(table: ImpactTable) -> float:
-    """Return the mean of |impact / impact in the other campaign - 1| over the pairs of both campaigns."""
-    impacts = table.frame.pivot_table(
-        index=["task", "corunners"], columns="machine", values="impact"
-    ).dropna()
-    first, second = impacts.to_numpy(np.float64).T
-    return float(np.abs(first / second - 1).mean())
-
-
-def main() -> None:
-    public = Path(sys.argv[1])
-    rows: list[tuple[object, ...]] = []
+def main(public: Path) -> None:
     spec = table_of(spec_corun.read_tables(public / "spec-corun"))
+    engines = table_of(select_engines(pitot.read_tables(public / "pitot"), AHEAD_OF_TIME))
+    rows: list[tuple[object, ...]] = []
     for seed in (20261121, 0, 1):
         rows += rows_of("spec-corun", spec, ("pairs", "pairs-on-machine"), SPEC_MODELS, seed)
-    engines = table_of(select_engines(pitot.read_tables(public / "pitot"), AHEAD_OF_TIME))
     rows += rows_of("pitot", engines, ("pairs", "tasks", "machines"), PITOT_MODELS, 20261121)
-    Table(
-        "Impact of unseen co-runs",
-        COLUMNS,
-        rows,
-        [
-            "Errors are |predicted / measured - 1|; five folds, nothing tuned.",
-            "pitot: four ahead-of-time engines; repeats of a pair on a machine count once, by their median.",
-            (
-                "spec-corun: two campaigns on one machine; one pair differs by "
-                f"{_campaign_difference(spec):.2%} in them."
-            ),
-            machine_line(),
-        ],
-    ).publish("corun-accuracy")
+    impacts = spec.frame.pivot_table(index=["task", "corunners"], columns="machine", values="impact").dropna()
+    first, second = impacts.to_numpy(np.float64).T
+    difference = float(np.abs(first / second - 1).mean())
+    notes = [
+        "Errors are |predicted / measured - 1|; five folds, nothing tuned.",
+        "pitot: four ahead-of-time engines; repeats of a pair on a machine count once, by their median.",
+        f"spec-corun: two campaigns on one machine; one pair differs by {difference:.2%} in them.",
+        machine_line(),
+    ]
+    Table("Impact of unseen co-runs", COLUMNS, rows, notes).publish("corun-accuracy")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

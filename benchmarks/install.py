@@ -1,7 +1,4 @@
-"""The installed wheel: its size, that of its environment, and how long its commands take to start.
-
-Run it with ``python -m benchmarks.install``; it writes ``docs/results/install.md``.
-"""
+"""The installed wheel: its size, that of its environment, and how long its commands take to start."""
 
 from __future__ import annotations
 
@@ -14,16 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
-from urllib.request import urlopen
 
-from benchmarks.table import (
-    Table,
-    free_port,
-    load_average,
-    load_note,
-    publish,
-    run_measured,
-)
+from benchmarks.table import Table, free_port, load_note, publish, run_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "docs" / "samples"
@@ -32,8 +21,7 @@ COMMANDS = {
     "judge mine.json": ["judge", SAMPLES / "mine.json"],
     "compare, two files of pytest-benchmark": [
         "compare",
-        SAMPLES / "formats" / "pytest-benchmark" / "base.json",
-        SAMPLES / "formats" / "pytest-benchmark" / "new.json",
+        *(SAMPLES / "formats" / "pytest-benchmark" / f"{side}.json" for side in ("base", "new")),
     ],
 }
 REPEATS = 5
@@ -65,27 +53,11 @@ def disk_megabytes(folder: Path) -> float:
 
 def seconds_until_healthy(program: Path) -> float:
     """Start a server, and return the seconds until it answers ``/healthz``."""
-    port = free_port()
-    begin = time.perf_counter()
-    command = [program, "serve", "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            while server.poll() is None:
-                try:
-                    with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1):
-                        return time.perf_counter() - begin
-                except OSError:
-                    time.sleep(0.01)
-        finally:
-            server.terminate()
-    raise RuntimeError(f"the server ended with {server.returncode}")
+    from benchmarks.serving import running_server
 
-
-def size_rows(wheel: Path, packages: Path) -> Iterator[tuple[object, ...]]:
-    """Yield sizes in MiB; `packages` is the folder of the installed packages."""
-    yield "wheel", wheel.stat().st_size / 2**20
-    yield "champions in it, unpacked", disk_megabytes(packages / "training" / "shipped" / "models")
-    yield "environment", disk_megabytes(packages)
+    port, begin = free_port(), time.perf_counter()
+    with running_server([program, "serve", "--port", port], f"http://127.0.0.1:{port}/healthz", 0.01):
+        return time.perf_counter() - begin
 
 
 def drop_cached_files(folder: Path) -> None:
@@ -111,13 +83,17 @@ def start_rows(program: Path) -> Iterator[tuple[object, ...]]:
 
 
 def main() -> None:
-    before = load_average()
     # the first start of a command compiles its modules
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as temporary, tempfile.TemporaryDirectory() as empty, chdir(empty):
         wheel = build_wheel(Path(temporary) / "dist")
         programs = install_wheel(wheel, Path(temporary) / "environment")
-        sizes = [*size_rows(wheel, next(programs.parent.glob("lib/python*/site-packages")))]
+        packages = next(programs.parent.glob("lib/python*/site-packages"))
+        sizes = [
+            ("wheel", wheel.stat().st_size / 2**20),
+            ("champions in it, unpacked", disk_megabytes(packages / "training" / "shipped" / "models")),
+            ("environment", disk_megabytes(packages)),
+        ]
         starts = [*start_rows(programs / "perfjudge")]
     size_notes = [
         "A fresh environment with the wheel and no extra, in the versions of uv.lock.",
@@ -126,7 +102,7 @@ def main() -> None:
     start_notes = [
         "Commands run in an empty folder, without a registry. First: modules are compiled. Cold: no file of",
         f"the environment is in the operating system's cache. Warm: the median of {REPEATS} new processes.",
-        load_note(before),
+        load_note(),
     ]
     seconds = {"command": "", "first, s": ".2f", "cold, s": ".2f", "warm, s": ".2f"}
     tables = [

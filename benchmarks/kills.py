@@ -1,8 +1,4 @@
-"""Kill ``dvc repro`` at random moments, and check that the next run ends with the same figures.
-
-Run it with ``python -m benchmarks.kills [RUNS [FAMILY...]]``; it writes ``docs/results/kills.md``. A run
-takes up to twice as long as the pipeline on the reduced data.
-"""
+"""Kill ``dvc repro`` at random moments, and check that the next run ends with the same figures."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +23,15 @@ import pandas as pd
 import psutil
 import yaml
 
-from benchmarks.table import SEED, Table, machine_line, read_figures, repro_command, require_programs
+from benchmarks.table import (
+    SEED,
+    Table,
+    machine_line,
+    read_figures,
+    repro_command,
+    require_program,
+    time_call,
+)
 from data.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,21 +81,18 @@ def copy_project(root: Path) -> Path:
 
 def _reduce_data(raw: Path) -> None:
     """Reduce the raw data to the first operations and test cases."""
-    measured = raw / "measured"
-    operations = _first_values(measured / "comparisons.parquet", "operation", OPERATIONS)
+    measured, matrices = raw / "measured", raw / "matrices"
+    operations = pd.read_parquet(measured / "comparisons.parquet")["operation"].drop_duplicates()
+    operations = operations.head(OPERATIONS)
     keep_rows(measured, ("results", "comparisons"), lambda table: table["operation"].isin(operations))
     named = pd.read_parquet(measured / "comparisons.parquet")["comparison_id"]
     keep_rows(measured, ("labels", "reference"), lambda table: table["comparison_id"].isin(named))
-    runs = pd.read_parquet(raw / "matrices/matrices.parquet", columns=["workload", "abnormal"])
-    cases = runs["workload"][runs["abnormal"].astype("boolean").fillna(value=False)].drop_duplicates()
-    cases = cases.head(CASES)
-    keep_rows(raw / "matrices", ("matrices",), lambda table: table["workload"].isin(cases))
-    ids = pd.read_parquet(raw / "matrices/matrices.parquet", columns=["run_id"])["run_id"]
-    keep_rows(raw / "matrices", ("causes",), lambda table: table["run_id"].isin(ids))
-
-
-def _first_values(path: Path, column: str, count: int) -> pd.Series:
-    return pd.read_parquet(path, columns=[column])[column].drop_duplicates().head(count)
+    runs = pd.read_parquet(matrices / "matrices.parquet", columns=["workload", "abnormal"])
+    abnormal = runs["abnormal"].astype("boolean").fillna(value=False)
+    cases = runs["workload"][abnormal].drop_duplicates().head(CASES)
+    keep_rows(matrices, ("matrices",), lambda table: table["workload"].isin(cases))
+    ids = pd.read_parquet(matrices / "matrices.parquet", columns=["run_id"])["run_id"]
+    keep_rows(matrices, ("causes",), lambda table: table["run_id"].isin(ids))
 
 
 def keep_rows(directory: Path, tables: Iterable[str], rows: Callable[[pd.DataFrame], pd.Series]) -> None:
@@ -101,17 +102,11 @@ def keep_rows(directory: Path, tables: Iterable[str], rows: Callable[[pd.DataFra
         table[rows(table)].to_parquet(directory / f"{name}.parquet", index=False)
 
 
-def stage_targets(families: Iterable[str]) -> list[str]:
-    """Return the stages of these families to pass to DVC; empty for all families: every stage runs."""
-    chosen = list(families)
-    whole = sorted(chosen) == sorted(FAMILIES)
-    return [] if whole else [f"{verb}@{family}" for family in chosen for verb in ("promote", "report")]
-
-
-def repro_in_copy(root: Path, stages: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the ``dvc repro`` command of the copy for `stages`, by default all, and its environment."""
-    site = str(root / ".dvc/site")
-    return repro_command(stages, PYTHONPATH=str(root), DVC_SITE_CACHE_DIR=site, MLFLOW_TRACKING_URI="")
+def repro_in_copy(root: Path, stages: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the ``dvc repro`` command of the copy for `stages`, by default all, and options to run it."""
+    own = {"PYTHONPATH": str(root), "DVC_SITE_CACHE_DIR": str(root / ".dvc/site"), "MLFLOW_TRACKING_URI": ""}
+    command, environment = repro_command(stages, **own)
+    return command, {"cwd": root, "env": environment}
 
 
 #: Killed processes: DVC alone, its whole process group, or the stage that it runs.
@@ -141,65 +136,44 @@ class KilledRun:
 
 def run_undisturbed(root: Path, stages: Sequence[str]) -> tuple[float, dict[str, bytes]]:
     """Run `stages` of the copy in `root` without interruption; return the seconds and the figures."""
-    begin = time.perf_counter()
-    status, output = _rerun(root, stages)
+    seconds, (status, output) = time_call(lambda: _rerun(root, stages))
     if status:
         raise RuntimeError(output)
-    return time.perf_counter() - begin, read_figures(root)
+    return seconds, read_figures(root)
 
 
 def kill_and_rerun(
-    root: Path,
-    stages: Sequence[str],
-    kind: str,
-    after: float,
-    wanted: dict[str, bytes],
-    *,
-    during: str = "",
+    root: Path, stages: Sequence[str], kind: str, after: float, wanted: dict[str, bytes], *, during: str = ""
 ) -> KilledRun:
     """Kill a run of the copy in `root` `after` seconds after the stage `during` starts, and run it again.
 
     Without `during`, the seconds count from the start of the run.
     """
-    command, environment = repro_in_copy(root, stages)
+    command, options = repro_in_copy(root, stages)
     log = root / "killed.log"
     with log.open("wb") as log_file:
-        run = subprocess.Popen(
-            command, cwd=root, env=environment, stdout=log_file, stderr=log_file, start_new_session=True
-        )
+        run = subprocess.Popen(command, stdout=log_file, stderr=log_file, start_new_session=True, **options)
         while during and run.poll() is None and f"stage '{during}'" not in log.read_text(errors="replace"):
             time.sleep(0.02)
         time.sleep(after)
-        before = [*_descendants(run.pid)]
-        _send_kill(run.pid, kind)
+        before = []
+        with suppress(psutil.NoSuchProcess):
+            before = psutil.Process(run.pid).children(recursive=True)
+        begun = psutil.Process(run.pid).children() if kind == "stage" else []
+        if kind == "group":
+            os.killpg(run.pid, signal.SIGKILL)
+        else:
+            os.kill(begun[0].pid if begun else run.pid, signal.SIGKILL)
         run.wait()
     status, output = _rerun(root, stages)
-    begun = re.findall(r"Running stage '(.*)'", log.read_text(errors="replace"))
-    stage = begun[-1] if begun else "before the first"
+    stage = ["before the first", *re.findall(r"Running stage '(.*)'", log.read_text(errors="replace"))][-1]
     left, same = len(psutil.wait_procs(before, _PATIENCE)[1]), read_figures(root) == wanted
-    return KilledRun(
-        kind, after, stage, status, same, left, count_unfinished(root), "" if status == 0 else output
-    )
-
-
-def _send_kill(process: int, kind: str) -> None:
-    begun = [] if kind != "stage" else psutil.Process(process).children()
-    if kind == "group":
-        os.killpg(process, signal.SIGKILL)
-    elif begun:
-        begun[0].kill()
-    else:
-        os.kill(process, signal.SIGKILL)
-
-
-def _descendants(process: int) -> Iterator[psutil.Process]:
-    with suppress(psutil.NoSuchProcess):
-        yield from psutil.Process(process).children(recursive=True)
+    return KilledRun(kind, after, stage, status, same, left, count_unfinished(root), output if status else "")
 
 
 def _rerun(root: Path, stages: Sequence[str]) -> tuple[int, str]:
-    command, environment = repro_in_copy(root, stages)
-    done = subprocess.run(command, check=False, cwd=root, env=environment, capture_output=True, text=True)
+    command, options = repro_in_copy(root, stages)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, **options)
     return done.returncode, (done.stdout + done.stderr)[-2000:]
 
 
@@ -209,14 +183,14 @@ def count_unfinished(root: Path) -> int:
     store = root / "mlflow.db"
     if not store.is_file():
         return parts
+    queries = (
+        "SELECT count(*) FROM runs WHERE status = 'RUNNING'",
+        """SELECT count(*) FROM registered_models WHERE name NOT IN
+           (SELECT name FROM registered_model_aliases WHERE alias = 'champion')""",
+        "SELECT integrity_check != 'ok' FROM pragma_integrity_check LIMIT 1",
+    )
     with closing(sqlite3.connect(store)) as file:
-        running = file.execute("SELECT count(*) FROM runs WHERE status = 'RUNNING'").fetchone()[0]
-        nameless = file.execute(
-            "SELECT count(*) FROM registered_models WHERE name NOT IN"
-            " (SELECT name FROM registered_model_aliases WHERE alias = 'champion')"
-        ).fetchone()[0]
-        broken = file.execute("PRAGMA integrity_check").fetchone()[0] != "ok"
-    return int(parts + running + nameless + broken)
+        return parts + sum(file.execute(query).fetchone()[0] for query in queries)
 
 
 RUNS = 20
@@ -226,78 +200,46 @@ _KIND_TITLES = {
     "dvc": "DVC's process alone",
     "group": "DVC's process group: stage and workers, too",
     "stage": "the stage's process alone",
+    "": "all",
 }
 _COUNTS = ("runs", "the next run ends well", "all figures the same bytes", "processes left", "left half done")
 
 
 def main(runs: int = RUNS, families: Sequence[str] = FAMILIES) -> int:
-    require_programs("git")
+    require_program("git")
+    whole = sorted(families) == sorted(FAMILIES)
+    stages = [] if whole else [f"{verb}@{name}" for name in families for verb in ("promote", "report")]
     with tempfile.TemporaryDirectory() as scratch:
-        directory, stages = Path(scratch), stage_targets(families)
+        directory = Path(scratch)
         new = copy_project(directory / "new")
-        shutil.copytree(new, directory / "first")
-        run_undisturbed(directory / "first", stages)
-        shutil.copytree(new, directory / "second")
-        seconds, wanted = run_undisturbed(directory / "second", stages)
+        run_undisturbed(shutil.copytree(new, directory / "first"), stages)
+        seconds, wanted = run_undisturbed(shutil.copytree(new, directory / "second"), stages)
         outcomes = []
         for number, share in enumerate(np.random.default_rng(SEED).uniform(0, LATEST, runs)):
-            root = directory / f"run {number}"
-            shutil.copytree(new, root)
+            root = shutil.copytree(new, directory / f"run {number}")
             outcome = kill_and_rerun(root, stages, KINDS[number % len(KINDS)], float(share * seconds), wanted)
             sys.stderr.write(f"{number + 1} of {runs}: {outcome}\n")
             outcomes.append(outcome)
             shutil.rmtree(root)
-    _publish_page(outcomes, seconds, families)
+    rows = []
+    for kind, title in _KIND_TITLES.items():
+        of_kind = [outcome for outcome in outcomes if kind in {outcome.kind, ""}]
+        counts = ((one.status == 0, one.same, one.left, one.unfinished) for one in of_kind)
+        rows.append((title, len(of_kind), *map(sum, zip(*counts, strict=True))))
+    in_time = sorted(outcomes, key=lambda outcome: outcome.after)
+    moments = ", ".join(f"{outcome.after:.1f} s {outcome.stage}" for outcome in in_time)
+    notes = f"""
+    - {machine_line()}
+    - A copy of the project with some of the shipped measurements ({", ".join(families)}) and short searches,
+      in which nothing has run; undisturbed, it takes {seconds:.0f} s. Each run has its own.
+    - Moments are drawn with the random seed {SEED}: {moments}.
+    - The next run is a plain `dvc repro`, begun at once. Figures are all metrics.json and summary.json.
+    - Left half done: runs that MLflow holds to be running, registered names without champion, a damaged
+      store, half-written files.
+    """
+    columns = {"killed with SIGKILL": "", **dict.fromkeys(_COUNTS, "d")}
+    Table("dvc repro, killed", columns, rows, notes).publish("kills")
     return 0 if all(outcome.ended_well for outcome in outcomes) else 1
-
-
-def _publish_page(outcomes: list[KilledRun], seconds: float, families: Sequence[str]) -> None:
-    moments = ", ".join(
-        f"{outcome.after:.1f} s {outcome.stage}"
-        for outcome in sorted(outcomes, key=lambda outcome: outcome.after)
-    )
-    suite = (
-        f"A copy of the project with some of the shipped measurements ({', '.join(families)}) and short"
-        f" searches, in which nothing has run; undisturbed, it takes {seconds:.0f} s. Each run has its own."
-    )
-    half = (
-        "Left half done: runs that MLflow holds to be running, registered names without champion, a damaged"
-        " store, half-written files."
-    )
-    next_run = (
-        "The next run is a plain `dvc repro`, begun at once. Figures are all metrics.json and summary.json."
-    )
-    rows = [
-        _kind_row(_KIND_TITLES[kind], [outcome for outcome in outcomes if outcome.kind == kind])
-        for kind in KINDS
-    ]
-    Table(
-        "dvc repro, killed",
-        {"killed with SIGKILL": "", **dict.fromkeys(_COUNTS, "d")},
-        [*rows, _kind_row("all", outcomes)],
-        [
-            machine_line(),
-            suite,
-            f"Moments are drawn with the random seed {SEED}: {moments}.",
-            next_run,
-            half,
-        ],
-    ).publish("kills")
-
-
-def _kind_row(title: str, outcomes: list[KilledRun]) -> tuple[object, ...]:
-    ended, same = (
-        sum(flags)
-        for flags in ([outcome.status == 0 for outcome in outcomes], [outcome.same for outcome in outcomes])
-    )
-    return (
-        title,
-        len(outcomes),
-        ended,
-        same,
-        sum(outcome.left for outcome in outcomes),
-        sum(outcome.unfinished for outcome in outcomes),
-    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""How long the whole pipeline and each stage take from scratch, and whether two runs give the same bytes.
-
-Run it with ``python -m benchmarks.pipeline`` on a clean checkout; it writes ``docs/results/pipeline.md``.
-"""
+"""How long the whole pipeline and each stage take from scratch, and whether two runs give the same bytes."""
 
 from __future__ import annotations
 
@@ -10,32 +7,35 @@ import re
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import psutil
 
-from benchmarks.table import Table, machine_line, publish, read_figures, repro_command, require_programs
+from benchmarks.table import Table, machine_line, publish, read_figures, repro_command, require_program
 
 #: Part of the last line of the table that the promote stage of comparisons prints.
 CAPTION = "Average precision is"
 _STAGE = re.compile(r"Running stage '(?P<name>[^']+)'")
 
 
-@dataclass
-class TimedRun:
-    """The seconds of a run of ``dvc repro``: of all of it, until the table of comparisons, and per stage."""
+class TimedRun(NamedTuple):
+    """Seconds of a run of ``dvc repro``: of all of it, until the table of comparisons, and per stage.
 
-    seconds: float = math.nan
-    table: float = math.nan
-    stages: list[tuple[str, float, float]] = field(default_factory=list)  # name, seconds, processor seconds
+    `stages` has the name, the seconds and the processor seconds of each stage.
+    """
+
+    seconds: float
+    table: float
+    stages: list[tuple[str, float, float]]
 
 
 def timed_repro(root: Path) -> TimedRun:
     """Run ``dvc repro`` in `root`; a stage's processor time includes that of its worker processes."""
     command, environment = repro_command()
-    result, begin = TimedRun(), time.perf_counter()
+    begin, table = time.perf_counter(), math.nan
     # the beginning of each stage, and the processor time of all stages before it
     marks: list[tuple[str, float, float]] = []
     with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as run:
@@ -43,18 +43,15 @@ def timed_repro(root: Path) -> TimedRun:
             stage, now = _STAGE.search(line), time.perf_counter() - begin
             if stage:
                 marks.append((stage["name"], now, _ended_processes(run.pid)))
-            elif CAPTION in line and math.isnan(result.table):
-                result.table = now
+            elif CAPTION in line and math.isnan(table):
+                table = now
             used = _ended_processes(run.pid)
     if run.returncode:
         raise subprocess.CalledProcessError(run.returncode, command)
-    result.seconds = time.perf_counter() - begin
-    ends = [*marks[1:], ("", result.seconds, used)] if marks else []
-    result.stages = [
-        (name, later - start, after - before)
-        for (name, start, before), (_, later, after) in zip(marks, ends, strict=True)
-    ]
-    return result
+    seconds = time.perf_counter() - begin
+    ends = pairwise([*marks, ("", seconds, used)]) if marks else ()
+    stages = [(name, later - start, after - before) for (name, start, before), (_, later, after) in ends]
+    return TimedRun(seconds, table, stages)
 
 
 def _ended_processes(process: int) -> float:
@@ -64,7 +61,7 @@ def _ended_processes(process: int) -> float:
 
 
 def main() -> None:
-    require_programs("git")
+    require_program("git")
     with tempfile.TemporaryDirectory() as scratch:
         first, second = Path(scratch) / "first", Path(scratch) / "second"
         for clone in (first, second):

@@ -1,16 +1,11 @@
-"""What profiles of fingerprints are worth, on the public data: speed, stability, predictions, false alarms.
-
-Run it with ``python -m benchmarks.profiles [PART ...]``, all parts without; each writes its pages:
-``docs/results/profiles*.md`` (speed) and ``docs/results/fingerprints-<part>*.md``.
-"""
+"""Profiles of fingerprints on the public data: speed, stability, predictions, false alarms."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -19,9 +14,10 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from benchmarks.table import SEED, Table, load_average, load_note, shortest_time, time_call
+from benchmarks.table import SEED, SHARED, Table, load_note, time_call
 from data.errors import InputError
 from data.fingerprints.formats import SOURCES
 from data.fingerprints.params import Fingerprints, Profiling
@@ -44,8 +40,6 @@ from training.fingerprints.profiles import (
 
 JOBS = 2
 SETS = ("quiho", "sparecores")
-#: Directory of the public data sets.
-SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
 #: Applications of sparecores, and the median errors of a plain forest in the README of the public data.
 REFERENCE = {
     "passmark:CPU_SORTING": 0.056,
@@ -83,6 +77,11 @@ def present_sets(set_names: Sequence[str], *names: str) -> Iterator[str]:
             sys.stderr.write(f"skipped {name}: {SHARED / name} is not there\n")
 
 
+def covering_measurements(fingerprints: FingerprintTable, number: int) -> list[Measured]:
+    """Return the measurements of the `number` applications that cover the most machines."""
+    return [fingerprints.measurements_of(name) for name in fingerprints.covering_applications(number)]
+
+
 #: Timed refits of the paper's regression; the time is multiplied.
 REFITS = 5
 #: Number of applications of the larger data set whose profiles are timed.
@@ -97,14 +96,21 @@ SPEED_COLUMNS = {
 }  # fmt: skip
 
 
-def write_speed(set_names: Sequence[str]) -> None:
-    measure = {"quiho": _write_quiho_speed, "sparecores": _write_sparecores_speed}
-    for name in present_sets(set_names, *measure):
-        measure[name](load_average(), read_table(name))
+def write_speed(set_names: Sequence[str], _: int) -> None:
+    for name in present_sets(set_names, *SETS):
+        {"quiho": _write_quiho_speed, "sparecores": _write_sparecores_speed}[name](read_table(name))
 
 
-def _write_quiho_speed(before: float, fingerprints: FingerprintTable) -> None:
-    tasks = [all_runs(fingerprints), *map(fingerprints.measurements_of, fingerprints.applications)]
+def _write_quiho_speed(fingerprints: FingerprintTable) -> None:
+    # every run of the fingerprint, the stressor `STAND_IN` in place of an application
+    runs = fingerprints.runs.dropna(subset=STAND_IN)
+    rates = runs.drop(columns=[*KEYS, STAND_IN])
+    all_runs = Measured(
+        *(f"{STAND_IN} (stressor)", "bogo operations/s", "higher", tuple(rates.columns)),
+        *(rates.to_numpy(np.float64), runs[STAND_IN].to_numpy(np.float64)),
+        *(runs[name].to_numpy(str) for name in ("machine", "cpu_model")),
+    )
+    tasks = [all_runs, *map(fingerprints.measurements_of, fingerprints.applications)]
     rows = side_by_side(time_methods, tasks, Compute(JOBS), "profiles beside refits")
     medians = np.median([row[2:] for row in rows[1:]], axis=0)
     Table(
@@ -117,25 +123,9 @@ def _write_quiho_speed(before: float, fingerprints: FingerprintTable) -> None:
             "A profile here is all of it: importances, their intervals, and all trust figures.",
             f"First row: every run of the fingerprint; the stressor {STAND_IN} stands for an application.",
             "Rank correlation: Spearman's, of all importances by the paper's method and by ours.",
-            load_note(before),
+            load_note(),
         ],
     ).publish("profiles")
-
-
-def all_runs(fingerprints: FingerprintTable) -> Measured:
-    """Return all runs of the fingerprint, the stressor `STAND_IN` in place of an application."""
-    runs = fingerprints.runs.dropna(subset=STAND_IN)
-    x = runs.drop(columns=[*KEYS, STAND_IN])
-    return Measured(
-        f"{STAND_IN} (stressor)",
-        "bogo operations/s",
-        "higher",
-        tuple(x.columns),
-        x.to_numpy(np.float64),
-        runs[STAND_IN].to_numpy(np.float64),
-        runs["machine"].to_numpy(str),
-        runs["cpu_model"].to_numpy(str),
-    )
 
 
 def time_methods(measured: Measured) -> tuple[object, ...]:
@@ -144,27 +134,24 @@ def time_methods(measured: Measured) -> tuple[object, ...]:
 
     seconds, ours = time_call(partial(profile_of, measured))
     weights = resample_weights(resampling_units(measured), REFITS, SEED)
-    refits = FACTOR * shortest_time(lambda: [seed_shares(measured, SEED, counts) for counts in weights])
+    refits = FACTOR * time_call(lambda: [seed_shares(measured, SEED, counts) for counts in weights])[0]
     correlation = spearmanr(ours.shares, seed_shares(measured, SEED)).statistic
     size = "{} x {}".format(*measured.x.shape)
     return measured.application, size, seconds, refits, refits / seconds, correlation
 
 
-def _write_sparecores_speed(before: float, fingerprints: FingerprintTable) -> None:
-    measured = [
-        fingerprints.measurements_of(name) for name in fingerprints.covering_applications(TIMED_APPLICATIONS)
-    ]
-    seconds, profiles = time_call(
-        lambda: side_by_side(profile_of, measured, Compute(JOBS), "profiles of sparecores")
-    )
+def _write_sparecores_speed(fingerprints: FingerprintTable) -> None:
+    measured = covering_measurements(fingerprints, TIMED_APPLICATIONS)
+    infer_all = partial(side_by_side, profile_of, measured, Compute(JOBS), "profiles of sparecores")
+    seconds, profiles = time_call(infer_all)
     trusted = sum(application.trust.enough for application in profiles)
     size = "up to {} x {}".format(*max(application.x.shape for application in measured))
+    columns = dict.fromkeys(("applications", "machines x stressors", "processes"), "")
     Table(
         "All profiles of sparecores, with trust figures",
-        dict.fromkeys(("applications", "machines x stressors", "processes"), "")
-        | {"seconds": ".0f", "wanted": "", "trusted": "d"},
+        columns | {"seconds": ".0f", "wanted": "", "trusted": "d"},
         [(len(profiles), size, JOBS, seconds, "under 300", trusted)],
-        [f"{PARAMS.n_bootstrap} resamples each; reading the data is not counted.", load_note(before)],
+        [f"{PARAMS.n_bootstrap} resamples each; reading the data is not counted.", load_note()],
     ).publish("profiles-sparecores")
 
 
@@ -191,24 +178,22 @@ SHOWN = 3
 
 def write_stability(set_names: Sequence[str], applications: int) -> None:
     for name in present_sets(set_names, *BOOSTING):
-        before, fingerprints = load_average(), read_table(name)
-        tasks = [
-            fingerprints.measurements_of(application)
-            for application in fingerprints.covering_applications(applications)
-        ]
-        rows = side_by_side(
-            partial(top_five_overlap, boosting=BOOSTING[name]), tasks, JOBS, f"resamples of {name}"
-        )
+        tasks = covering_measurements(read_table(name), applications)
+        overlap = partial(top_five_overlap, boosting=BOOSTING[name])
+        rows = side_by_side(overlap, tasks, Compute(JOBS), f"resamples of {name}")
+        better = sum(ours > seed for _, _, seed, ours in rows)
+        equal = sum(ours == seed for _, _, seed, ours in rows)
+        share = f"{better} of {len(rows)} applications ({better / len(rows):.1%}; {equal} equal)"
         Table(
             f"Overlap of the top five over resamples of the machines, {name}",
             {"application": "", "machines": "", "paper's method": ".3f", "ours": ".3f"},
             [*rows, (f"mean of {len(rows)}", "", *(fmean(row[side] for row in rows) for side in (2, 3)))],
             [
-                stability_note(rows),
+                f"Ours is higher for {share}; wanted: 80 %.",
                 f"Mean Jaccard index of all pairs of {RESAMPLES} bootstrap resamples, the same for both.",
                 "Resampled are whole CPU models where there are ten or more, whole machines elsewhere.",
                 f"The paper's method by {BOOSTING[name]}, on all runs; ours on machines.",
-                load_note(before),
+                load_note(),
             ],
         ).publish(f"fingerprints-stability-{name}")
 
@@ -216,35 +201,21 @@ def write_stability(set_names: Sequence[str], applications: int) -> None:
 def top_five_overlap(measured: Measured, boosting: Boosting) -> Overlaps:
     """Return how much the top five stressors of different resamples overlap, by both methods."""
     machines = measured.by_machine()
-    seeds = [
-        top_columns(seed_shares(measured, SEED, counts, boosting))
+    seeds = (
+        seed_shares(measured, SEED, counts, boosting)
         for counts in resample_weights(resampling_units(measured), RESAMPLES, SEED)
-    ]
-    ours = shares_of(car_scores(machines, resample_weights(resampling_units(machines), RESAMPLES, SEED)))
-    return (
-        measured.application,
-        len(machines.y),
-        mean_overlap(seeds),
-        mean_overlap([top_columns(shares) for shares in ours]),
     )
+    ours = shares_of(car_scores(machines, resample_weights(resampling_units(machines), RESAMPLES, SEED)))
+    overlaps = [mean_overlap([*map(top_columns, shares)]) for shares in (seeds, ours)]
+    return measured.application, len(machines.y), *overlaps
 
 
-def stability_note(rows: Sequence[Overlaps]) -> str:
-    """Return a sentence: for how many applications our profile is the more stable."""
-    better = sum(ours > seed for _, _, seed, ours in rows)
-    equal = sum(ours == seed for _, _, seed, ours in rows)
-    share = f"{better} of {len(rows)} applications ({better / len(rows):.1%}; {equal} equal)"
-    return f"Ours is higher for {share}; wanted: 80 %."
-
-
-def write_first_stressors(set_names: Sequence[str]) -> None:
+def write_first_stressors(set_names: Sequence[str], _: int) -> None:
     """Find the most important stressors of the paper's profiles by its settings; write the page."""
     (quiho,) = present_sets(set_names, "quiho")
     measured = [read_table(quiho).measurements_of(name) for name in FIRST]
     first_stressors = side_by_side(first_three, measured, Compute(JOBS), "the quiho paper's settings")
-    rows = [
-        (name, wanted, *cells) for (name, wanted), cells in zip(FIRST.items(), first_stressors, strict=True)
-    ]
+    rows = [(*wanted, *cells) for wanted, cells in zip(FIRST.items(), first_stressors, strict=True)]
     right = sum(boosted.split(",")[0] == wanted for _, wanted, boosted, *_ in rows)
     Table(
         "The most important stressors by the quiho paper's settings, quiho",
@@ -259,16 +230,13 @@ def write_first_stressors(set_names: Sequence[str]) -> None:
     ).publish("fingerprints-seed")
 
 
-def first_three(measured: Measured) -> tuple[str, str, str, str]:
+def first_three(measured: Measured) -> list[str]:
     """Return the first three stressors by each of three methods, and the trust verdict of ours."""
-    ours = infer_profile(measured, Profiling(), SEED)
-    boosted = (seed_shares(measured, SEED, boosting=name) for name in ("gradient-boosting", "xgboost"))
-    first, second = (_first_names(measured, shares) for shares in boosted)
-    return first, second, ", ".join(ours.top_stressors[:SHOWN]), ours.trust.ranking_verdict
-
-
-def _first_names(measured: Measured, shares: NDArray[np.float64]) -> str:
-    return ", ".join(measured.columns[column] for column in np.argsort(-shares, kind="stable")[:SHOWN])
+    ours, first = infer_profile(measured, Profiling(), SEED), []
+    for boosting in ("gradient-boosting", "xgboost"):
+        order = np.argsort(-seed_shares(measured, SEED, boosting=boosting), kind="stable")
+        first.append(", ".join(measured.columns[column] for column in order[:SHOWN]))
+    return [*first, ", ".join(ours.top_stressors[:SHOWN]), ours.trust.ranking_verdict]
 
 
 WANTED = 0.8
@@ -278,30 +246,31 @@ PREDICTION_COLUMNS = {
 }  # fmt: skip
 
 
-def write_prediction(set_names: Sequence[str]) -> None:
-    (name,) = present_sets(set_names, "sparecores")
-    before, fingerprints = load_average(), read_table(name)
+def write_prediction(set_names: Sequence[str], _: int) -> None:
+    (sparecores,) = present_sets(set_names, "sparecores")
+    fingerprints, confidence = read_table(sparecores), Profiling().confidence
     tasks = [
-        Forecast(
-            fingerprints.measurements_of(name).by_machine(), (entry,), Profiling().confidence, "xgboost", SEED
-        )
+        Forecast(fingerprints.measurements_of(name).by_machine(), (entry,), confidence, "xgboost", SEED)
         for name in REFERENCE
         for entry in ("ensemble", "forest")
     ]
-    predictions = pd.concat(
-        side_by_side(forecast_application, tasks, Compute(JOBS), "predictions"), ignore_index=True
-    )
-    measures = by_application(predictions, 0.1).set_index(["application", "entry"])
-    errors = measures["median_error"].unstack()
-    coverage = measures["coverage"].unstack()["ensemble"]
-    ours, forest = errors["ensemble"], errors["forest"]
-    ratios = ours / forest
+    predictions = side_by_side(forecast_application, tasks, Compute(JOBS), "predictions")
+    measures = by_application(pd.concat(predictions, ignore_index=True), 0.1)
+    measures = measures.set_index(["application", "entry"])
+    errors, coverage = (measures[name].unstack() for name in ("median_error", "coverage"))
+    ratios = errors["ensemble"] / errors["forest"]
     good = int((ratios <= WANTED).sum())
     Table(
         "Median error on CPU models held out, sparecores",
         PREDICTION_COLUMNS,
         [
-            (name, ours[name], forest[name], reference, ratios[name], coverage[name])
+            (
+                name,
+                *errors.loc[name, ["ensemble", "forest"]],
+                reference,
+                ratios[name],
+                coverage["ensemble"][name],
+            )
             for name, reference in REFERENCE.items()
         ],
         [
@@ -309,7 +278,7 @@ def write_prediction(set_names: Sequence[str]) -> None:
             "5 folds of whole CPU models, the same for both.",
             "The forest: 60 trees on the logarithms of all columns.",
             "Coverage: true values inside our interval of 90 %, whose margin comes from the other folds.",
-            load_note(before),
+            load_note(),
         ],
     ).publish("fingerprints-prediction")
 
@@ -326,7 +295,8 @@ WHOLE = (20, 15)
 #: Least number of machines on a side for a profile.
 LEAST = 4
 Flags = NDArray[np.bool_]
-Half = Callable[[Measured, np.random.Generator], tuple[Flags, Flags]]
+Halves = tuple[Flags, Flags]
+Half = Callable[[Measured, Generator], Halves]
 
 
 @dataclass(frozen=True)
@@ -358,23 +328,30 @@ class Case:
         a, b = self.a, self.b
         return a.select_rows(np.isin(a.machines, self.first)), b.select_rows(np.isin(b.machines, self.second))
 
+    def is_alarm(self) -> bool:
+        """Return whether the two profiles differ significantly."""
+        if self.way.whole:
+            try:
+                a, b = map(profile_of, self.sides())
+            except InputError:
+                return False
+            return profile_difference(a, b, PARAMS, self.seed).significant
+        scores = exchange_performances(*self.sides(), PARAMS.n_bootstrap, self.seed)
+        return bool((adjusted_p_values(scores.b - scores.a) <= PARAMS.significance).any())
 
-def write_alarms(set_names: Sequence[str]) -> None:
+
+def write_alarms(set_names: Sequence[str], _: int) -> None:
     for name in present_sets(set_names, *APPLICATIONS):
-        before, fingerprints = load_average(), read_table(name)
-        measured = [
-            fingerprints.measurements_of(application).by_machine()
-            for application in fingerprints.covering_applications(APPLICATIONS[name])
-        ]
+        covering = covering_measurements(read_table(name), APPLICATIONS[name])
+        measured = [measurement.by_machine() for measurement in covering]
         cases = [*same_application_pairs(measured, HALVES[name]), *other_application_pairs(measured)]
-        alarms = side_by_side(is_alarm, cases, Compute(JOBS), f"pairs of profiles, {name}")
+        alarms = side_by_side(Case.is_alarm, cases, Compute(JOBS), f"pairs of profiles, {name}")
         counted = pd.DataFrame({"way": [case.way.name for case in cases], "alarm": alarms})
+        counts = counted.groupby("way", sort=False)["alarm"].agg(["size", "sum", "mean"])
         Table(
             f"Two profiles that differ significantly, {name}",
             {"what is compared": "", "pairs": "d", "significant": "d", "share": ".1%"},
-            list(
-                counted.groupby("way", sort=False)["alarm"].agg(["size", "sum", "mean"]).itertuples(name=None)
-            ),
+            list(counts.itertuples(name=None)),
             [
                 f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
                 "Wanted where the application is the same: at most 5 %.",
@@ -382,7 +359,7 @@ def write_alarms(set_names: Sequence[str]) -> None:
                 f"Pairs with fewer machines a side than said (halves: {LEAST}) are left out.",
                 "Whole profiles: made and compared as `perfjudge irup diff` does.",
                 "Elsewhere the pair is only tested, which gives the same p-values.",
-                load_note(before),
+                load_note(),
             ],
         ).publish(f"fingerprints-alarms-{name}")
 
@@ -394,14 +371,16 @@ def same_application_pairs(measured: list[Measured], number: int) -> Iterator[Ca
         yield from _halved_cases(Way(f"same application, halves by {how}", half), pairs * number)
     for machines in FEW:
         for how, half in (("machines", by_machine), ("machines of other CPU models", by_cpu)):
-            way = f"same application, {machines} {how} a side"
-            yield from _halved_cases(Way(way, partial(limited_halves, half, machines), least=machines), pairs)
+            yield from _halved_cases(_limited_way(f"{how} a side", half, machines), pairs)
     applications, machines = WHOLE
-    way = f"same application, {machines} machines a side, whole profiles"
+    whole = _limited_way("machines a side, whole profiles", by_machine, machines)
     chosen = pairs[:: max(len(pairs) // applications, 1)][:applications]
-    yield from _halved_cases(
-        Way(way, partial(limited_halves, by_machine, machines), whole=True, least=machines), chosen
-    )
+    yield from _halved_cases(replace(whole, whole=True), chosen)
+
+
+def _limited_way(how: str, half: Half, machines: int) -> Way:
+    name = f"same application, {machines} {how}"
+    return Way(name, partial(limited_halves, half, machines), least=machines)
 
 
 def other_application_pairs(measured: list[Measured]) -> Iterator[Case]:
@@ -426,28 +405,26 @@ def _halved_cases(way: Way, pairs: list[tuple[Measured, Measured]]) -> Iterator[
             yield case
 
 
-def all_machines(measured: Measured, _: np.random.Generator) -> tuple[Flags, Flags]:
+def all_machines(measured: Measured, _: Generator) -> Halves:
     every = np.ones(len(measured.y), bool)
     return every, every
 
 
-def by_machine(measured: Measured, generator: np.random.Generator) -> tuple[Flags, Flags]:
+def by_machine(measured: Measured, generator: Generator) -> Halves:
     """Return two halves of the machines, drawn at random."""
     first = np.zeros(len(measured.y), bool)
     first[generator.permutation(len(first))[: len(first) // 2]] = True
     return first, ~first
 
 
-def by_cpu(measured: Measured, generator: np.random.Generator) -> tuple[Flags, Flags]:
+def by_cpu(measured: Measured, generator: Generator) -> Halves:
     """Return the machines of two halves of the CPU models, drawn at random."""
     models = generator.permutation(np.unique(measured.cpus))
     first = np.isin(measured.cpus, models[: len(models) // 2])
     return first, ~first
 
 
-def limited_halves(
-    half: Half, machines: int, measured: Measured, generator: np.random.Generator
-) -> tuple[Flags, Flags]:
+def limited_halves(half: Half, machines: int, measured: Measured, generator: Generator) -> Halves:
     """Return at most `machines` machines of each half, drawn at random."""
     first, other = half(measured, generator)
     for side in (first, other):
@@ -455,36 +432,26 @@ def limited_halves(
     return first, other
 
 
-def is_alarm(case: Case) -> bool:
-    """Return whether the two profiles differ significantly."""
-    if case.way.whole:
-        try:
-            a, b = (infer_profile(side, PARAMS, SEED) for side in case.sides())
-        except InputError:
-            return False
-        return profile_difference(a, b, PARAMS, case.seed).significant
-    scores = exchange_performances(*case.sides(), PARAMS.n_bootstrap, case.seed)
-    return bool((adjusted_p_values(scores.b - scores.a) <= PARAMS.significance).any())
+PARTS = {
+    "speed": write_speed,
+    "stability": write_stability,
+    "prediction": write_prediction,
+    "alarms": write_alarms,
+    "seed": write_first_stressors,
+}
 
 
 def main() -> None:
-    parts = {
-        "speed": write_speed,
-        "stability": lambda set_names: write_stability(set_names, options.applications),
-        "prediction": write_prediction,
-        "alarms": write_alarms,
-        "seed": write_first_stressors,
-    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--applications", type=int, default=120, help="of each set, for stability")
     parser.add_argument("--data", nargs="+", choices=SETS, default=list(SETS), help="which public sets")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of: {', '.join(parts)}")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of: {', '.join(PARTS)}")
     options = parser.parse_args()
-    for part in set(options.parts) - set(parts):
-        parser.error(f"{part!r} is no part; expected some of: {', '.join(parts)}")
-    for part in options.parts or parts:
+    for part in set(options.parts) - set(PARTS):
+        parser.error(f"{part!r} is no part; expected some of: {', '.join(PARTS)}")
+    for part in options.parts or PARTS:
         try:
-            parts[part](options.data)
+            PARTS[part](options.data, options.applications)
         except InputError as exc:
             sys.stderr.write(f"skipped {part}: {exc}\n")
 

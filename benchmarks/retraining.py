@@ -1,8 +1,4 @@
-"""How long ``dvc repro`` takes after 50 new labels, and which stages it runs again.
-
-Run it with ``python -m benchmarks.retraining`` on a checkout whose pipeline is up to date; it works on a
-copy, and writes ``docs/results/retraining.md``.
-"""
+"""How long ``dvc repro`` takes after 50 new labels, and which stages it runs again; it works on a copy."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import SEED, Table, load_average, load_note, repro_command, require_programs, time_call
+from benchmarks.table import SEED, Table, load_note, repro_command, require_program, time_call
 
 #: Numbers of new labels, of wrong ones among them, and of all comparisons.
 NEW, OTHERWISE = 50, 5
@@ -36,33 +32,23 @@ def timed_repro(root: Path) -> tuple[float, Sequence[str]]:
     return seconds, _RUN.findall(done.stdout)
 
 
-def withhold_labels(root: Path) -> pd.DataFrame:
-    """Remove the labels of 50 comparisons of `root`; return them as a person's labels, 5 of them wrong."""
-    labels = pd.read_parquet(root / LABELS)
-    new = labels.sample(NEW, random_state=SEED)
-    labels.drop(new.index).to_parquet(root / LABELS, index=False)
-    other = np.arange(NEW) < OTHERWISE
-    status = np.where(other ^ (new["status"] == "fail"), "fail", "pass")
-    return new.assign(status=status, labelled_by="bert", annotator="bert")
-
-
-def add_labels(root: Path, new: pd.DataFrame) -> None:
-    labels = pd.concat([pd.read_parquet(root / LABELS), new], ignore_index=True)
-    labels.to_parquet(root / LABELS, index=False)
-
-
 def main() -> None:
-    require_programs("git")
-    before = load_average()
+    require_program("git")
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "project"
         shutil.copytree(Path.cwd(), root, symlinks=True, ignore=_LEFT)
         # a new repository, as .git of a worktree names the repository that it belongs to
         (root / ".git").unlink() if (root / ".git").is_file() else shutil.rmtree(root / ".git")
         subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
-        new = withhold_labels(root)
+        labels = pd.read_parquet(root / LABELS)
+        new = labels.sample(NEW, random_state=SEED)
+        withheld = labels.drop(new.index)
+        # a person's labels, some of them wrong
+        status = np.where((np.arange(NEW) < OTHERWISE) ^ (new["status"] == "fail"), "fail", "pass")
+        new = new.assign(status=status, labelled_by="bert", annotator="bert")
+        withheld.to_parquet(root / LABELS, index=False)
         first, _ = timed_repro(root)
-        add_labels(root, new)
+        pd.concat([withheld, new], ignore_index=True).to_parquet(root / LABELS, index=False)
         seconds, ran = timed_repro(root)
         repeated, _ = timed_repro(root)
     families = sorted({name.partition("@")[2] for name in ran} - {""})
@@ -77,7 +63,7 @@ def main() -> None:
             ("dvc repro once more, seconds", f"{repeated:.1f}", ""),
         ],
         [
-            load_note(before),
+            load_note(),
             f"The shipped measurement ({WHOLE} comparisons) with {WHOLE - NEW} labels, then with the rest.",
             f"Of these {NEW}, {OTHERWISE} say the opposite of the truth. Drawn with the seed {SEED}.",
         ],

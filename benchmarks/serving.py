@@ -8,34 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
+import psutil
 
-from benchmarks.table import (
-    PERFJUDGE,
-    Table,
-    free_port,
-    load_average,
-    load_note,
-    publish,
-    require_programs,
-    time_call,
-)
+from benchmarks.table import PERFJUDGE, Table, free_port, load_note, publish, require_program, time_call
 from data.comparisons.tables import ComparisonTables
 from data.corun.tables import SAMPLE_DTYPES
 from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
@@ -80,8 +69,7 @@ end
 """
 
 
-@dataclass(frozen=True)
-class LoadTest:
+class LoadTest(NamedTuple):
     """The result of a closed-loop load test by wrk; `p50` and `p99` are latencies in milliseconds."""
 
     answers: int
@@ -126,32 +114,35 @@ def run_load_test(
 
 def processor_seconds(process: int) -> float:
     """Return the user and system time that a process and its group have taken so far."""
-    ticks = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    seconds = 0.0
+    for member in psutil.process_iter():
         # another process may end meanwhile
-        with suppress(OSError):
-            fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
-            if int(fields[2]) == process:
-                ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(member.pid) == process:
+                times = member.cpu_times()
+                seconds += times.user + times.system
+    return seconds
 
 
 @contextmanager
-def running_server(command: Sequence[str], url: str) -> Iterator[int]:
-    """Run a server while the block lasts; yield its process id as soon as `url` answers."""
+def running_server(command: Sequence[object], url: str, pause: float = 0.2) -> Iterator[int]:
+    """Run a server while the block lasts; yield its process id as soon as `url` answers.
+
+    `pause`: the seconds between two questions.
+    """
     # MLflow finds uvicorn by PATH and starts it through a shell, so the whole process group is ended
     around = {**os.environ, "PATH": f"{PERFJUDGE.parent}:{os.environ['PATH']}"}
     process_options: dict[str, Any] = {"env": around, "start_new_session": True}
     with (
         tempfile.TemporaryFile() as log,
-        subprocess.Popen(command, stdout=log, stderr=log, **process_options) as server,
+        subprocess.Popen([*map(str, command)], stdout=log, stderr=log, **process_options) as server,
     ):
         try:
             while not _is_answering(url):
                 if server.poll() is not None:
                     log.seek(0)
                     raise SystemExit(log.read().decode())
-                time.sleep(0.2)
+                time.sleep(pause)
             yield server.pid
         finally:
             os.killpg(server.pid, signal.SIGTERM)
@@ -161,7 +152,7 @@ def _is_answering(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own address
             return True
-    except (OSError, urllib.error.URLError):
+    except OSError:
         return False
 
 
@@ -173,26 +164,18 @@ def post_body(url: str, body: bytes) -> bytes:
 
 def shipped_comparisons() -> list[dict[str, Any]]:
     """Return the shipped comparisons in the format of a request."""
-    tables = ComparisonTables.read(Path("data/interim/comparisons"))
+    tables, requests = ComparisonTables.read(Path("data/interim/comparisons")), []
     by_operation = dict(list(tables.results.groupby(["benchmark", "operation", "machine"])))
-    return [_comparison(row, by_operation) for row in tables.comparisons.itertuples()]
-
-
-def _comparison(row: Any, by_operation: dict[Any, pd.DataFrame]) -> dict[str, Any]:
-    results = by_operation[row.benchmark, row.operation, row.machine]
-    configurations = []
-    for threads, rows in results.groupby("threads"):
-        sides = {
-            side: rows.loc[rows["order"].between(first, last), "value"].tolist()
-            for side, first, last in (
-                ("baseline", row.baseline_from, row.baseline_to),
-                ("target", row.target_from, row.target_to),
-            )
-        }
-        if all(sides.values()):
-            configurations.append({"threads": threads, **sides})
-    named = {name: getattr(row, name) for name in ("comparison_id", "benchmark", "operation", "machine")}
-    return {**named, "better": results["better"].iloc[0], "configurations": configurations}
+    for row in tables.comparisons.itertuples():
+        results, configurations = by_operation[row.benchmark, row.operation, row.machine], []
+        ends = {"baseline": (row.baseline_from, row.baseline_to), "target": (row.target_from, row.target_to)}
+        for threads, rows in results.groupby("threads"):
+            sides = {side: rows["value"][rows["order"].between(*ends[side])].tolist() for side in ends}
+            if all(sides.values()):
+                configurations.append({"threads": threads, **sides})
+        named = {name: getattr(row, name) for name in ("comparison_id", "benchmark", "operation", "machine")}
+        requests.append({**named, "better": results["better"].iloc[0], "configurations": configurations})
+    return requests
 
 
 def rows_for_mlflow() -> list[str]:
@@ -221,16 +204,11 @@ def _pair_bodies(tables: Path, count: int) -> Iterator[str]:
     runs = pd.read_parquet(tables / "matrices.parquet")
     metrics = [name for name in runs.columns if name not in RUN_DTYPES and not name.startswith(SUMMARY)]
     for pair_id, rows in list(runs[runs["pair_id"].notna()].groupby("pair_id"))[:count]:
-        first = rows.iloc[0]
-        sides = {
-            side: {
-                "version": f"{side} of it",
-                "metrics": _column_lists(rows.loc[rows["side"] == side, metrics]),
-            }
-            for side in SIDES
-        }
-        named = {"pair_id": pair_id, "workload": first["workload"], "group": first["group"]}
-        yield json.dumps({"pairs": [{**named, "machine": first["machine"], **sides}]})
+        pair = {"pair_id": pair_id, **rows.iloc[0][["workload", "group", "machine"]].to_dict()}
+        for side in SIDES:
+            columns = _column_lists(rows.loc[rows["side"] == side, metrics])
+            pair[side] = {"version": f"{side} of it", "metrics": columns}
+        yield json.dumps({"pairs": [pair]})
 
 
 def _corun_bodies(tables: Path) -> Iterator[str]:
@@ -247,22 +225,16 @@ def _online_bodies(tables: Path, count: int) -> Iterator[str]:
     alone = dict(list(first[first["phase"] == "solo"].groupby("task")))
     together = first[first["phase"] == "corun"].groupby(["task", "corunners"])
     for (task, _), rows in list(together)[:count]:
-        sides = {"solo": alone[task], "corun": rows}
-        yield json.dumps(
-            {
-                side: {
-                    "t_seconds": side_rows["t_seconds"].tolist(),
-                    "events": _column_lists(side_rows[events]),
-                }
-                for side, side_rows in sides.items()
-            }
-        )
+        body = {}
+        for side, side_rows in {"solo": alone[task], "corun": rows}.items():
+            columns = _column_lists(side_rows[events])
+            body[side] = {"t_seconds": side_rows["t_seconds"].tolist(), "events": columns}
+        yield json.dumps(body)
 
 
 def _profile_bodies(tables: Path) -> Iterator[str]:
-    rates, values, hosts = (
-        pd.read_parquet(tables / f"{name}.parquet") for name in ("machines", "applications", "hosts")
-    )
+    files = (tables / f"{name}.parquet" for name in ("machines", "applications", "hosts"))
+    rates, values, hosts = map(pd.read_parquet, files)
     cpus = hosts.set_index("machine")["cpu"]
     machines = [
         {
@@ -319,8 +291,7 @@ def write_large_forest(directory: Path) -> Path:
 
 
 def resident_memory(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-    return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+    return float(psutil.Process(process).memory_info().rss / 2**20)
 
 
 def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple[object, ...]]:
@@ -354,8 +325,8 @@ def measure_families(families: Mapping[str, Sequence[str]]) -> dict[str, LoadTes
 
 
 def main() -> None:
-    require_programs("wrk")
-    before, ports = load_average(), (free_port(), free_port())
+    require_program("wrk")
+    ports = free_port(), free_port()
     ours, theirs = (f"http://127.0.0.1:{port}" for port in ports)
     os.environ.setdefault("MLFLOW_TRACKING_URI", tracking_uri())
     shipped, vectors, judge = shipped_comparisons(), rows_for_mlflow(), f"{ours}/v1/comparisons/judge"
@@ -405,50 +376,29 @@ def main() -> None:
         *((f"{path}, p99 in ms", entry.p99, f"under {SLOWEST}") for path, entry in others.items()),
         *((*row, "under 500, flat") for row in memory),
     ]
-    answered = [
-        (
-            name,
-            entry.per_second,
-            entry.p50,
-            entry.p99,
-            entry.per_second / health.per_second,
-            entry.processor_time,
-            entry.failed,
-        )
-        for name, entry in {**results, **others}.items()
+    answered = []
+    for name, entry in {**results, **others}.items():
+        share = entry.per_second / health.per_second
+        latencies = entry.p50, entry.p99
+        answered.append((name, entry.per_second, *latencies, share, entry.processor_time, entry.failed))
+    notes = [
+        f"{CONNECTIONS} connections, a process each, wrk on the same machine;",
+        f"{SECONDS} s in turn, of {ROUNDS} the one of median throughput.",
+        f"Endpoints of other families: once, by {WORKERS} workers that have loaded their models.",
+        "Both answer with the same champion: MLflow's gets vectors and returns probabilities,",
+        "ours gets samples and returns verdicts, each with its reason in a sentence; explained:",
+        "also with evidence, attributions, nearest examples and counterfactuals.",
+        load_note(),
     ]
-    publish(
-        "serving",
-        [
-            Table(
-                "Answers per second of the server",
-                columns,
-                answered,
-                [
-                    f"{CONNECTIONS} connections, a process each, wrk on the same machine;",
-                    f"{SECONDS} s in turn, of {ROUNDS} the one of median throughput.",
-                    f"Endpoints of other families: once, by {WORKERS} workers that have loaded their models.",
-                    "Both answer with the same champion: MLflow's gets vectors and returns probabilities,",
-                    "ours gets samples and returns verdicts, each with its reason in a sentence; explained:",
-                    "also with evidence, attributions, nearest examples and counterfactuals.",
-                    load_note(before),
-                ],
-            ),
-            Table("Goals", {"what": "", "measured": ",.2f", "wanted": ""}, wanted),
-            Table(
-                "One comparison by each model",
-                {
-                    "model": "",
-                    "answers a second": ",.0f",
-                    "p99, ms": ".2f",
-                    "share of /healthz": ".2f",
-                    "by processor time": ".2f",
-                },
-                [*model_rows(singles)],
-                ["The models of the search, and a larger one; wanted: a share of at least 0.33."],
-            ),
-        ],
-    )
+    model_columns = {"model": "", "answers a second": ",.0f", "p99, ms": ".2f"}
+    model_columns |= {"share of /healthz": ".2f", "by processor time": ".2f"}
+    model_notes = ["The models of the search, and a larger one; wanted: a share of at least 0.33."]
+    tables = [
+        Table("Answers per second of the server", columns, answered, notes),
+        Table("Goals", {"what": "", "measured": ",.2f", "wanted": ""}, wanted),
+        Table("One comparison by each model", model_columns, [*model_rows(singles)], model_notes),
+    ]
+    publish("serving", tables)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,18 @@
-"""Similarity logistic compared with a plain EM loop around scikit-learn's logistic regression.
-
-Run it with ``uv run python -m benchmarks.similarity``; it writes ``docs/results/similarity.md``.
-"""
+"""Similarity logistic compared with a plain EM loop around scikit-learn's logistic regression."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from benchmarks.table import SEED, Table, load_average, load_note, median_run, time_call
+from benchmarks.table import SEED, Table, load_note, median_run, time_call
+from data.comparisons.sides import Floats, Ints
 from training.estimators.similarity_logistic import SimilarityLogistic
 
 RIDGE = 1.0
@@ -28,38 +24,31 @@ COLUMNS = {
     "way": "", "processor seconds": ".2f", "iterations": "d", "times": ".1f",
     "penalised log-likelihood": ".4f", "largest difference of a weight": ".1e",
 }  # fmt: skip
-Floats = NDArray[np.float64]
+#: Weights, and whether none moved by `WEIGHT_TOLERANCE`.
+EmStep = tuple[Floats, bool]
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Pairs drawn from the model itself; the last entry of `weights` is the intercept."""
 
     x: Floats
-    y: NDArray[np.int64]
+    y: Ints
     weights: Floats
 
+    def likelihood(self, weights: Floats) -> float:
+        """Return the penalised log-likelihood of the labels."""
+        differ = differing_probability(self.x, weights)
+        log_likelihood = np.log(np.where(self.y == 1, differ, 1 - differ)).sum()
+        return float(log_likelihood - RIDGE / 2 * weights[:-1] @ weights[:-1])
 
-@dataclass(frozen=True)
-class Run:
+
+class Run(NamedTuple):
     """The result of one solver; the last entry of `weights` is the intercept."""
 
     name: str
     seconds: float
     iterations: int
     weights: Floats
-
-    def row(self, ours: Run, drawn: Problem) -> tuple[object, ...]:
-        weight_difference = min(np.abs(sign * self.weights - ours.weights).max() for sign in (1, -1))
-        times = self.seconds / ours.seconds
-        return (
-            self.name,
-            self.seconds,
-            self.iterations,
-            times,
-            penalised_likelihood(drawn, self.weights),
-            weight_difference,
-        )
 
 
 def draw_problem(pairs: int, features: int) -> Problem:
@@ -80,17 +69,8 @@ def differing_probability(x: Floats, weights: Floats) -> Floats:
     return p * (1 - q) + q * (1 - p)
 
 
-def penalised_likelihood(drawn: Problem, weights: Floats) -> float:
-    """Return the penalised log-likelihood of the labels."""
-    differ = differing_probability(drawn.x, weights)
-    log_likelihood = np.log(np.where(drawn.y == 1, differ, 1 - differ)).sum()
-    return float(log_likelihood - RIDGE / 2 * weights[:-1] @ weights[:-1])
-
-
-def em_steps(
-    x: Floats, y: NDArray[np.int64], weights: Floats, costs: Floats, regression: Any
-) -> Iterator[Floats]:
-    """Alternate between Bayes' rule and scikit-learn's logistic regression; yield the weights each time.
+def em_steps(x: Floats, y: Ints, weights: Floats, costs: Floats, regression: Any) -> Iterator[EmStep]:
+    """Alternate between Bayes' rule and scikit-learn's logistic regression; yield each step.
 
     `costs` are the weights of the pairs, `weights` the starting point; `regression` starts from its last fit.
     """
@@ -104,8 +84,8 @@ def em_steps(
         share = np.concatenate([of_baseline, of_target])
         worth = np.tile(costs, 4) * np.concatenate([share, 1 - share])
         regression.fit(twice, labels, sample_weight=worth)
-        weights = np.append(regression.coef_[0], regression.intercept_)
-        yield weights
+        before, weights = weights, np.append(regression.coef_[0], regression.intercept_)
+        yield weights, bool(np.abs(weights - before).max() < WEIGHT_TOLERANCE)
 
 
 def fit_perfjudge(drawn: Problem, solver: str) -> Run:
@@ -116,7 +96,7 @@ def fit_perfjudge(drawn: Problem, solver: str) -> Run:
 
 
 def plain_em(drawn: Problem, max_iterations: int, goal: float | None = None) -> Run:
-    """Run EM until the likelihood reaches `goal` or, without a goal, until no weight moves by `STILL`.
+    """Run EM until the likelihood reaches `goal` or, without a goal, until no weight moves.
 
     It starts half-way between the true weights and noise, a better start than could be known, and each
     regression starts from the last one. Computing the likelihood to compare with `goal` is not timed.
@@ -127,16 +107,12 @@ def plain_em(drawn: Problem, max_iterations: int, goal: float | None = None) -> 
     weights = drawn.weights + noise * np.linalg.norm(drawn.weights) / np.linalg.norm(noise)
     regression = LogisticRegression(C=1 / RIDGE, warm_start=True, max_iter=200)
     climb = em_steps(drawn.x, drawn.y, weights, np.ones(len(drawn.y)), regression)
-    seconds, iterations, done = 0.0, 0, False
-    while iterations < max_iterations and not done:
-        before = weights
-        taken, weights = time_call(lambda: next(climb), time.process_time)
-        seconds, iterations = seconds + taken, iterations + 1
-        done = (
-            np.abs(weights - before).max() < WEIGHT_TOLERANCE
-            if goal is None
-            else penalised_likelihood(drawn, weights) >= goal
-        )
+    seconds, iterations = 0.0, 0
+    for iterations in range(1, max_iterations + 1):  # noqa: B007 - their number is reported
+        taken, (weights, is_still) = time_call(lambda: next(climb), time.process_time)
+        seconds += taken
+        if is_still if goal is None else drawn.likelihood(weights) >= goal:
+            break
     end = f"until no weight moves by {WEIGHT_TOLERANCE:g}" if goal is None else "towards the same likelihood"
     return Run(f"plain EM, {end}", seconds, iterations, weights)
 
@@ -149,33 +125,33 @@ def main(pairs: int = 10_000, features: int = 200, short_of: float = 0.01, max_i
     from rich.progress import track
     from threadpoolctl import threadpool_limits
 
-    drawn, before = draw_problem(pairs, features), load_average()
+    drawn = draw_problem(pairs, features)
     with threadpool_limits(1):
         em = median_run(lambda: fit_perfjudge(drawn, "em"))
-        goal = penalised_likelihood(drawn, em.weights) - short_of
+        goal = drawn.likelihood(em.weights) - short_of
         ways = (
             lambda: fit_perfjudge(drawn, "direct"),
             lambda: plain_em(drawn, max_iterations, goal),
             lambda: plain_em(drawn, max_iterations),
         )
-        others = [median_run(way) for way in track(ways, "Similarity logistic", transient=True)]
-    Table(
-        f"Similarity logistic, {pairs:,} pairs x {features} features",
-        COLUMNS,
-        [run.row(em, drawn) for run in (em, *others)],
-        [
-            f"Synthetic pairs, {drawn.y.mean():.1%} dissimilar, seed {SEED}; ridge {RIDGE:g}.",
-            "Plain EM: Bayes' rule, then LogisticRegression on every row as 1 and as 0, warm start.",
-            (
-                f"Towards the same likelihood: it ends {short_of:g} short of perfjudge, or after"
-                f" {max_iterations} iterations; the likelihood is computed outside the clock."
-            ),
-            "Plain EM starts nearer the true weights than could be known; perfjudge finds its own start.",
-            "Seconds of the processor, on one thread; the median of three runs of each.",
-            "perfjudge's iterations that find its start are within its seconds, and not counted here.",
-            load_note(before),
-        ],
-    ).publish("similarity")
+        runs = [em, *(median_run(way) for way in track(ways, "Similarity logistic", transient=True))]
+    rows = []
+    for name, seconds, iterations, weights in runs:
+        difference = min(np.abs(sign * weights - em.weights).max() for sign in (1, -1))
+        times = seconds / em.seconds
+        rows.append((name, seconds, iterations, times, drawn.likelihood(weights), difference))
+    notes = f"""
+    - Synthetic pairs, {drawn.y.mean():.1%} dissimilar, seed {SEED}; ridge {RIDGE:g}.
+    - Plain EM: Bayes' rule, then LogisticRegression on every row as 1 and as 0, warm start.
+    - Towards the same likelihood: it ends {short_of:g} short of perfjudge, or after {max_iterations}
+      iterations; the likelihood is computed outside the clock.
+    - Plain EM starts nearer the true weights than could be known; perfjudge finds its own start.
+    - Seconds of the processor, on one thread; the median of three runs of each.
+    - perfjudge's iterations that find its start are within its seconds, and not counted here.
+    - {load_note()}
+    """
+    title = f"Similarity logistic, {pairs:,} pairs x {features} features"
+    Table(title, COLUMNS, rows, notes).publish("similarity")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,8 @@ from these data has to be called synthetic.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-import typer
 
 from data.matrices.tables import SUMMARY, MatrixTables
 from data.matrices.validity import ELAPSED, TRANSACTIONS
@@ -69,37 +66,28 @@ def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
     elapsed = counts * summary[:, 0]
     numbers = pd.DataFrame(np.column_stack([values, summary, elapsed, counts]), columns=names)
     side = pd.Series(np.where(target, "target", "baseline"), dtype="str")
-    about = pd.DataFrame(
-        {
-            "run_id": _numbered_names("run", np.arange(vectors)),
-            "workload": _numbered_names("case", case),
-            "group": _numbered_names("group", group),
-            "version": side.map({"baseline": "v0", "target": "v1"}),
-            "machine": NAME,
-            "side": side,
-            "pair_id": _numbered_names("pair", pair),
-            "valid": valid,
-            "abnormal": pd.Series(abnormal).astype("boolean").mask(~valid),
-        }
+    numbered = {"run_id": np.arange(vectors), "workload": case, "group": group, "pair_id": pair}
+    words = {"run_id": "run", "workload": "case", "group": "group", "pair_id": "pair"}
+    names_of = {
+        column: f"{NAME} {words[column]} " + pd.Series(numbers).astype("str")
+        for column, numbers in numbered.items()
+    }
+    about = pd.DataFrame(names_of).assign(
+        version=side.map({"baseline": "v0", "target": "v1"}),
+        machine=NAME,
+        side=side,
+        valid=valid,
+        abnormal=pd.Series(abnormal).astype("boolean").mask(~valid),
     )
-    truth = pd.DataFrame(
-        {
-            "run_id": about["run_id"],
-            "cause": np.where(
-                abnormal, pd.Series(cause).map(lambda cause_number: f"{NAME}-cause-{cause_number}"), ""
-            ),
-            "cause_size": np.where(abnormal, size, np.nan),
-            "invalid_kind": np.where(valid, "", kind),
-        }
+    cause_names = f"{NAME}-cause-" + pd.Series(cause).astype("str")
+    truth = about[["run_id"]].assign(
+        cause=np.where(abnormal, cause_names, ""),
+        cause_size=np.where(abnormal, size, np.nan),
+        invalid_kind=np.where(valid, "", kind),
     )
     described = pd.DataFrame({"metric": names, "unit": "", "signed": False, "note": NAME})
-    return MatrixTables.from_rows(
-        pd.concat([about, numbers], axis="columns"), truth[abnormal | ~valid], described
-    )
-
-
-def _numbered_names(what: str, numbers: np.ndarray) -> pd.Series:
-    return f"{NAME} {what} " + pd.Series(numbers).astype("str")
+    runs = pd.concat([about, numbers], axis="columns")
+    return MatrixTables.from_rows(runs, truth[abnormal | ~valid], described)
 
 
 def _choose_abnormal_pairs(
@@ -113,13 +101,3 @@ def _choose_abnormal_pairs(
             chosen[candidate] = True
             vectors -= sizes[candidate]
     return chosen
-
-
-def main(directory: Path, vectors: int = VECTORS) -> None:
-    """Write so many vectors to a directory."""
-    generate(vectors).write(directory)
-    print(f"{vectors} {NAME} vectors -> {directory}")
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -4,70 +4,80 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks.pages import PAGES, RESULTS, footer
+from benchmarks.pages import PAGES, RESULTS, footer, markdown_table
 from data.measure.machine import describe_machine
 from data.tables.files import write_text
 
 Result = TypeVar("Result")
+Clock = Callable[[], float]
 SEED = 20261121
 PERFJUDGE = Path(sys.executable).with_name("perfjudge")
+#: Directory of the public data sets.
+SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
+_LOAD_AT_START = os.getloadavg()[0]
 
 
-def require_programs(*programs: str) -> None:
-    """Exit with code 2 and one line on stderr if a program is missing.
-
-    Each program's Debian package has the program's name.
-    """
-    missing = [name for name in programs if shutil.which(name) is None]
-    if missing:
-        sys.stderr.write(
-            f"not installed: {', '.join(missing)}; on Debian: apt-get install {' '.join(missing)}\n"
-        )
+def require_program(name: str) -> None:
+    """Exit with code 2 and one line on stderr if a program, whose Debian package has its name, is missing."""
+    if shutil.which(name) is None:
+        sys.stderr.write(f"not installed: {name}; on Debian: apt-get install {name}\n")
         raise SystemExit(2)
 
 
 @dataclass(frozen=True)
 class Table:
+    """A table with a format per column; `notes` may be a Markdown list, whose lines may be indented."""
+
     title: str
     columns: Mapping[str, str]
     rows: Sequence[Sequence[object]]
-    notes: Sequence[str] = ()
+    notes: Sequence[str] | str = ()
 
     def markdown(self, command: str = "") -> str:
         """Return the table as a Markdown page with the command that makes it, by default the running one."""
         forms = self.columns.values()
         cells = [[_cell(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
-        written = [self.columns, ["---"] * len(self.columns), *cells]
         spec = sys.modules["__main__"].__spec__
         running = f"python -m {spec.name.removesuffix('.__main__')}" if spec else " ".join(sys.argv)
-        lines = [f"# {self.title}", "", f"    {command or running}", ""]
-        lines += [f"| {' | '.join(row)} |" for row in written]
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
+        lines = [f"# {self.title}", "", f"    {command or running}", "", markdown_table(self.columns, cells)]
+        return "\n".join([*lines, "", *(f"- {note}" for note in notes_of(self.notes))]).rstrip() + "\n"
 
-    def publish(self, name: str) -> None:
-        """Print the table and write it to docs/results/`name`.md."""
-        publish(name, [self])
+    def publish(self, name: str, *, dry: bool = False) -> None:
+        """Print the table, and write it to docs/results/`name`.md unless `dry`."""
+        publish(name, [self], dry=dry)
 
 
-def publish(name: str, tables: Sequence[Table]) -> None:
-    """Print tables, and write them to docs/results/`name`.md one after the other, with their origin below.
+def notes_of(notes: Sequence[str] | str) -> Sequence[str]:
+    """Return the items of a Markdown list, each in one line."""
+    if not isinstance(notes, str):
+        return notes
+    return [" ".join(item.split()) for item in re.split(r"^\s*- ", notes, flags=re.MULTILINE)[1:]]
+
+
+def publish(name: str, tables: Sequence[Table], *, dry: bool = False) -> None:
+    """Print tables, and unless `dry` write them to docs/results/`name`.md, with their origin below.
 
     The command in the page is that of `PAGES`, or the running one if `PAGES` has no such page.
     """
-    command = next((page.command for page in PAGES if page.name == name), "")
-    page = "\n".join(table.markdown(command) for table in tables) + footer(name)
+    command = "" if dry else next((page.command for page in PAGES if page.name == name), "")
+    page = "\n".join(table.markdown(command) for table in tables)
+    if not dry:
+        page += footer(name)
+        write_text(RESULTS / f"{name}.md", page)
     print(page)
-    write_text(RESULTS / f"{name}.md", page)
 
 
 def _cell(value: object, form: str) -> str:
@@ -76,9 +86,7 @@ def _cell(value: object, form: str) -> str:
     return value if isinstance(value, str) else format(value, form)
 
 
-def time_call(
-    work: Callable[[], Result], clock: Callable[[], float] = time.perf_counter
-) -> tuple[float, Result]:
+def time_call(work: Callable[[], Result], clock: Clock = time.perf_counter) -> tuple[float, Result]:
     """Return the seconds that `work` takes by `clock`, and its result."""
     start = clock()
     result = work()
@@ -93,6 +101,12 @@ def shortest_time(work: Callable[[], object], rounds: int = 1) -> float:
 def median_run(run: Callable[[], Any], repeats: int = 3) -> Any:
     """Call `run` `repeats` times, and return the result of median ``seconds``."""
     return sorted((run() for _ in range(repeats)), key=lambda result: result.seconds)[repeats // 2]
+
+
+def call_in_process(work: Callable[..., Result], *arguments: object) -> Result:
+    """Call a function of a module in a fresh process, and return its result."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor:
+        return executor.submit(work, *arguments).result()
 
 
 @dataclass(frozen=True)
@@ -115,9 +129,8 @@ def run_measured(*command: object) -> ProcessCost:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, arguments)
-    return ProcessCost(
-        output, time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
-    )
+    computed = usage.ru_utime + usage.ru_stime
+    return ProcessCost(output, time.perf_counter() - start, computed, usage.ru_maxrss << 10)
 
 
 def repro_command(targets: Iterable[str] = (), **environment: str) -> tuple[list[str], dict[str, str]]:
@@ -144,11 +157,6 @@ def machine_line() -> str:
     return f"{here['processor']}, {here['processors']} cores, {system}, Python {here['python']}"
 
 
-def load_average() -> float:
-    """Return the load average of the last minute."""
-    return os.getloadavg()[0]
-
-
-def load_note(before: float) -> str:
-    """Return a note with this machine, and its load before and now."""
-    return f"{machine_line()}; load average {before:.1f} before and {load_average():.1f} after."
+def load_note(before: float = _LOAD_AT_START) -> str:
+    """Return a note with this machine, and its load average before, by default at the start, and now."""
+    return f"{machine_line()}; load average {before:.1f} before and {os.getloadavg()[0]:.1f} after."

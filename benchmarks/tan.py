@@ -1,22 +1,18 @@
-"""Tree-augmented naive Bayes compared with pyagrum and pgmpy: time, tree, accuracy and memory.
-
-Run it with ``uv run --group benchmarks python -m benchmarks.tan``; it writes ``docs/results/tan.md``. At the
-default size, pyagrum and pgmpy take a quarter of an hour.
-"""
+"""Tree-augmented naive Bayes compared with pyagrum and pgmpy: time, tree, accuracy and memory."""
 
 from __future__ import annotations
 
 import tracemalloc
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import typer
-from numpy.typing import NDArray
 
-from benchmarks.table import SEED, Table, load_average, load_note, median_run, time_call
+from benchmarks.table import SEED, Table, load_note, median_run, time_call
+from data.comparisons.sides import Floats, Ints
 from training.estimators.tan import TAN
 from training.evaluation.thresholds import best_cut
 
@@ -27,46 +23,40 @@ REPEATS, MORE = 0.3, 0.3
 COLUMNS = {
     "library": "", "fit, s": ".2f", "predict, s": "", "times perfjudge's fit and predict": ".0f", "tree": "",
 }  # fmt: skip
-Levels = NDArray[np.int64]
 Edges = frozenset[frozenset[int]]
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Training and test levels drawn from the same tree."""
 
     x: pd.DataFrame
     y: pd.Series
     x_test: pd.DataFrame
-    truth: Levels
+    truth: Ints
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
+    """Seconds of fit and prediction, the tree's edges, and probabilities of the first test rows."""
+
     name: str
     fit: float
     predict: float
     edges: Edges
-    probability: NDArray[np.float64]
+    probability: Floats
 
     @property
     def seconds(self) -> float:
         return self.fit + self.predict
 
-    def row(self, ours: Run, truth: Levels, common: int) -> tuple[object, ...]:
+    def row(self, ours: Run, truth: Ints, common: int) -> tuple[object, ...]:
         n_predicted = len(self.probability)
-        return (
-            self.name,
-            self.fit,
-            f"{self.predict:.2f} ({n_predicted:,} rows)",
-            self.seconds / ours.seconds,
-            "the same" if self.edges == ours.edges else "another",
-            *_accuracy(self.probability[:common], truth),
-            *(_accuracy(self.probability, truth) if n_predicted == len(truth) else (None, None)),
-        )
+        tree = "the same" if self.edges == ours.edges else "another"
+        cells = self.fit, f"{self.predict:.2f} ({n_predicted:,} rows)", self.seconds / ours.seconds, tree
+        on_all = _accuracy(self.probability, truth) if n_predicted == len(truth) else (None, None)
+        return self.name, *cells, *_accuracy(self.probability[:common], truth), *on_all
 
 
-def _accuracy(probability: NDArray[np.float64], truth: Levels) -> tuple[float, float]:
+def _accuracy(probability: Floats, truth: Ints) -> tuple[float, float]:
     """Return balanced accuracy at the threshold that is best on these rows, and area under ROC."""
     from sklearn.metrics import roc_auc_score
 
@@ -104,21 +94,21 @@ def run_perfjudge(drawn: Problem) -> Run:
         return median_run(once)
 
 
-def pyagrum_classifier(levels: Any) -> Any:
-    """Return pyagrum's classifier, smoothed as ours; `levels` is its discretiser of numbers."""
+def fit_pyagrum(levels: str, x: pd.DataFrame, y: pd.Series, x_test: pd.DataFrame) -> Run:
+    """Run pyagrum's classifier, smoothed as ours; `levels` is how it discretises numbers, as in `BINS`."""
+    from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
     from pyagrum.skbn import BNClassifier
 
-    return BNClassifier(type_processor=levels, learningMethod="TAN", prior="Smoothing", priorWeight=1)
+    types = DiscreteTypeProcessor(levels, None if levels == "NoDiscretization" else BINS)
+    model = BNClassifier(type_processor=types, learningMethod="TAN", prior="Smoothing", priorWeight=1)
+    fit, _ = time_call(lambda: model.fit(x, y))
+    predict, probability = time_call(lambda: model.predict_proba(x_test)[:, 1])
+    names = [(model.bn_.variable(a).name(), model.bn_.variable(b).name()) for a, b in model.bn_.arcs()]
+    return Run("pyagrum", fit, predict, _feature_edges(names), np.asarray(probability))
 
 
 def run_pyagrum(drawn: Problem) -> Run:
-    from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
-
-    model = pyagrum_classifier(DiscreteTypeProcessor("NoDiscretization", None))
-    fit, _ = time_call(lambda: model.fit(drawn.x, drawn.y))
-    predict, probability = time_call(lambda: model.predict_proba(drawn.x_test)[:, 1])
-    names = [(model.bn_.variable(a).name(), model.bn_.variable(b).name()) for a, b in model.bn_.arcs()]
-    return Run("pyagrum", fit, predict, _feature_edges(names), np.asarray(probability))
+    return fit_pyagrum("NoDiscretization", drawn.x, drawn.y, drawn.x_test)
 
 
 def run_pgmpy(drawn: Problem, n_rows: int) -> Run:
@@ -144,6 +134,10 @@ def run_pgmpy(drawn: Problem, n_rows: int) -> Run:
     return Run("pgmpy", fit, predict, _feature_edges(model.edges()), answer["y_1"].to_numpy())
 
 
+def _feature_edges(names: Iterable[tuple[str, str]]) -> Edges:
+    return frozenset(frozenset(int(name[1:]) for name in edge) for edge in names if "y" not in edge)
+
+
 def relative_peak_memory(drawn: Problem) -> float:
     """Return the peak allocation of fit and predict, as a multiple of the data's size."""
     x = drawn.x.to_numpy(np.float64)
@@ -154,15 +148,11 @@ def relative_peak_memory(drawn: Problem) -> float:
     return peak / x.nbytes
 
 
-def _feature_edges(names: list[tuple[str, str]]) -> Edges:
-    return frozenset(frozenset(int(name[1:]) for name in edge) for edge in names if "y" not in edge)
-
-
 def main(rows: int = 20_000, features: int = 200, pgmpy_rows: int = 100) -> None:
     """Measure, print and write the table; pgmpy is asked about so many rows."""
     from rich.progress import track
 
-    drawn, before = draw_problem(rows, features), load_average()
+    drawn = draw_problem(rows, features)
     steps = (run_perfjudge, run_pyagrum, lambda drawn: run_pgmpy(drawn, pgmpy_rows))
     runs = [step(drawn) for step in track(steps, "Tree-augmented naive Bayes", transient=True)]
     common = min(len(run.probability) for run in runs)
@@ -171,19 +161,20 @@ def main(rows: int = 20_000, features: int = 200, pgmpy_rows: int = 100) -> None
         for which in (f"first {common:,}", f"all {rows:,}")
         for what in ("balanced accuracy", "area under ROC")
     ]
+    notes = f"""
+    - Synthetic levels drawn from a tree, {ABNORMAL:.0%} abnormal, seed {SEED}.
+    - {rows:,} rows to learn from, and {rows:,} others to judge.
+    - perfjudge: one thread, the median of three runs; the peers run once, with all their threads.
+    - pgmpy is asked about the first {pgmpy_rows:,} rows only, since each takes it long.
+    - Balanced accuracy: each at the threshold that is best for it on the very rows that are counted.
+    - Memory that perfjudge allocates at its peak: {relative_peak_memory(drawn):.2f} times the data.
+    - {load_note()}
+    """
     Table(
         f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels",
         COLUMNS | dict.fromkeys(accuracies, ".4f"),
         [run.row(runs[0], drawn.truth, common) for run in runs],
-        [
-            f"Synthetic levels drawn from a tree, {ABNORMAL:.0%} abnormal, seed {SEED}.",
-            f"{rows:,} rows to learn from, and {rows:,} others to judge.",
-            "perfjudge: one thread, the median of three runs; the peers run once, with all their threads.",
-            f"pgmpy is asked about the first {pgmpy_rows:,} rows only, since each takes it long.",
-            "Balanced accuracy: each at the threshold that is best for it on the very rows that are counted.",
-            f"Memory that perfjudge allocates at its peak: {relative_peak_memory(drawn):.2f} times the data.",
-            load_note(before),
-        ],
+        notes,
     ).publish("tan")
 
 

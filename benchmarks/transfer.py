@@ -1,7 +1,5 @@
 """The table of transfer: what was learned on some, asked about others.
 
-Run it with ``uv run python -m benchmarks.transfer ../shared/data`` (some quarter of an hour); it writes
-``docs/results/transfer.md``. ``--only causes`` prints the rows of one question, and writes nothing.
 A question is a function that takes the folder of public data and a seed, and yields rows.
 """
 
@@ -10,10 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,7 +27,6 @@ from data.matrices.formats.dbsherlock import read_tables
 from data.matrices.params import Matrices
 from data.matrices.tables import SIDES, MatrixTables
 from data.matrices.validity import decide_validity
-from data.parallel import with_progress_bar
 from data.tables.problems import Problems
 from training.corun.estimators.fitting import ImpactTable
 from training.corun.splits import DESIGNS
@@ -42,8 +38,7 @@ from training.matrices.engine.shape import drop_invalid_runs
 from training.matrices.fitting import FoldPart, MatrixExamples, parts_of_causes
 
 
-@dataclass(frozen=True)
-class TransferRow:
+class TransferRow(NamedTuple):
     """The error or score of one judge on held-out data."""
 
     data: str
@@ -55,55 +50,44 @@ class TransferRow:
     value: float
     spread: float
 
+    @classmethod
+    def of_errors(
+        cls, data: str, held_out: str, question: str, judge: str, folds: Sequence[Errors]
+    ) -> TransferRow:
+        """Return the row of the mean error over all folds."""
+        every, spread = np.concatenate(folds), np.std([float(fold.mean()) for fold in folds])
+        about = data, held_out, question, len(every), judge, "mean error"
+        return cls(*about, float(every.mean()), float(spread))
+
+    @property
+    def cells(self) -> list[str]:
+        return [f"{value:.4f}" if isinstance(value, float) else str(value) for value in self]
+
 
 JUDGES = ("contention", "xgboost")
-
-
-@dataclass(frozen=True)
-class Question:
-    """A prediction task: the data set, the held-out part and the predicted quantity."""
-
-    data: str
-    held_out: str
-    quantity: str
-
-    def row(self, judge: str, folds: Sequence[Errors]) -> TransferRow:
-        means, every = [float(fold.mean()) for fold in folds], np.concatenate(folds)
-        about = (self.data, self.held_out, self.quantity, len(every), judge, "mean error")
-        return TransferRow(*about, float(every.mean()), float(np.std(means)))
-
-
 SEEDS, CAMPAIGN_FOLDS = 5, 5
 
 
 def campaign_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
     """Hold out campaigns of spec-corun; then, within each campaign, pairs and programs."""
     table = table_of(spec_corun.read_tables(shared / "spec-corun"))
-    question = Question("spec-corun", "campaigns", "impact of all pairs")
     machine_names = table.frame["machine"].to_numpy(np.str_)
     names = np.unique(machine_names).tolist()
     folds = [(np.flatnonzero(machine_names != name), np.flatnonzero(machine_names == name)) for name in names]
     for judge in JUDGES:
         recipes = [recipe_of(table, judge, seed + more) for more in range(SEEDS)]
-        yield question.row(judge, [errors_of(table, recipe, *fold) for recipe in recipes for fold in folds])
+        errors = [errors_of(table, recipe, *fold) for recipe in recipes for fold in folds]
+        yield TransferRow.of_errors("spec-corun", "campaigns", "impact of all pairs", judge, errors)
     for name in names:
-        yield from rows_in_campaign(table, name, seed)
-
-
-def rows_in_campaign(table: ImpactTable, campaign: str, seed: int) -> Iterator[TransferRow]:
-    """Hold out pairs, then programs of one campaign."""
-    campaign_table = ImpactTable(
-        table.frame[table.frame["machine"] == campaign].reset_index(drop=True), table.digest
-    )
-    for held_out, design in (("pairs", "pairs"), ("programs", "tasks")):
-        question = Question("spec-corun", held_out, f"impact in {campaign}")
-        for judge in JUDGES:
-            errors = [
-                errors_of(campaign_table, recipe_of(campaign_table, judge, seed + more), *fold)
-                for more in range(SEEDS)
-                for fold in DESIGNS[design].divide(campaign_table.frame, CAMPAIGN_FOLDS, seed + more)
-            ]
-            yield question.row(judge, errors)
+        campaign = ImpactTable(table.frame[machine_names == name].reset_index(drop=True), table.digest)
+        for held_out, design in (("pairs", "pairs"), ("programs", "tasks")):
+            for judge in JUDGES:
+                errors = [
+                    errors_of(campaign, recipe_of(campaign, judge, seed + more), *fold)
+                    for more in range(SEEDS)
+                    for fold in DESIGNS[design].divide(campaign.frame, CAMPAIGN_FOLDS, seed + more)
+                ]
+                yield TransferRow.of_errors("spec-corun", held_out, f"impact in {name}", judge, errors)
 
 
 #: Folds of whole causes, two causes in each.
@@ -120,9 +104,8 @@ def cause_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
     from xgboost import XGBClassifier
 
     tables = read_tables(shared / "dbsherlock").without_flaws(Problems())
-    examples = MatrixExamples.from_tables(
-        tables, decide_validity(tables, Matrices().checks.max_missing_fraction), ""
-    )
+    validity = decide_validity(tables, Matrices().checks.max_missing_fraction)
+    examples = MatrixExamples.from_tables(tables, validity, "")
     parts = parts_of_causes(examples, CAUSE_FOLDS, seed)
     truth = examples.pairs.set_index("pair_id")["abnormal"]
     judges = {
@@ -146,9 +129,8 @@ def cause_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
 def _judge_by_engine(seed: int, part: FoldPart) -> pd.DataFrame:
     how = Matrices()
     alarms = Alarms(how.decide.max_false_positive_rate or EVEN, how.decide.confidence)
-    engines = [
-        Engine(FULL, model, how.evaluate.n_trials, seed, alarms=alarms).fit(part.train) for model in MODELS
-    ]
+    trials = how.evaluate.n_trials
+    engines = [Engine(FULL, model, trials, seed, alarms=alarms).fit(part.train) for model in MODELS]
     judged = max(engines, key=lambda engine: engine.search_result.ranking).judge_pairs(part.test)
     return judged.assign(judged=judged["abnormal"])
 
@@ -156,10 +138,7 @@ def _judge_by_engine(seed: int, part: FoldPart) -> pd.DataFrame:
 def _judge_by_classifier(classifier: Any, part: FoldPart) -> pd.DataFrame:
     """Judge with an untuned classifier on the medians of both sides and their difference."""
     train = drop_invalid_runs(part.train)
-    (x, pairs), (x_test, names) = (
-        _side_medians(train, train.raw_metrics),
-        _side_medians(part.test, train.raw_metrics),
-    )
+    (x, pairs), (x_test, names) = (_side_medians(side, train.raw_metrics) for side in (train, part.test))
     y = train.runs.groupby("pair_id")["abnormal"].any().reindex(pairs).astype(int)
     probability = classifier.fit(x, y).predict_proba(x_test)[:, 1]
     return pd.DataFrame({"pair_id": names, "probability": probability, "judged": probability >= EVEN})
@@ -173,9 +152,8 @@ def _side_medians(tables: MatrixTables, metrics: Sequence[str]) -> tuple[NDArray
 
 def _score_verdicts(verdicts: pd.DataFrame, truth: pd.Series) -> Scores:
     failed = truth.loc[verdicts["pair_id"]].to_numpy(bool)
-    return score_verdicts(
-        failed, verdicts["judged"].to_numpy(bool), verdicts["probability"].to_numpy(np.float64)
-    )
+    judged, probability = verdicts["judged"].to_numpy(bool), verdicts["probability"].to_numpy(np.float64)
+    return score_verdicts(failed, judged, probability)
 
 
 FORECASTS = {"ensemble": "ours", "forest": "plain forest"}
@@ -203,46 +181,25 @@ LEARNED = 2500
 DEVICE_FOLDS = 3
 
 
-@dataclass(frozen=True)
-class DeviceFold:
-    """Row numbers of one fold: training, test, and the co-runs on new devices that training may see."""
-
-    train: Rows
-    test: Rows
-    shots: Rows
-
-    @classmethod
-    def of(
-        cls, frame: pd.DataFrame, train: Rows, held_out: Rows, generator: np.random.Generator
-    ) -> DeviceFold:
-        """Draw training rows, and for each new device the rows that training may see; the rest is tested."""
-        mixed = pd.Series(generator.permutation(held_out))
-        turns = mixed.groupby(frame["device"].to_numpy()[mixed]).cumcount()
-        is_shot = (turns < SHOTS[-1]).to_numpy()
-        order = np.argsort(turns[is_shot].to_numpy(), kind="stable")
-        drawn = generator.permutation(train)[:LEARNED]
-        return cls(np.sort(drawn), np.sort(mixed[~is_shot].to_numpy()), mixed[is_shot].to_numpy()[order])
-
-    def training_rows(self, shots: int) -> Rows:
-        """Return the training rows with `shots` rows of each new device."""
-        devices = len(self.shots) // SHOTS[-1]
-        return np.concatenate([self.train, self.shots[: shots * devices]])
-
-
 def device_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
-    """Hold out devices of pitot; training sees `SHOTS` co-runs of each."""
+    """Hold out devices of pitot; training sees `SHOTS` co-runs of each at random, the rest is tested."""
     table = table_of(select_engines(pitot.read_tables(shared / "pitot"), AHEAD_OF_TIME))
-    frame, generator = table.frame, np.random.default_rng(seed)
-    folds = [
-        DeviceFold.of(frame, train, held_out, generator)
-        for train, held_out in DESIGNS["machines"].divide(frame, DEVICE_FOLDS, seed)
-    ]
-    for shots in SHOTS:
+    frame, generator, folds = table.frame, np.random.default_rng(seed), list[tuple[Rows, Rows, Rows]]()
+    for train, held_out in DESIGNS["machines"].divide(frame, DEVICE_FOLDS, seed):
+        mixed = generator.permutation(held_out)
+        turns = frame.iloc[mixed].groupby("device").cumcount().reset_index(drop=True)
+        is_shot = (turns < SHOTS[-1]).to_numpy()
+        shots = mixed[is_shot][np.argsort(turns[is_shot].to_numpy(), kind="stable")]
+        folds.append((np.sort(generator.permutation(train)[:LEARNED]), np.sort(mixed[~is_shot]), shots))
+    for number in SHOTS:
         for judge in JUDGES:
             recipe = recipe_of(table, judge, seed)
-            errors = [errors_of(table, recipe, fold.training_rows(shots), fold.test) for fold in folds]
-            question = Question("pitot", "devices", f"impact, {shots} co-runs of each known")
-            yield question.row(judge, errors)
+            errors = []
+            for train, test, shots in folds:
+                seen = shots[: number * (len(shots) // SHOTS[-1])]
+                errors.append(errors_of(table, recipe, np.concatenate([train, seen]), test))
+            question = f"impact, {number} co-runs of each known"
+            yield TransferRow.of_errors("pitot", "devices", question, judge, errors)
 
 
 QUESTIONS = {"causes": cause_rows, "devices": device_rows, "campaigns": campaign_rows, "cpus": cpu_rows}
@@ -253,22 +210,6 @@ NOTES = (
 )
 
 
-def answer_question(question: str, shared: Path, seed: int) -> tuple[str, list[TransferRow], str]:
-    """Return a question, its rows, each also written to stderr, and the error that ended it, or ""."""
-    rows: list[TransferRow] = []
-    try:
-        for row in QUESTIONS[question](shared, seed):
-            sys.stderr.write(f"{' | '.join(row_cells(row))}\n")
-            rows.append(row)
-    except Exception as failure:  # noqa: BLE001 - rows of the other questions took minutes
-        return question, rows, f"{type(failure).__name__}: {failure}"
-    return question, rows, ""
-
-
-def row_cells(row: TransferRow) -> list[str]:
-    return [f"{value:.4f}" if isinstance(value, float) else str(value) for value in astuple(row)]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Publish the table if every question was answered, else print its rows; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -276,22 +217,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=list(QUESTIONS))
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
-    answers = (answer_question(question, options.shared, options.seed) for question in options.only)
-    outcomes = [*with_progress_bar(answers, len(options.only), "transfer")]
-    failed = [(question, rows, failure) for question, rows, failure in outcomes if failure]
-    whole = Table(
-        "Trained on some, asked about others",
-        dict.fromkeys((field.name.replace("_", " ") for field in fields(TransferRow)), ""),
-        [row_cells(row) for _, rows, _ in outcomes for row in rows],
-        [f"Seed {options.seed}.", *NOTES, machine_line()],
-    )
-    if failed or options.only != list(QUESTIONS):
-        print(whole.markdown())
-    else:
-        whole.publish("transfer")
-    for question, rows, failure in failed:
-        sys.stderr.write(f"{question} failed after {len(rows)} rows: {failure}\n")
-    return int(bool(failed))
+    rows, failures = list[list[str]](), list[str]()
+    for question in options.only:
+        before = len(rows)
+        try:
+            for row in QUESTIONS[question](options.shared, options.seed):
+                sys.stderr.write(f"{' | '.join(row.cells)}\n")
+                rows.append(row.cells)
+        except Exception as exc:  # noqa: BLE001 - rows of the other questions took minutes
+            count = len(rows) - before
+            failures.append(f"{question} failed after {count} rows: {type(exc).__name__}: {exc}\n")
+    columns = dict.fromkeys((name.replace("_", " ") for name in TransferRow._fields), "")
+    notes = [f"Seed {options.seed}.", *NOTES, machine_line()]
+    whole = Table("Trained on some, asked about others", columns, rows, notes)
+    whole.publish("transfer", dry=bool(failures) or options.only != list(QUESTIONS))
+    sys.stderr.writelines(failures)
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""Models compared with rules on the data set that the pipeline evaluated last.
-
-Run it with ``python -m benchmarks.verdicts`` after ``dvc repro`` or ``dvc exp run``; it writes
-``docs/results/comparisons-<data set>.md`` from ``reports/comparisons/metrics.json``.
-"""
+"""Models compared with rules on the data set that the pipeline evaluated last."""
 
 from __future__ import annotations
 
@@ -49,17 +45,18 @@ def score_rows(entries: dict[str, Any]) -> list[tuple[object, ...]]:
 def main() -> None:
     metrics = read_metrics("comparisons")
     data, name = metrics["data"], Path(metrics["data"]["path"]).name
-    source = f"{data['format']}, {data['comparisons']} comparisons of {data['operations']} operations"
-    setting = f"features: {metrics['features']}; seed {metrics['seed']}"
-    notes = [
-        f"Data set: {source}, {data['fails']} fails, digest {data['digest'][:12]}; {setting}.",
-        POOLED,
-        "Models have parameters and thresholds from inside each training part, rules their fixed setting.",
-        f"Best model on the grouped folds: {metrics['champion']}.",
-    ]
+    notes = f"""
+    - Data set: {data["format"]}, {data["comparisons"]} comparisons of {data["operations"]} operations,
+      {data["fails"]} fails, digest {data["digest"][:12]}; features: {metrics["features"]}; seed
+      {metrics["seed"]}.
+    - {POOLED}
+    - Models have parameters and thresholds from inside each training part, rules their fixed setting.
+    - Best model on the grouped folds: {metrics["champion"]}.
+    """
+    splits = [metrics["splits"][name] for name in ("grouped", "stratified")]
     tables = [
         Table(f"{name}, {reword_text(split['scheme'])}", COLUMNS, score_rows(split["entries"]), notes)
-        for split in (metrics["splits"]["grouped"], metrics["splits"]["stratified"])
+        for split in splits
     ]
     publish(f"comparisons-{name}", tables)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, roc_curve
 
 from benchmarks.table import time_call
 from data.comparisons.formats.sap_hana import (
@@ -24,25 +25,41 @@ from data.comparisons.formats.sap_hana import (
     find_boundaries,
 )
 from data.comparisons.params import LabelRules
-from data.comparisons.sides import HISTORY_VERSIONS, Sides
+from data.comparisons.sides import HISTORY_VERSIONS, Floats, Ints, Sides
 from training.comparisons import family
 from training.comparisons.family import RULES
 from training.evaluation.metrics import score_verdicts
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+#: Most versions between a boundary and its change point; the best value counts, in the tool's favour.
+REACHES = (0, 1, 2, 3, 5)
+#: False positive rates at which the false negative rate is reported.
+ALARMS = (0.02, 0.005)
+#: An engineer's rates are reported for more than `ENOUGH` boundaries with at least `FAILS` fails.
+ENOUGH, FAILS = 100, 10
+_SHARES, _P, _T = np.geomspace(0.001, 1, 61), np.geomspace(0.5, 1e-30, 91), np.geomspace(0.5, 100, 61)
+#: By rule: its function, the argument that is varied, and its values from the loosest to the strictest.
+_VARIED: Mapping[str, tuple[Any, str, Floats]] = {
+    "median-5": (family.median_worse, "share", _SHARES),
+    "mann-whitney-05": (family.mann_whitney, "p", _P),
+    "welch-05": (family.welch_rule, "p", _P),
+    "asv": (family.asv_rule, "share", _SHARES),
+    "perfherder": (family.perfherder_rule, "t", _T),
+    "conbench": (family.conbench_rule, "z", _T),
+}
 
 
 @dataclass(frozen=True)
 class VersionedSeries:
+    """Samples of one operation at one configuration, version by version."""
+
     better: float
-    values: Floats
+    samples: Floats
     starts: Ints
     orders: Ints
 
     @classmethod
     def of(cls, results: pd.DataFrame) -> VersionedSeries:
-        """Build the series from the results of one operation at one configuration."""
         rows = results.sort_values("order", kind="stable")
         orders = rows["order"].to_numpy(np.int64)
         first = np.flatnonzero(np.diff(orders, prepend=orders[0] - 1))
@@ -51,27 +68,27 @@ class VersionedSeries:
 
     @cached_property
     def medians(self) -> Floats:
-        return np.array([np.median(part) for part in np.split(self.values, self.starts[1:-1])])
+        return np.array([np.median(part) for part in np.split(self.samples, self.starts[1:-1])])
+
+    @property
+    def whole(self) -> Stretch:
+        return Stretch(self, 0, len(self.orders))
 
     def place(self, order: int) -> int:
         """Return the index of the first version whose order is at least `order`."""
         return int(np.searchsorted(self.orders, order))
 
-    def worsened(self, first: int, at: int, stop: int) -> bool:
-        """Return whether the median of the samples got worse from versions ``first:at`` to ``at:stop``."""
-        low, middle, high = self.starts[[first, at, stop]]
-        before, after = np.median(self.values[low:middle]), np.median(self.values[middle:high])
-        return bool(self.better * (after - before) < 0)
+
+SeriesByName = Mapping[str, VersionedSeries]
 
 
-def series_of(results: pd.DataFrame) -> Mapping[str, VersionedSeries]:
+def series_of(results: pd.DataFrame) -> SeriesByName:
     """Return the series by operation; operations measured with several threads are left out."""
     groups = results.groupby("operation", sort=True)
     return {str(name): VersionedSeries.of(rows) for name, rows in groups if rows["threads"].eq(1).all()}
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """The versions ``first:stop`` of a series."""
 
     series: VersionedSeries
@@ -87,12 +104,13 @@ class Stretch:
         if not 0 < at < self.stop - self.first:
             return False
         middle = self.first + at
-        low, high = middle - rules.versions_before, middle + rules.versions_after
-        return self.series.worsened(max(low, self.first), middle, min(high, self.stop))
+        ends = max(middle - rules.versions_before, self.first), min(middle + rules.versions_after, self.stop)
+        low, split, high = self.series.starts[[ends[0], middle, ends[1]]]
+        before, after = (np.median(side) for side in np.split(self.series.samples[low:high], [split - low]))
+        return bool(self.series.better * (after - before) < 0)
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(NamedTuple):
     """Change points found by a tool in one way: the stretch, the position in it, and the strength of each."""
 
     stretch: Ints
@@ -110,14 +128,12 @@ class View:
     rules: LabelRules
 
     @cached_property
-    def worse(self) -> NDArray[np.bool_]:
+    def worse(self) -> Flags:
         """Whether it got worse at positions around each boundary, shape (n_comparisons, 2 * within + 1)."""
         around = range(-self.rules.match_window, self.rules.match_window + 1)
         pairs = list(zip(self.owner.tolist(), self.place.tolist(), strict=True))
         checked = {(stretch, place + by) for stretch, place in pairs for by in around}
-        worsened = {
-            (stretch, at): self.stretches[stretch].worsened(at, self.rules) for stretch, at in checked
-        }
+        worsened = {one: self.stretches[one[0]].worsened(one[1], self.rules) for one in checked}
         return np.array([[worsened[stretch, place + by] for by in around] for stretch, place in pairs])
 
     def evidence(self, points: Points) -> Floats:
@@ -128,15 +144,22 @@ class View:
         """
         within, strongest = self.rules.match_window, np.full(self.worse.shape, -np.inf)
         cases = pd.DataFrame({"case": np.arange(len(self.owner)), "stretch": self.owner, "place": self.place})
-        matches = pd.DataFrame(vars(points)).merge(cases, on="stretch")
+        matches = pd.DataFrame(points._asdict()).merge(cases, on="stretch")
         by = matches["position"].to_numpy() - matches["place"].to_numpy()
         near = np.abs(by) <= within
         at = matches["case"].to_numpy()[near], by[near] + within
         np.maximum.at(strongest, at, matches["strength"].to_numpy()[near])
         return np.where(self.worse & (strongest > -np.inf), strongest, np.nan)
 
+    def chunks(self, versions: int) -> list[slice]:
+        """Divide the stretches into chunks of about `versions` versions each."""
+        lengths = np.cumsum([stretch.stop - stretch.first for stretch in self.stretches])
+        edges = np.unique(np.searchsorted(lengths, np.arange(0, lengths[-1], versions)))
+        ends = pairwise([*edges.tolist(), len(lengths)])
+        return [slice(first, stop) for first, stop in ends if first < stop]
 
-def online_view(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules) -> View:
+
+def online_view(series: SeriesByName, comparisons: pd.DataFrame, rules: LabelRules) -> View:
     """Return a view of the history, baseline and target of each comparison, without later versions."""
     stretches, positions = [], []
     for row in comparisons.itertuples():
@@ -147,31 +170,12 @@ def online_view(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame
     return View(stretches, np.arange(len(positions)), np.array(positions, np.int64), rules)
 
 
-def hindsight_view(
-    series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules
-) -> View:
+def hindsight_view(series: SeriesByName, comparisons: pd.DataFrame, rules: LabelRules) -> View:
     """Return a view of whole series, later versions included."""
     operations = sorted(comparisons["operation"].unique())
-    stretches = [Stretch(series[name], 0, len(series[name].orders)) for name in operations]
     positions = [series[row.operation].place(row.target_from) for row in comparisons.itertuples()]
     owner = np.searchsorted(operations, comparisons["operation"].to_numpy(str))
-    return View(stretches, owner, np.array(positions, np.int64), rules)
-
-
-def chunk_slices(view: View, versions: int) -> list[slice]:
-    """Divide the stretches of a view into chunks of about `versions` versions each."""
-    lengths = np.cumsum([stretch.stop - stretch.first for stretch in view.stretches])
-    edges = np.unique(np.searchsorted(lengths, np.arange(0, lengths[-1], versions)))
-    return [
-        slice(stretch, two) for stretch, two in pairwise([*edges.tolist(), len(lengths)]) if stretch < two
-    ]
-
-
-Flags = NDArray[np.bool_]
-#: Most versions between a boundary and its change point; the best value counts, in the tool's favour.
-REACHES = (0, 1, 2, 3, 5)
-#: False positive rates at which the false negative rate is reported.
-ALARMS = (0.02, 0.005)
+    return View([series[name].whole for name in operations], owner, np.array(positions, np.int64), rules)
 
 
 @dataclass(frozen=True)
@@ -182,9 +186,19 @@ class Cases:
     failed: Flags
     fold: Ints
 
+    @property
+    def folds(self) -> list[Flags]:
+        """Flags of the comparisons of each fold."""
+        return [self.fold == fold for fold in np.unique(self.fold)]
+
 
 @dataclass(frozen=True)
 class Judge:
+    """A judge's verdicts at its setting and its scores, None where it has none, in the order of the cases.
+
+    `inside`: the setting comes from inside each training part.
+    """
+
     name: str
     kind: str
     setting: str
@@ -194,9 +208,8 @@ class Judge:
     seconds: float | None = None
 
 
-@dataclass(frozen=True)
-class Curve:
-    """False negative rate against false positive rate over all thresholds of a score."""
+class Curve(NamedTuple):
+    """Rates over all thresholds of a score: scores of at least ``cuts[i]`` fail, none at the first cut."""
 
     cuts: Floats
     false_negative_rate: Floats
@@ -204,24 +217,20 @@ class Curve:
 
     @classmethod
     def of(cls, failed: Flags, score: Floats) -> Curve:
-        """Compute the curve; scores of at least ``cuts[i]`` fail, and the first cut fails nothing."""
-        values, place = np.unique(-score, return_inverse=True)
-        caught = np.cumsum(np.bincount(place, failed, len(values))) / failed.sum()
-        false_positive_rate = np.cumsum(np.bincount(place, ~failed, len(values))) / (~failed).sum()
-        return cls(np.r_[np.inf, -values], 1 - np.r_[0.0, caught], np.r_[0.0, false_positive_rate])
+        false_positive_rate, caught, cuts = roc_curve(failed, score, drop_intermediate=False)
+        return cls(cuts, 1 - caught, false_positive_rate)
 
-    @cached_property
-    def best(self) -> int:
-        """Index of the cut with the highest balanced accuracy."""
-        return int(np.argmin(self.false_negative_rate + self.false_positive_rate))
+    @property
+    def best_cut(self) -> float:
+        """The cut with the highest balanced accuracy."""
+        return float(self.cuts[np.argmin(self.false_negative_rate + self.false_positive_rate)])
 
     def false_negative_rate_at(self, share: float) -> float:
         """Return the lowest false negative rate among cuts with a false positive rate of at most `share`."""
         return float(self.false_negative_rate[self.false_positive_rate <= share].min())
 
 
-@dataclass(frozen=True)
-class VerdictRates:
+class VerdictRates(NamedTuple):
     """Rates of verdicts, and the standard deviation of the balanced accuracy over folds."""
 
     balanced: float
@@ -229,39 +238,33 @@ class VerdictRates:
     false_negative_rate: float
     false_positive_rate: float
 
+    @classmethod
+    def of(cls, failed: Flags, judged: Flags, spread: float = np.nan) -> VerdictRates:
+        scores = score_verdicts(failed, judged, None)
+        return cls(scores.balanced_accuracy, spread, scores.false_negative_rate, scores.false_positive_rate)
+
 
 def verdict_rates(cases: Cases, judged: Flags) -> VerdictRates:
-    pooled = score_verdicts(cases.failed, judged, None)
-    folds = [
-        score_verdicts(cases.failed[rows], judged[rows], None).balanced_accuracy
-        for rows in (cases.fold == fold for fold in np.unique(cases.fold))
-    ]
-    rates = pooled.false_negative_rate, pooled.false_positive_rate
-    return VerdictRates(pooled.balanced_accuracy, float(np.std(folds)), *rates)
+    folds = [VerdictRates.of(cases.failed[rows], judged[rows]).balanced for rows in cases.folds]
+    return VerdictRates.of(cases.failed, judged, float(np.std(folds)))
 
 
 def rates_at_best_cut(cases: Cases, score: Floats) -> VerdictRates:
     """Score a judge at the threshold that is best on these comparisons themselves."""
-    curve = Curve.of(cases.failed, score)
-    return verdict_rates(cases, score >= curve.cuts[curve.best])
+    return verdict_rates(cases, score >= Curve.of(cases.failed, score).best_cut)
 
 
 def rates_from_other_folds(cases: Cases, score: Floats) -> VerdictRates:
     """Score a judge with, in each fold, the threshold that is best in the other folds."""
     judged = np.zeros(len(score), bool)
-    for fold in np.unique(cases.fold):
-        test = cases.fold == fold
-        curve = Curve.of(cases.failed[~test], score[~test])
-        judged[test] = score[test] >= curve.cuts[curve.best]
+    for test in cases.folds:
+        judged[test] = score[test] >= Curve.of(cases.failed[~test], score[~test]).best_cut
     return verdict_rates(cases, judged)
 
 
 def average_precision(cases: Cases, score: Floats) -> tuple[float, float]:
     """Return the mean and the standard deviation of the average precision over the folds."""
-    from sklearn.metrics import average_precision_score
-
-    rows = [cases.fold == fold for fold in np.unique(cases.fold)]
-    folds = [average_precision_score(cases.failed[in_fold], score[in_fold]) for in_fold in rows]
+    folds = [average_precision_score(cases.failed[rows], score[rows]) for rows in cases.folds]
     return float(np.mean(folds)), float(np.std(folds))
 
 
@@ -273,56 +276,23 @@ def best_reach(cases: Cases, evidence: Floats) -> tuple[int, Floats]:
     return max(scored, key=lambda candidate: rates_at_best_cut(cases, candidate[1]).balanced)
 
 
-_SHARES = np.geomspace(0.001, 1, 61)
-_P = np.geomspace(0.5, 1e-30, 91)
-_T = np.geomspace(0.5, 100, 61)
-
-
-@dataclass(frozen=True)
-class _Varied:
-    """A rule, the argument that is varied, and its values from the loosest to the strictest."""
-
-    rule: Any
-    argument: str
-    values: Floats
-
-    def score(self, sides: Sides) -> Floats:
-        """Return the 1-based index of the strictest value at which the rule fires, 0 where it never does."""
-        score = np.zeros(sides.n_comparisons)
-        for strictness, value in enumerate(self.values, start=1):
-            score[self.rule(sides, **{self.argument: value})] = strictness
-        return score
-
-
-_VARIED: Mapping[str, _Varied] = {
-    "median-5": _Varied(family.median_worse, "share", _SHARES),
-    "mann-whitney-05": _Varied(family.mann_whitney, "p", _P),
-    "welch-05": _Varied(family.welch_rule, "p", _P),
-    "asv": _Varied(family.asv_rule, "share", _SHARES),
-    "perfherder": _Varied(family.perfherder_rule, "t", _T),
-    "conbench": _Varied(family.conbench_rule, "z", _T),
-}
-
-
-def rule_judges(sides: Sides, index: pd.Index, cases: Cases) -> list[Judge]:
-    rows = index.get_indexer(pd.Index(cases.ids))
-    return [_rule_judge(name, sides, rows) for name in RULES]
-
-
-def _rule_judge(name: str, sides: Sides, rows: NDArray[np.intp]) -> Judge:
-    seconds, judged = time_call(partial(RULES[name], sides), time.process_time)
-    varied = _VARIED.get(name)
-    score = None if varied is None else varied.score(sides)[rows]
-    setting = "as it is" if varied is None else f"as it is; {varied.argument} varied"
-    return Judge(name, "rule", setting, judged[rows], score, seconds=seconds)
-
-
-#: An engineer's rates are reported for more than `ENOUGH` boundaries with at least `FAILS` fails.
-ENOUGH, FAILS = 100, 10
+def rule_judges(sides: Sides) -> Iterator[Judge]:
+    """Yield the rules; a score is the 1-based index of the strictest value at which the rule fires, or 0."""
+    for name, rule in RULES.items():
+        seconds, judged = time_call(partial(rule, sides), time.process_time)
+        score, setting = None, "as it is"
+        if name in _VARIED:
+            varied, argument, values = _VARIED[name]
+            score, setting = np.zeros(len(judged)), f"as it is; {argument} varied"
+            for strictness, value in enumerate(values, start=1):
+                score[varied(sides, **{argument: value})] = strictness
+        yield Judge(name, "rule", setting, judged, score, seconds=seconds)
 
 
 @dataclass(frozen=True)
 class Engineer:
+    """An engineer's verdicts on boundaries, and whether the others fail them."""
+
     name: str
     ids: Sequence[str]
     failed: Flags
@@ -335,24 +305,15 @@ class Engineer:
 
     @property
     def engineer_rates(self) -> VerdictRates:
-        verdict_scores = score_verdicts(self.failed, self.judged, None)
-        return VerdictRates(
-            verdict_scores.balanced_accuracy,
-            np.nan,
-            verdict_scores.false_negative_rate,
-            verdict_scores.false_positive_rate,
-        )
+        return VerdictRates.of(self.failed, self.judged)
 
     def limited_to(self, cases: Cases, judged: Flags) -> tuple[Engineer, Engineer]:
         """Return this engineer's and another judge's verdicts, both limited to the boundaries in `cases`."""
         place = pd.Index(cases.ids).get_indexer(pd.Index(self.ids))
-        shared = place >= 0
-        ids, failed = (
-            [boundary for boundary, is_shared in zip(self.ids, shared, strict=True) if is_shared],
-            self.failed[shared],
-        )
-        other = Engineer("other", ids, failed, judged[place[shared]])
-        return Engineer(self.name, ids, failed, self.judged[shared]), other
+        shared = np.flatnonzero(place >= 0)
+        ids, failed = [self.ids[index] for index in shared], self.failed[shared]
+        here = Engineer(self.name, ids, failed, self.judged[shared])
+        return here, replace(here, name="other", judged=judged[place[shared]])
 
 
 @dataclass(frozen=True)
@@ -367,19 +328,12 @@ class ReviewedSeries:
     @classmethod
     def of(cls, name: str, series: VersionedSeries, splits: list[Annotations]) -> ReviewedSeries:
         """Merge the splits of a series; marks and spans are counted from the first version of the series."""
-        count = len(series.orders)
-        stops = [
-            count if split.versions is None else min(count, split.first + split.versions) for split in splits
-        ]
-        spans = [
-            Span(split.first, stop, tuple(split.marks)) for split, stop in zip(splits, stops, strict=True)
-        ]
-        marks = {
-            ChangePoint(split.first + version, person)
-            for split in splits
-            for person, versions in split.marks.items()
-            for version in versions
-        }
+        count, spans, marks = len(series.orders), [], set()
+        for split in splits:
+            stop = count if split.versions is None else min(count, split.first + split.versions)
+            spans.append(Span(split.first, stop, tuple(split.marks)))
+            for person, versions in split.marks.items():
+                marks |= {ChangePoint(split.first + version, person) for version in versions}
         return cls(name, series, spans, sorted(marks))
 
     def verdicts(self, name: str, rules: LabelRules) -> Iterator[tuple[str, bool, bool]]:
@@ -392,45 +346,27 @@ class ReviewedSeries:
         marked_versions = [mark.version for mark in self.marks if mark.annotator == name]
         others = [mark for mark in self.marks if mark.annotator != name]
         for boundary in find_boundaries(spans, others, rules):
-            at = boundary.version
+            at, whole = boundary.version, self.series.whole
             near = [mark for mark in marked_versions if abs(mark - at) <= rules.match_window]
-            yield (
-                f"{BENCHMARK}/{self.name}/{at}",
-                boundary.marked and self._worsened(at, rules),
-                any(self._worsened(mark, rules) for mark in near),
-            )
-
-    def _worsened(self, at: int, rules: LabelRules) -> bool:
-        low, high = (
-            max(at - rules.versions_before, 0),
-            min(at + rules.versions_after, len(self.series.orders)),
-        )
-        return low < at < high and self.series.worsened(low, at, high)
+            failed = boundary.marked and whole.worsened(at, rules)
+            yield f"{BENCHMARK}/{self.name}/{at}", failed, any(whole.worsened(mark, rules) for mark in near)
 
 
-def compare_engineers(path: Path, series: Mapping[str, VersionedSeries], rules: LabelRules) -> list[Engineer]:
+def compare_engineers(path: Path, series: SeriesByName, rules: LabelRules) -> list[Engineer]:
     """Compare each annotator of the data set under `path` with the consensus of the others."""
-    marked = annotations_of(path / "annotations.json")
-    reviewed = [
-        ReviewedSeries.of(name, operation, marked[name.lstrip("0") or "0"])
-        for name, operation in series.items()
-        if (name.lstrip("0") or "0") in marked
-    ]
+    marked, reviewed = annotations_of(path / "annotations.json"), []
+    for operation, versions in series.items():
+        if splits := marked.get(operation.lstrip("0") or "0"):
+            reviewed.append(ReviewedSeries.of(operation, versions, splits))
     names = {name for operation in reviewed for span in operation.spans for name in span.annotators}
-    return [
-        _build_engineer(
-            name, [verdict for operation in reviewed for verdict in operation.verdicts(name, rules)]
-        )
-        for name in sorted(names, key=lambda name: (len(name), name))
-    ]
+    engineers = []
+    for name in sorted(names, key=lambda name: (len(name), name)):
+        verdicts = [verdict for operation in reviewed for verdict in operation.verdicts(name, rules)]
+        failed, judged = np.array([both for _, *both in verdicts], bool).reshape(-1, 2).T
+        engineers.append(Engineer(name, [boundary for boundary, *_ in verdicts], failed, judged))
+    return engineers
 
 
-def _build_engineer(name: str, boundary_verdicts: list[tuple[str, bool, bool]]) -> Engineer:
-    failed, judged = np.array([verdicts for _, *verdicts in boundary_verdicts], bool).reshape(-1, 2).T
-    return Engineer(name, [boundary_id for boundary_id, *_ in boundary_verdicts], failed, judged)
-
-
-def pool_engineers(all_of_them: list[Engineer]) -> Engineer:
-    failed, judged = ([getattr(engineer, side) for engineer in all_of_them] for side in ("failed", "judged"))
-    ids = [boundary for engineer in all_of_them for boundary in engineer.ids]
-    return Engineer("all", ids, np.concatenate(failed), np.concatenate(judged))
+def pool_engineers(engineers: list[Engineer]) -> Engineer:
+    failed, judged = (np.concatenate([vars(one)[side] for one in engineers]) for side in ("failed", "judged"))
+    return Engineer("all", [boundary for one in engineers for boundary in one.ids], failed, judged)

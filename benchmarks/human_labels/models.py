@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,26 +15,23 @@ import pandas as pd
 import yaml
 
 from benchmarks.human_labels.cases import Cases, Judge
+from benchmarks.human_labels.reference_tools import run_or_raise
 from benchmarks.table import time_call
 from data.comparisons.params import Comparisons
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
-from data.errors import InputError
 from data.params import load
 from data.paths import FamilyPaths
 from data.stage import BYTECODE
 from data.tables.files import digest_of, write_text
+from features.comparisons.vectors import feature_vectors
 from training.comparisons.stored import TrainedModel
 from training.estimators.catalogue import fail_probability
 
 ROOT = Path(__file__).parents[2]
 STAGES = (
-    "data.ingest",
-    "data.validate",
-    "features.featurize",
-    "training.tune",
-    "training.evaluate",
-    "training.train",
+    *("data.ingest", "data.validate", "features.featurize"),
+    *("training.tune", "training.evaluate", "training.train"),
 )
 #: The random split is not reported here, so it is as small as the stages allow.
 FEWEST = {"n_folds": 2, "n_repeats": 1}
@@ -51,8 +48,12 @@ class PipelineRun:
     verdicts: pd.DataFrame
 
     @property
+    def paths(self) -> FamilyPaths:
+        return FamilyPaths("comparisons", self.root)
+
+    @property
     def tables(self) -> ComparisonTables:
-        return ComparisonTables.read(FamilyPaths("comparisons", self.root).interim)
+        return ComparisonTables.read(self.paths.interim)
 
     @property
     def cases(self) -> Cases:
@@ -66,7 +67,7 @@ class PipelineRun:
         operations = len({case_id.rpartition("/")[0] for case_id in cases.ids})
         return (
             f"Data: {source.name}, {len(cases.ids)} comparisons of {operations} operations, "
-            f"{cases.failed.sum()} fails; {len(np.unique(cases.fold))} folds of whole operations, "
+            f"{cases.failed.sum()} fails; {len(cases.folds)} folds of whole operations, "
             f"the pipeline's; features: {how.section.featurize.feature_set}; seed {how.seed}."
         )
 
@@ -74,27 +75,18 @@ class PipelineRun:
         rows = self.verdicts[self.verdicts["entry"] == entry]
         return rows.set_index("comparison_id").sort_index()
 
-    def judges(self, sides: Sides) -> list[Judge]:
-        """Return the models as judges; their seconds are those of vectors and probabilities."""
-        from features.comparisons.vectors import feature_vectors
-
+    def judges(self, sides: Sides) -> Iterator[Judge]:
+        """Yield the models as judges; their seconds are those of vectors and probabilities."""
         seconds, _ = time_call(lambda: feature_vectors(sides), time.process_time)
-        names = self.verdicts.loc[self.verdicts["kind"] == "model", "entry"].unique()
-        table = pd.read_parquet(FamilyPaths("comparisons", self.root).processed / "features.parquet")
-        return [self._judge(str(name), seconds, table) for name in names]
-
-    def _judge(self, name: str, seconds: float, table: pd.DataFrame) -> Judge:
-        rows = self._entry_rows(name)
-        probability = rows["probability"].to_numpy(np.float64)
-        judged = probability >= rows["threshold"].to_numpy(np.float64)
-        took = seconds + self._prediction_seconds(name, table)
-        return Judge(name, "model", "from inside", judged, probability, inside=True, seconds=took)
-
-    def _prediction_seconds(self, name: str, table: pd.DataFrame) -> float:
-        trained = TrainedModel.read(FamilyPaths("comparisons", self.root).models / name)
-        vectors = table[list(trained.card.features)].head(TIMED).to_numpy(np.float64)
-        took = time_call(lambda: fail_probability(trained.model, vectors), time.process_time)[0]
-        return took * len(table) / len(vectors)
+        table = pd.read_parquet(self.paths.processed / "features.parquet")
+        for name in self.verdicts.loc[self.verdicts["kind"] == "model", "entry"].unique():
+            trained, rows = TrainedModel.read(self.paths.models / name), self._entry_rows(name)
+            vectors = table[list(trained.card.features)].head(TIMED).to_numpy(np.float64)
+            took = time_call(lambda: fail_probability(trained.model, vectors), time.process_time)[0]  # noqa: B023
+            took = seconds + took * len(table) / len(vectors)
+            probability = rows["probability"].to_numpy(np.float64)
+            judged = probability >= rows["threshold"].to_numpy(np.float64)
+            yield Judge(name, "model", "from inside", judged, probability, inside=True, seconds=took)
 
 
 def feature_sets() -> tuple[str, ...]:
@@ -106,44 +98,26 @@ def feature_sets() -> tuple[str, ...]:
 def run_pipeline(source: Path, cache: Path, chosen: str, jobs: int, **tune_params: Any) -> PipelineRun:
     """Run the stages, or reuse their output if params, code and data are unchanged; a search is resumed."""
     root = cache / f"{source.name}-{chosen}"
-    params = _run_params(source, chosen, tune_params)
-    write_text(root / "params.yaml", yaml.safe_dump(params | {"n_jobs": jobs}))
-    key = yaml.safe_dump([params, digest_of(*_code_files(), *sorted(source.rglob("*.[cj]s*")))])
-    made = root / "made"
-    evaluated = FamilyPaths("comparisons", root).evaluated / "oof.parquet"
-    if not (made.is_file() and evaluated.is_file() and made.read_text(encoding="utf-8") == key):
-        for stage in STAGES:
-            _run_stage(stage, root)
-        write_text(made, key)
-    verdicts = pd.read_parquet(evaluated)
-    return PipelineRun(root, verdicts[verdicts["split"] == "grouped"])
-
-
-def _run_params(source: Path, chosen: str, tune_params: dict[str, Any]) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    content.pop("n_jobs")
-    section = content["comparisons"]
+    params: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params.pop("n_jobs")
+    section = params["comparisons"]
     section["ingest"] |= {"format": "sap-hana", "path": str(source.resolve()), "keep_going": True}
     section["featurize"] |= {"feature_set": chosen}
     section["evaluate"] |= FEWEST
     section["tune"] |= tune_params
-    return content
-
-
-def _code_files() -> list[Path]:
-    rooms = (ROOT / room for room in ("data", "features", "training"))
-    return sorted(path for room in rooms for path in room.rglob("*.py"))
-
-
-def _run_stage(stage: str, root: Path) -> None:
-    # -P: the folder `data` of this run has the name of a package
-    command = [sys.executable, "-P", "-m", stage, "comparisons"]
-    environment = os.environ | {
-        "PYTHONSAFEPATH": "1",
-        "PYTHONPYCACHEPREFIX": str((ROOT / BYTECODE).resolve()),
-    }
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run(command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
-        raise InputError(f"{stage} failed: {last}")
+    write_text(root / "params.yaml", yaml.safe_dump(params | {"n_jobs": jobs}))
+    code = [path for room in ("data", "features", "training") for path in (ROOT / room).rglob("*.py")]
+    key = yaml.safe_dump([params, digest_of(*sorted(code), *sorted(source.rglob("*.[cj]s*")))])
+    made = root / "made"
+    evaluated = FamilyPaths("comparisons", root).evaluated / "oof.parquet"
+    if not (made.is_file() and evaluated.is_file() and made.read_text(encoding="utf-8") == key):
+        bytecode = str((ROOT / BYTECODE).resolve())
+        environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPYCACHEPREFIX": bytecode}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        for stage in STAGES:
+            # -P: the folder `data` of this run has the name of a package
+            command = [sys.executable, "-P", "-m", stage, "comparisons"]
+            run_or_raise(f"{stage} failed", command, environment, root)
+        write_text(made, key)
+    verdicts = pd.read_parquet(evaluated)
+    return PipelineRun(root, verdicts[verdicts["split"] == "grouped"])

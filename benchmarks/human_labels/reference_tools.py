@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.human_labels.cases import Points, Stretch, View, chunk_slices
+from benchmarks.human_labels.cases import Points, Stretch, View
 from data.errors import InputError
 from data.tables.files import digest_of, replacing
 
@@ -24,13 +24,30 @@ CHUNK_VERSIONS = 60_000
 
 @dataclass(frozen=True)
 class Tool:
+    """A tool, the stem of its script in `inside`, and its requirements."""
+
     name: str
-    script: Path
-    requirements: Path | None
+    stem: str
+
+    @property
+    def script(self) -> Path:
+        return HERE / "inside" / f"of_{self.stem}.py"
+
+    @property
+    def requirements(self) -> Path:
+        return HERE / "requirements" / f"{self.stem}.txt"
+
+    @property
+    def command(self) -> list[str | Path]:
+        """The command that runs the script in its environment, which uv caches."""
+        python = ["uv", "run", "--quiet", "--no-project", "--python", sys.executable]
+        return [*python, "--with-requirements", self.requirements, self.script]
 
 
 @dataclass(frozen=True)
 class ToolAnswer:
+    """The change points of a tool in one way: at its fixed setting, and at many settings."""
+
     way: str
     version: str
     fixed: Points
@@ -38,35 +55,21 @@ class ToolAnswer:
     seconds: float
 
 
-def _tool(name: str, stem: str) -> Tool:
-    return Tool(name, HERE / "inside" / f"of_{stem}.py", HERE / "requirements" / f"{stem}.txt")
-
-
 TOOLS = (
-    _tool("apache-otava", "otava"),
-    _tool("signal-processing-algorithms", "mongodb"),
-    _tool("ruptures", "ruptures"),
-    _tool("asv", "asv"),
+    Tool("apache-otava", "otava"),
+    Tool("signal-processing-algorithms", "mongodb"),
+    Tool("ruptures", "ruptures"),
+    Tool("asv", "asv"),
 )
 
 
-def tool_command(tool: Tool) -> list[str]:
-    """Return the command that runs the script of `tool` in its environment, which uv caches."""
-    if tool.requirements is None:
-        return [sys.executable, str(tool.script)]
-    needs = ["--with-requirements", str(tool.requirements)]
-    return ["uv", "run", "--quiet", "--no-project", "--python", sys.executable, *needs, str(tool.script)]
-
-
-def _run_command(command: list[str], problem: str) -> None:
-    # the script runs in another interpreter, which must not use the paths of this one
-    bare = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
-    }
+def run_or_raise(problem: str, command: Sequence[object], env: Any, cwd: Path | None = None) -> None:
+    """Run a command; raise `InputError` with `problem` and the last line of stderr if it fails."""
+    arguments = [str(argument) for argument in command]
     try:
-        done = subprocess.run(command, env=bare, capture_output=True, text=True, check=False)
+        done = subprocess.run(arguments, env=env, cwd=cwd, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise InputError(f"{problem}: {command[0]} is not installed") from None
+        raise InputError(f"{problem}: {arguments[0]} is not installed") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
         raise InputError(f"{problem}: {last}")
@@ -75,8 +78,8 @@ def _run_command(command: list[str], problem: str) -> None:
 def run_tool(tool: Tool, view: View, cache: Path) -> list[ToolAnswer]:
     """Run `tool` over the stretches of a view, or read its cached results; one answer per way of using it."""
     answers = [
-        (piece.start, _cached_answer(tool, view.stretches[piece], cache / "answers"))
-        for piece in chunk_slices(view, CHUNK_VERSIONS)
+        (chunk.start, _cached_answer(tool, view.stretches[chunk], cache / "answers"))
+        for chunk in view.chunks(CHUNK_VERSIONS)
     ]
     return [_join_chunks(answers, number) for number in range(len(answers[0][1]["ways"]))]
 
@@ -87,19 +90,18 @@ def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dic
         "starts": np.cumsum([0, *(stretch.stop - stretch.first for stretch in stretches)]),
         "better": np.array([stretch.series.better for stretch in stretches]),
     }
-    code_files = [
-        tool.script,
-        tool.script.with_name("points.py"),
-        *([tool.requirements] if tool.requirements else []),
-    ]
     content = b"".join(column.tobytes() for column in inputs.values())
-    digest = hashlib.sha256(digest_of(*(path for path in code_files if path.is_file())).encode() + content)
+    code = digest_of(tool.script, tool.script.with_name("points.py"), tool.requirements)
+    digest = hashlib.sha256(code.encode() + content)
     path = cache / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
     if not path.is_file():
+        # the script runs in another interpreter, which must not use the paths of this one
+        own = ("PYTHON", "VIRTUAL_ENV")
+        bare = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         with replacing(path) as target:
             request_file = target.with_name("asked.npz")
             np.savez(request_file, **inputs)
-            _run_command([*tool_command(tool), str(request_file), str(target)], f"{tool.name} failed")
+            run_or_raise(f"{tool.name} failed", [*tool.command, request_file, target], bare)
     with np.load(path) as results:
         return dict(results)
 
@@ -109,8 +111,10 @@ def _join_chunks(answers: list[tuple[int, dict[str, Any]]], way: int) -> ToolAns
     first = answers[0][1]
     chunks = [(start, answer, answer["way"] == way) for start, answer in answers]
     stretch = np.concatenate([answer["series"][rows] + start for start, answer, rows in chunks])
-    position = np.concatenate([answer["position"][rows] for _, answer, rows in chunks])
-    strength = np.concatenate([answer["strength"][rows] for _, answer, rows in chunks])
+    position, strength = (
+        np.concatenate([answer[name][rows] for _, answer, rows in chunks])
+        for name in ("position", "strength")
+    )
     settled = strength == 0
     points = [Points(stretch[rows], position[rows], strength[rows]) for rows in (settled, ~settled)]
     seconds = sum(float(answer["seconds"][way]) for _, answer in answers)

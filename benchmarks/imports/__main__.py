@@ -1,8 +1,6 @@
 """Speed and memory of ``perfjudge import`` on a data set as large as SAP's public one.
 
-Run it with ``python -m benchmarks.imports SAP_HANA [SERIES]``: the series of the data set under SAP_HANA are
-copied under other numbers until there are as many as in the public one: 1.7 GB of temporary files.
-It writes ``docs/results/import.md``.
+The series under SAP_HANA are copied under other numbers until there are SERIES: 1.7 GB of temporary files.
 """
 
 from __future__ import annotations
@@ -11,10 +9,10 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
-from benchmarks.table import PERFJUDGE, Table, load_average, load_note, run_measured
+from benchmarks.table import PERFJUDGE, Table, load_note, run_measured
 
 #: Number of series in the whole public data set.
 SERIES = 7522
@@ -31,30 +29,25 @@ COLUMNS = {
 
 def replicate_series(source: Path, directory: Path, series: int) -> None:
     """Copy the series of `source` to `directory` under other numbers until there are `series`."""
+
+    def prefix(copy: int) -> str:
+        return f"{copy + 1}" if copy else ""
+
     files, marks = sorted(source.rglob("*__*__*.csv")), json.loads((source / "annotations.json").read_text())
     for number in range(series):
         copy, file = divmod(number, len(files))
-        shutil.copyfile(files[file], directory / f"{_copy_prefix(copy)}{files[file].name}")
-    copied_marks = dict(pair for copy in range(MARKED) for pair in _copied_marks(marks, copy))
+        shutil.copyfile(files[file], directory / f"{prefix(copy)}{files[file].name}")
+    copied_marks = {}
+    for copy, (key, marked) in product(range(MARKED), marks.items()):
+        number, *split = key.removeprefix("sap_").split("_")
+        name = f"{prefix(copy)}{number.zfill(_DIGITS)}" if copy else number
+        copied_marks["_".join(["sap", name, *split])] = marked
     (directory / "annotations.json").write_text(json.dumps(copied_marks))
-
-
-def _copy_prefix(copy: int) -> str:
-    return f"{copy + 1}" if copy else ""
-
-
-def _copied_marks(marks: dict[str, object], copy: int) -> Iterator[tuple[str, object]]:
-    for key, marked in marks.items():
-        series, *split = key.removeprefix("sap_").split("_")
-        yield (
-            "_".join(["sap", f"{_copy_prefix(copy)}{series.zfill(_DIGITS)}" if copy else series, *split]),
-            marked,
-        )
 
 
 def main() -> None:
     source, series = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else SERIES  # noqa: PLR2004
-    rows, before = [], load_average()
+    rows = []
     with tempfile.TemporaryDirectory() as name:
         whole = Path(name) / "whole"
         whole.mkdir()
@@ -70,7 +63,7 @@ def main() -> None:
         COLUMNS,
         rows,
         [
-            load_note(before),
+            load_note(),
             "`perfjudge import sap-hana` in a process of its own, its start included.",
             f"The public set has {SERIES} series. Here they are copies of the part's, {MARKED} with marks.",
             "Wanted: 1 million rows a second, in less than 4 GB.",

@@ -1,8 +1,7 @@
-"""Speed and memory of ``perfjudge import`` on the output of benchmark tools.
+"""Speed and memory of ``perfjudge import`` on the output of benchmark tools: ``[MEGABYTES [FORMAT...]]``.
 
-Run it with ``python -m benchmarks.imports.formats [MEGABYTES [FORMAT...]]``. For each format, two files with
-together MEGABYTES megabytes are generated from the samples in the documentation, with other names and values,
-as the tool would write them. Without FORMAT it writes ``docs/results/import-formats.md``.
+For each format, two files with together MEGABYTES megabytes are generated from the samples in the
+documentation, with other names and values, as the tool would write them.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from benchmarks.table import PERFJUDGE, SEED, Table, load_average, load_note, run_measured
+from benchmarks.table import PERFJUDGE, SEED, Table, call_in_process, load_note, run_measured
 
 SAMPLES = Path("docs/samples/formats")
 MEGABYTES = 120
@@ -67,8 +65,21 @@ def write_large_file(name: str, shape: Shape, path: Path, size: int) -> None:
             *keys, last = shape.name
             named = reduce(getitem, keys, entry)
             named[last] = f"{named[last]}{_COPY}"
+    # the text around the list of entries, and in it the entries repeatedly
+    mark, separator = '"@ENTRIES@"', "\n" if shape.lines else ","
+    block = separator.join(json.dumps(entry, indent=shape.indent) for entry in entries)
+    before, after = "", ""
+    if not shape.lines:
+        around = f"[{mark}]"
+        if isinstance(content, dict):
+            marked = {key: ["@ENTRIES@"] if key == shape.entries else value for key, value in content.items()}
+            around = json.dumps(marked, indent=shape.indent)
+        before, _, after = around.partition(mark)
     with path.open("w") as file:
-        file.writelines(_file_chunks(content, entries, shape, size))
+        file.write(before)
+        for copy in range(max(size // len(block), 1)):
+            file.write((separator if copy else "") + block.replace(_COPY, str(copy)))
+        file.write(after + "\n")
 
 
 def _grow_entry(content: Any, shape: Shape, draws: random.Random) -> None:
@@ -83,30 +94,9 @@ def _grow_entry(content: Any, shape: Shape, draws: random.Random) -> None:
 
 
 def _add_noise(value: Any, draws: random.Random) -> Any:
-    return (
-        [_add_noise(element, draws) for element in value]
-        if isinstance(value, list)
-        else value * draws.gauss(1, 0.01)
-    )
-
-
-def _file_chunks(content: Any, entries: list[Any], shape: Shape, size: int) -> Iterator[str]:
-    """Yield the text around the list of entries, and in it the entries repeatedly."""
-    mark, separator = '"@ENTRIES@"', "\n" if shape.lines else ","
-    block = separator.join(json.dumps(entry, indent=shape.indent) for entry in entries)
-    whole = content if content is entries or shape.lines else _with_mark(content, entries, mark.strip('"'))
-    around = json.dumps(whole, indent=shape.indent) if isinstance(whole, dict) else f"[{mark}]"
-    before, _, after = ("", "", "") if shape.lines else around.partition(mark)
-    yield before
-    for copy in range(max(size // len(block), 1)):
-        yield (separator if copy else "") + block.replace(_COPY, str(copy))
-    yield after + "\n"
-
-
-def _with_mark(content: Any, entries: list[Any], mark: str) -> Any:
-    if not isinstance(content, dict):
-        return content
-    return {key: [mark] if member == entries else member for key, member in content.items()}
+    if isinstance(value, list):
+        return [_add_noise(element, draws) for element in value]
+    return value * draws.gauss(1, 0.01)
 
 
 def reading_seconds(name: str, paths: list[Path]) -> float:
@@ -128,39 +118,31 @@ def format_row(name: str, megabytes: int) -> tuple[object, ...]:
         for path in paths:
             write_large_file(name, SHAPES[name], path, megabytes * 500_000)
         size = sum(path.stat().st_size for path in paths)
-        reading = run_measured(
-            sys.executable, "-m", "benchmarks.imports.formats", "read", name, *paths
-        ).output
+        seconds = call_in_process(reading_seconds, name, paths)
         output = Path(directory) / "tables"
         cost = run_measured(PERFJUDGE, "import", name, *paths, "-o", output, "--json", "--keep-going")
-    rows, speed = json.loads(cost.output)["results"], size / 1e6 / float(reading)
+    rows, speed = json.loads(cost.output)["results"], size / 1e6 / seconds
     memory = cost.memory / 1e6, cost.memory / size
     return name, size / 1e6, rows, speed, cost.seconds, cost.computed, *memory
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["read"]:
-        print(reading_seconds(sys.argv[2], [Path(path) for path in sys.argv[3:]]))
-        return
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES
-    chosen, before = sys.argv[2:] or list(SHAPES), load_average()
+    chosen = sys.argv[2:] or list(SHAPES)
     rows = [format_row(name, megabytes) for name in chosen]
     columns = {
         "format": "", "MB": ",.0f", "rows": ",d", "read: MB a second": ",.0f", "import: seconds": ".1f",
         "of processors": ".1f", "memory at most (MB)": ",.0f", "memory / files": ".1f",
     }  # fmt: skip
     notes = [
-        load_note(before),
+        load_note(),
         "read: from bytes to tables, in pieces, by seconds of processors; without the start of Python.",
         "import: `perfjudge import FORMAT base.json new.json` as a whole, with start, checks and Parquet.",
         f"Two files of each format: copies of docs/samples/formats with other names and values, seed {SEED}.",
         f"Wanted: read {SPEED} MB a second, in memory of at most {MEMORY} times the files.",
     ]
     table = Table("Importing what benchmark tools write", columns, rows, notes)
-    if chosen == list(SHAPES):
-        table.publish("import-formats")
-    else:
-        print(table.markdown())
+    table.publish("import-formats", dry=chosen != list(SHAPES))
 
 
 if __name__ == "__main__":

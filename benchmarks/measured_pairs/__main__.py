@@ -1,11 +1,7 @@
-"""Verdicts of `compare` on measured pairs of runs.
-
-Run it with ``python -m benchmarks.measured_pairs`` after ``dvc repro``.
-"""
+"""Verdicts of `compare` on measured pairs of runs."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,21 +12,22 @@ from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
+import typer
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 from benchmarks.drift import BUILD_LEVEL, COMPARISON_LEVEL
 from benchmarks.measured_pairs.measure import HERE, HISTORY, TOOLS
-from benchmarks.table import Table, publish
+from benchmarks.table import Table
 from data.comparisons.formats import results_of_run
 from data.comparisons.pair import paired_runs
+from data.comparisons.sides import Floats
 from features.comparisons.between_run_variation import ASSUMED
 from serving.comparisons.compare.weighing import judge_runs
 from serving.comparisons.model import Judge, load_judge
 
 #: Runs that choices were made on, and later ones.
 SETS = ("development", "held-out")
-Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 
@@ -138,10 +135,8 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def main() -> None:
-    parser = ArgumentParser()
-    parser.add_argument("--dry", action="store_true", help="print the table only")
-    options = parser.parse_args()
+def main(*, dry: bool = False) -> None:
+    """Judge all pairs; `dry`: print the table only."""
     served = load_judge(None)
     rows = [
         [tool, place.replace("-", " "), *rates(runs, served, history=history)]
@@ -157,12 +152,8 @@ def main() -> None:
         "Largest spread: the standard deviation of the shifts of the operation that varies most, unchanged.",
         f"The champion is {served.ref.name} {served.ref.version}.",
     )
-    table = Table("Verdicts on measured pairs of runs", COLUMNS, rows, notes)
-    if options.dry:
-        print(table.markdown())
-    else:
-        publish("measured-pairs", [table])
+    Table("Verdicts on measured pairs of runs", COLUMNS, rows, notes).publish("measured-pairs", dry=dry)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

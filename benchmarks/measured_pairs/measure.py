@@ -45,26 +45,11 @@ def measure(tool: str, slower: str, path: Path) -> None:
     written = path.resolve().with_suffix(".part")
     written.unlink(missing_ok=True)
     if tool == "pyperf":
-        command = [
-            str(HERE / "suite_pyperf.py"),
-            "--inherit-environ",
-            "SLOWER,PYTHONPATH",
-            "--quiet",
-            "-o",
-            str(written),
-        ]
+        passed_on = ["--inherit-environ", "SLOWER,PYTHONPATH", "--quiet"]
+        command = [HERE / "suite_pyperf.py", *passed_on, "-o", written]
     else:
-        command = [
-            "-m",
-            "pytest",
-            str(HERE / "suite_pytest.py"),
-            "-q",
-            "-c",
-            os.devnull,
-            "--rootdir",
-            str(HERE),
-        ]
-        command += ["-p", "no:cacheprovider", "--benchmark-json", str(written)]
+        unconfigured = ["-q", "-c", os.devnull, "--rootdir", HERE, "-p", "no:cacheprovider"]
+        command = ["-m", "pytest", HERE / "suite_pytest.py", *unconfigured, "--benchmark-json", written]
     environment = {**os.environ, "SLOWER": slower, "PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE.parents[1])}
     subprocess.run([sys.executable, *command], env=environment, check=True, stdout=subprocess.DEVNULL)
     written.rename(path)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -32,42 +33,24 @@ NEEDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ResultPage:
-    """One page of docs/results.
+    """One page of docs/results; `benchmarks.pages.documents` describes `figure_source`.
 
-    Attributes
-    ----------
-    section, family, name : str
-        The section of the index, the model family whose code is measured (empty: several), and the name of
-        the file without ``.md``.
-    about, data, held_out, seed : str
-        Subject, data set, held-out part of the data, and random seed.
-    figure, figure_source : str
-        Name of the figure that the index shows for the page, and its place in the page:
-        ``KEY / KEY / COLUMN`` as in `benchmarks.pages.documents`.
-    command : str
-        The command that writes the page, which is also printed in it. One that begins with ``dvc exp run``
-        runs in a clone, so that the models and reports of this checkout stay as they are.
-    minutes : float
-        How long the command takes on two idle processors.
-    needs : sequence of str
-        Keys of `NEEDS`.
-    why_long : str
-        Why the command does not fit in the budget of one run; empty where it fits.
+    A command that begins with ``dvc exp run`` runs in a clone: models and reports of this checkout stay.
     """
 
-    section: str
-    name: str
+    section: str  # of the index
+    name: str  # of the file, without ``.md``
     about: str
     data: str
-    held_out: str
-    figure: str
-    figure_source: str
-    command: str
-    minutes: float
+    held_out: str  # part of the data
+    figure: str  # shown by the index
+    figure_source: str  # its place in the page: ``KEY / KEY / COLUMN``
+    command: str  # writes the page, and is printed in it
+    minutes: float  # that the command takes on two idle processors
     seed: str = "20261121"
-    family: str = ""
-    needs: Sequence[str] = ()
-    why_long: str = ""
+    family: str = ""  # whose code is measured; empty: several
+    needs: Sequence[str] = ()  # keys of `NEEDS`
+    why_long: str = ""  # why the command does not fit in the budget of one run
 
     def path(self, root: Path = Path()) -> Path:
         """Return the page's file below `root`."""
@@ -92,12 +75,8 @@ class ResultPage:
         return int(count) // len(families) if count else MANY
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The day when a page was written, and the commit whose code wrote it.
-
-    `changed`: the code had uncommitted changes.
-    """
+class Origin(NamedTuple):
+    """The day when a page was written, the commit, and whether its code had uncommitted changes."""
 
     day: date
     commit: str
@@ -113,20 +92,26 @@ def footer(name: str, root: Path = Path()) -> str:
     commit = _git(root, "rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
     changed = " with changes" if _git(root, "status", "--porcelain", "--", *CODE).stdout else ""
     written = f"Written on {datetime.now(UTC):%Y-%m-%d} from commit `{commit}`{changed}."
-    page = next((page for page in PAGES if page.name == name), None)
-    if page is None:
-        return f"\n{written}\n"
-    return f"\n{written} Data: {page.data}. Held out: {page.held_out}. Seed: {page.seed}.\n"
+    for page in PAGES:
+        if page.name == name:
+            written += f" Data: {page.data}. Held out: {page.held_out}. Seed: {page.seed}."
+    return f"\n{written}\n"
+
+
+def markdown_table(headings: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    cells = [[*headings], *rows]
+    cells.insert(1, ["---"] * len(cells[0]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
 
 
-def _read_pages() -> Iterator[ResultPage]:
-    sections = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding="utf-8"))
-    for section, pages in sections.items():
-        yield from (ResultPage(section=section, name=name, **fields) for name, fields in pages.items())
-
-
-PAGES = tuple(_read_pages())
+_SECTIONS = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding="utf-8"))
+PAGES = tuple(
+    ResultPage(section=section, name=name, **fields)
+    for section, pages in _SECTIONS.items()
+    for name, fields in pages.items()
+)

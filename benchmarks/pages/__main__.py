@@ -35,8 +35,7 @@ from data.tables.files import write_text
 MINUTES = 30
 #: The exit code after Ctrl-C.
 INTERRUPTED = 130
-#: A machine is idle if at most `BUSY` percent of its processors are used in one of `LOOKS` spans of
-#: `SECONDS`.
+#: An idle machine uses at most `BUSY` percent of its processors in one of `IDLE_SPANS` spans of `SECONDS`.
 BUSY, IDLE_SPANS, SECONDS = 25, 10, 3
 PUBLIC = Path("../shared/data")
 #: Prefix that is removed: commands run in the environment of this interpreter.
@@ -45,21 +44,17 @@ _UV_RUN = re.compile(r"uv run (?:--group \w+ )?(?=python )")
 
 def unmet_needs(page: ResultPage, root: Path, *, busy: bool = False) -> list[str]:
     """Return the requirements of the page that this machine does not meet, in the words of `NEEDS`."""
+    import psutil
+
     checks = {
         "data": (root / PUBLIC).is_dir,
         "models": FamilyPaths("comparisons", root).models.is_dir,
         "wrk": lambda: which("wrk") is not None,
         "peers": lambda: find_spec("pgmpy") is not None and find_spec("pyagrum") is not None,
-        "idle": lambda: busy or _is_idle(),
+        # processes of the page before may need a moment to end
+        "idle": lambda: busy or any(psutil.cpu_percent(SECONDS) <= BUSY for _ in range(IDLE_SPANS)),
     }
     return [NEEDS[need] for need in page.needs if not checks[need]()]
-
-
-def _is_idle() -> bool:
-    import psutil
-
-    # processes of the page before may need a moment to end
-    return any(psutil.cpu_percent(SECONDS) <= BUSY for _ in range(IDLE_SPANS))  # type: ignore[no-untyped-call]
 
 
 def choose_pages(pages: Sequence[ResultPage], minutes: float, root: Path = Path()) -> list[ResultPage]:
@@ -84,27 +79,19 @@ def write(page: ResultPage, root: Path = Path()) -> str:
     in_clone = page.command.startswith("dvc exp run")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     command = _UV_RUN.sub("", page.command)
-    with _clone(root) if in_clone else nullcontext(root) as place, tempfile.TemporaryFile("w+") as output:
-        before = _written_at(page, place)
-        done = subprocess.run(  # noqa: S602 - the commands are those of PAGES
-            command, shell=True, cwd=place, env=environment, check=False, stdout=output, stderr=output
-        )
-        output.seek(0)
+    with _clone(root) if in_clone else nullcontext(root) as place:
+        path = page.path(place)
+        before = path.stat().st_mtime_ns if path.is_file() else 0
+        options = {"cwd": place, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(command, shell=True, check=False, text=True, **options)  # noqa: S602 - of PAGES
+        last = [line for line in ["no output", *done.stdout.splitlines()] if line.strip()][-1]
         if done.returncode:
-            return f"exit {done.returncode}: {_last_line(output.read())}"
-        if _written_at(page, place) == before:
-            return f"it ended well and wrote no page: {_last_line(output.read())}"
+            return f"exit {done.returncode}: {last}"
+        if not path.is_file() or path.stat().st_mtime_ns == before:
+            return f"it ended well and wrote no page: {last}"
         if in_clone:
-            write_text(page.path(root), page.path(place).read_text(encoding="utf-8"))
+            write_text(page.path(root), path.read_text(encoding="utf-8"))
     return ""
-
-
-def _written_at(page: ResultPage, root: Path) -> int:
-    return page.path(root).stat().st_mtime_ns if page.path(root).is_file() else 0
-
-
-def _last_line(output: str) -> str:
-    return next((line for line in reversed(output.splitlines()) if line.strip()), "no output")
 
 
 @contextmanager
@@ -135,30 +122,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failures: dict[str, str] = {}
     try:
         if not options.documents:
-            failures = write_pages(_requested_pages(options), busy=options.busy)
+            named = [page for page in PAGES if page.name in (options.only or ())]
+            chosen = named or choose_pages(PAGES, inf if options.all else options.minutes)
+            failures = write_pages([*{page.command: page for page in chosen}.values()], busy=options.busy)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; the same command goes on with the pages that are not written yet\n")
         return INTERRUPTED
-    failures |= _write_documents()
+    try:
+        print("documents: " + (", ".join(map(str, write_documents())) or "nothing to change"))
+    except InputError as exc:
+        failures["documents"] = str(exc)
     for name, failure in failures.items():
         sys.stderr.write(f"{name}: {failure}\n")
     return int(bool(failures))
-
-
-def _requested_pages(options: argparse.Namespace) -> list[ResultPage]:
-    if options.only:
-        named = [page for page in PAGES if page.name in options.only]
-        return [*{page.command: page for page in named}.values()]
-    return choose_pages(PAGES, inf if options.all else options.minutes)
-
-
-def _write_documents() -> dict[str, str]:
-    try:
-        changed = write_documents()
-    except InputError as exc:
-        return {"documents": str(exc)}
-    print("documents: " + (", ".join(map(str, changed)) or "nothing to change"))
-    return {}
 
 
 def write_pages(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = False) -> dict[str, str]:
@@ -189,9 +165,8 @@ def print_pages() -> None:
         origin_cells = (str(origin.day), origin.commit) if origin else ("", "")
         later = "no, it is current" if is_current(page) else f"no: {page.why_long or 'the budget is spent'}"
         state = "yes" if page.command in now else later
-        table.add_row(
-            page.name, f"{page.minutes:g}", *origin_cells, ", ".join(page.needs), state, page.command
-        )
+        needs = ", ".join(page.needs)
+        table.add_row(page.name, f"{page.minutes:g}", *origin_cells, needs, state, page.command)
     Console(width=None if sys.stdout.isatty() else 230).print(table)
 
 

@@ -24,16 +24,16 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import partial
 from io import StringIO
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.cards import PAGE as CARDS
-from benchmarks.cards import render_cards as cards
-from benchmarks.pages import PAGES, RESULTS, ResultPage
+from benchmarks.cards import render_cards
+from benchmarks.pages import PAGES, RESULTS, markdown_table
 from data.errors import InputError
 from data.families import FAMILIES
 from data.paths import FamilyPaths
@@ -71,8 +71,7 @@ _COMMAND = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A number in a text: its begin and end, its text, and whether it is a percentage."""
 
     begin: int
@@ -81,8 +80,7 @@ class Figure:
     percent: bool
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Lines between two empty ones, with the mark before them."""
 
     line: int
@@ -146,20 +144,22 @@ def _without_inputs(text: str) -> str:
     """Return the text with headings, fenced blocks and commands blanked, at the same length."""
 
     def blank(match: re.Match[str]) -> str:
-        return re.sub(r"[^\s]", "x", match[0])
+        is_text = match[0].startswith("    ") and not _COMMAND.match(match[0])
+        return match[0] if is_text else re.sub(r"[^\s]", "x", match[0])
 
-    text = re.sub(r"^```.*?^```", blank, text, flags=re.DOTALL | re.MULTILINE)
-
-    def blank_command(match: re.Match[str]) -> str:
-        return blank(match) if _COMMAND.match(match[0]) else match[0]
-
-    text = re.sub(r"^#.*$", blank, text, flags=re.MULTILINE)
-    return re.sub(r"(?:^    .*(?:\n|\Z))+", blank_command, text, flags=re.MULTILINE)
+    text = re.sub(r"^```.*?^```|^#.*?$", blank, text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"(?:^    .*(?:\n|\Z))+", blank, text, flags=re.MULTILINE)
 
 
 def fill_figures(text: str, root: Path = Path(), name: str = "") -> str:
     """Return a document with its figures and tables replaced by the values of their sources."""
-    text = _TABLE.sub(lambda match: _generated_table(match[1], root), text)
+
+    def generated_table(match: re.Match[str]) -> str:
+        if match[1] not in TABLES:
+            raise InputError(f"{match[1]!r} is no table of documents; expected one of: {', '.join(TABLES)}")
+        return f"<!-- table: {match[1]} -->\n\n{TABLES[match[1]](root).strip(chr(10))}\n\n<!-- /table -->"
+
+    text = _TABLE.sub(generated_table, text)
     result, done = [], 0
     plain = _without_inputs(text)
     for block in split_blocks(plain):
@@ -170,16 +170,17 @@ def fill_figures(text: str, root: Path = Path(), name: str = "") -> str:
         if len(quoted) != len(named):
             figure_texts = ", ".join(figure.text for figure in quoted)
             raise InputError(f"{place}: {len(quoted)} figures ({figure_texts}), and {len(named)} sources")
-        for figure, item in zip(quoted, named, strict=True):
-            result += [text[done : block.begin + figure.begin], _figure_text(figure, item, root, place)]
+        for figure, (source, keys) in zip(quoted, named, strict=True):
+            try:
+                value = _source_value(source, keys, root).rounded(figure) if source else figure.text
+            except InputError as exc:
+                source_text = f"{source}: {' / '.join(keys)}"
+                raise InputError(f"{place}: {figure.text!r}: {source_text}: {exc}") from None
+            if not source and keys[0] != figure.text:
+                raise InputError(f"{place}: {figure.text!r}, where the mark has {keys[0]!r}")
+            result += [text[done : block.begin + figure.begin], value]
             done = block.begin + figure.end
     return "".join([*result, text[done:]])
-
-
-def _generated_table(name: str, root: Path) -> str:
-    if name not in TABLES:
-        raise InputError(f"{name!r} is no table of documents; expected one of: {', '.join(TABLES)}")
-    return f"<!-- table: {name} -->\n\n{TABLES[name](root).strip(chr(10))}\n\n<!-- /table -->"
 
 
 def _figure_sources(says: str) -> Iterator[tuple[str, list[str]]]:
@@ -195,39 +196,34 @@ def _figure_sources(says: str) -> Iterator[tuple[str, list[str]]]:
         yield source, [key.strip() for key in (keys if colon else before).split(" / ")]
 
 
-def _figure_text(figure: Figure, item: tuple[str, list[str]], root: Path, place: str) -> str:
-    source, keys = item
-    if not source:
-        if keys[0] != figure.text:
-            raise InputError(f"{place}: {figure.text!r}, where the mark has {keys[0]!r}")
-        return figure.text
-    try:
-        value = _source_value(source, keys, root)
-        return _rounded(value, figure)
-    except InputError as exc:
-        raise InputError(f"{place}: {figure.text!r}: {source}: {' / '.join(keys)}: {exc}") from None
-
-
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A number from a source, whether it is in percent, and its decimal digits, None if unlimited."""
 
     number: Decimal
     percent: bool
     digits: int | None
 
+    @classmethod
+    def parse(cls, cell: str) -> Value:
+        match = _NUMBER.match(cell.strip())
+        if match is None:
+            raise InputError(f"{cell!r} is no number")
+        number = Decimal(match[0].replace(",", "").replace("\u2212", "-"))
+        percent = re.match(r"\s?%", cell.strip()[match.end() :]) is not None
+        return cls(number, percent, len(match[0].partition(".")[2]))
 
-def _rounded(value: Value, figure: Figure) -> str:
-    digits = len(figure.text.partition(".")[2])
-    number, has = value.number, value.digits
-    if figure.percent and not value.percent:
-        number, has = number * 100, None if has is None else max(has - 2, 0)
-    if value.percent and not figure.percent:
-        raise InputError("a percentage there, but not here")
-    if has is not None and digits > has:
-        raise InputError(f"only {has} digits behind the point")
-    exact = number.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN)
-    return f"{exact:,f}" if abs(exact) >= 10_000 or "," in figure.text else f"{exact:f}"  # noqa: PLR2004
+    def rounded(self, figure: Figure) -> str:
+        """Return the value with as many digits as `figure`; InputError if it has fewer."""
+        digits = len(figure.text.partition(".")[2])
+        number, has = self.number, self.digits
+        if figure.percent and not self.percent:
+            number, has = number * 100, None if has is None else max(has - 2, 0)
+        if self.percent and not figure.percent:
+            raise InputError("a percentage there, but not here")
+        if has is not None and digits > has:
+            raise InputError(f"only {has} digits behind the point")
+        exact = number.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN)
+        return f"{exact:,f}" if abs(exact) >= 10_000 or "," in figure.text else f"{exact:f}"  # noqa: PLR2004
 
 
 def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
@@ -236,7 +232,15 @@ def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
     path = (root / "docs" / f"{source}.md").resolve()
     if not source.startswith("results/") or not path.is_file():
         raise InputError("no such source; expected results/PAGE or a family")
-    return _page_value(path.read_text(encoding="utf-8"), keys)
+    page = path.read_text(encoding="utf-8")
+    *keys, last = keys
+    if not last.startswith("#"):
+        return Value.parse(_cell(page, keys, last))
+    line = _single_match([line for line in page.splitlines() if all(key in line for key in keys)])
+    numbers = [*_NUMBER.finditer(line)]
+    if len(numbers) < int(last[1:]):
+        raise InputError(f"only {len(numbers)} numbers in that line")
+    return Value.parse(line[numbers[int(last[1:]) - 1].start() :])
 
 
 def _metrics(root: Path, family: str) -> dict[str, Any]:
@@ -255,21 +259,8 @@ def _metrics_value(metrics: Mapping[str, Any], keys: Sequence[str]) -> Value:
     return Value(Decimal(str(value)), percent=False, digits=None)
 
 
-def _page_value(page: str, keys: Sequence[str]) -> Value:
-    *keys, last = keys
-    if last.startswith("#"):
-        lines = [line for line in page.splitlines() if all(key in line for key in keys)]
-        numbers = [*_NUMBER.finditer(_single_match(lines))]
-        if len(numbers) < int(last[1:]):
-            raise InputError(f"only {len(numbers)} numbers in that line")
-        number = numbers[int(last[1:]) - 1]
-        return _parse_value(_single_match(lines)[number.start() :])
-    return _parse_value(_single_match(_column_cells(page, keys, last)))
-
-
-def _column_cells(page: str, keys: Sequence[str], column: str) -> list[str]:
-    """Return a column's cells in the rows that match all keys, preferring keys that equal a whole cell."""
-    matches: list[tuple[int, str]] = []
+def _table_rows(page: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the text of each row of each table, the table's title before it, and its cells by heading."""
     title, headings = "", list[str]()
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
@@ -277,25 +268,25 @@ def _column_cells(page: str, keys: Sequence[str], column: str) -> list[str]:
             title = line
         if not cells or not headings:
             headings = cells
-        elif column in headings and set(cells) != {"---"} and all(key in title + line for key in keys):
-            matches.append((sum(key in cells for key in keys), cells[headings.index(column)]))
+        elif set(cells) != {"---"}:
+            yield title + line, dict(zip(headings, cells, strict=True))
+
+
+def _cell(page: str, keys: Sequence[str], column: str) -> str:
+    """Return a column's cell in the only row with all keys, preferring keys that equal a whole cell."""
+    matches = [
+        (sum(key in cells.values() for key in keys), cells[column])
+        for text, cells in _table_rows(page)
+        if column in cells and all(key in text for key in keys)
+    ]
     most_equal = max((equal for equal, _ in matches), default=0)
-    return [cell for equal, cell in matches if equal == most_equal]
+    return _single_match([cell for equal, cell in matches if equal == most_equal])
 
 
 def _single_match(matches: Sequence[str]) -> str:
     if len(matches) != 1:
         raise InputError(f"{len(matches)} places have that, not one")
     return matches[0]
-
-
-def _parse_value(cell: str) -> Value:
-    match = _NUMBER.match(cell.strip())
-    if match is None:
-        raise InputError(f"{cell!r} is no number")
-    number = Decimal(match[0].replace(",", "").replace("\u2212", "-"))
-    percent = re.match(r"\s?%", cell.strip()[match.end() :]) is not None
-    return Value(number, percent, len(match[0].partition(".")[2]))
 
 
 #: The index of all pages.
@@ -316,8 +307,7 @@ def write_documents(root: Path = Path()) -> list[Path]:
         path: partial(fill_figures, (root / path).read_text(encoding="utf-8"), root, str(path))
         for path in document_paths(root)
     }
-    written[CARDS] = partial(cards, root)
-    for path, content in written.items():
+    for path, content in (written | {CARDS: partial(render_cards, root)}).items():
         try:
             text = content()
         except InputError as exc:
@@ -331,17 +321,16 @@ def write_documents(root: Path = Path()) -> list[Path]:
     return changed
 
 
-def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cells = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
-
-
 def _percent(value: float, digits: int) -> str:
     return f"{100 * value:.{digits}f} %"
 
 
 def _accuracy(scores: Mapping[str, float]) -> tuple[str, str]:
     return _percent(scores["within_tolerance"], 1), _percent(scores["mape"], 2)
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line.rstrip()}\n" for line in text.splitlines())
 
 
 def _pipeline_output(root: Path) -> str:
@@ -352,40 +341,36 @@ def _pipeline_output(root: Path) -> str:
     outcome = f"regression-comparison v1 ({metrics['champion']}) is champion: it is the first champion"
     with redirect_stdout(StringIO()) as output:
         print_results(metrics, lambda: outcome)
-    return "".join(f"    {line.rstrip()}\n" for line in output.getvalue().splitlines())
+    return _indented(output.getvalue())
 
 
 def _dvc_output(root: Path, families: Sequence[str]) -> str:
     """Return the output of ``dvc metrics show`` for the summaries of `families`."""
-    paths = {family: FamilyPaths(family, root).summary for family in families}
-    summaries = {family: json.loads(path.read_text(encoding="utf-8")) for family, path in paths.items()}
-    names = sorted({name for summary in summaries.values() for name in summary})
-    rows = [["Path", *names]]
-    for family, summary in summaries.items():
-        path = str(paths[family].relative_to(root))
-        rows.append([path, *(str(summary.get(name, "-")) for name in names)])
-    # as in tabulate, which dvc calls: a heading has two more spaces
-    widths = [max(len(head) + 2, *map(len, cells)) for head, *cells in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    return "".join(f"    {line.rstrip()}\n" for line in lines)
+    from tabulate import tabulate
+
+    paths = [FamilyPaths(family, root).summary for family in families]
+    summaries = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    names = sorted({name for summary in summaries for name in summary})
+    rows = [
+        [str(path.relative_to(root)), *(str(summary.get(name, "-")) for name in names)]
+        for path, summary in zip(paths, summaries, strict=True)
+    ]
+    return _indented(tabulate(rows, ["Path", *names], tablefmt="plain", disable_numparse=True))
 
 
 def _corun_table(root: Path) -> str:
     """Return the accuracy of the static co-run champion by split, and the measurement's repeatability."""
-    metrics = _metrics(root, "corun")
-    splits = {
-        "pairs": "pairs never seen",
-        "random": "at random, 4:1 (the paper's split)",
-        "tasks": "both tasks never seen",
-    }
-    rows = []
-    for split, held_out in splits.items():
+    metrics, rows = _metrics(root, "corun"), []
+    for split, held_out in (
+        ("pairs", "pairs never seen"),
+        ("random", "at random, 4:1 (the paper's split)"),
+        ("tasks", "both tasks never seen"),
+    ):
         scores = metrics["splits"][split]["entries"][metrics["champion"]]
         digits = {"within_tolerance": 1, "mape": 2, "coverage": 1}
         rows.append([held_out, *(_percent(scores[name]["pooled"], count) for name, count in digits.items())])
-    repeated = metrics["repeatability"]
-    rows.append(["nothing: measured once more", *_accuracy(repeated), ""])
-    return _markdown(["held out", "within 3 %", "mean error", "interval of 90 % holds"], rows)
+    rows.append(["nothing: measured once more", *_accuracy(metrics["repeatability"]), ""])
+    return markdown_table(["held out", "within 3 %", "mean error", "interval of 90 % holds"], rows)
 
 
 def _online_table(root: Path) -> str:
@@ -398,58 +383,47 @@ def _online_table(root: Path) -> str:
         [f"{entry['seconds']:g}", designs[entry["design"]], *_accuracy(entry), f"{entry['r2']:.2f}"]
         for entry in order
     ]
-    return _markdown(["seconds", "held out", "within 3 %", "mean error", "R²"], rows)
+    return markdown_table(["seconds", "held out", "within 3 %", "mean error", "R²"], rows)
+
+
+def _result_page(root: Path, name: str) -> str:
+    return (root / RESULTS / f"{name}.md").read_text(encoding="utf-8")
 
 
 def _public_coruns(root: Path) -> str:
     """Return the mean errors of docs/results/corun-accuracy.md, a column per model."""
-    page = (root / RESULTS / "corun-accuracy.md").read_text(encoding="utf-8")
-    columns = [_column_cells(page, (), name) for name in ("data", "held out", "seed", "model", "mean error")]
-    errors = {tuple(key): error.replace("%", " %") for *key, error in zip(*columns, strict=True)}
     models = {"contention": "ours", "xgboost": "plain XGBoost", "random-forest": "plain forest"}
-    rows = [
-        [data, held_out, seed, *(errors.get((data, held_out, seed, model), "") for model in models)]
-        for data, held_out, seed in dict.fromkeys(key[:3] for key in errors)
-    ]
-    return _markdown(["data", "held out", "seed", *models.values()], rows)
+    errors: dict[tuple[str, ...], dict[str, str]] = {}
+    for _, cells in _table_rows(_result_page(root, "corun-accuracy")):
+        key = cells["data"], cells["held out"], cells["seed"]
+        errors.setdefault(key, {})[cells["model"]] = cells["mean error"].replace("%", " %")
+    rows = [[*key, *(by_model.get(model, "") for model in models)] for key, by_model in errors.items()]
+    return markdown_table(["data", "held out", "seed", *models.values()], rows)
 
 
 def _progress_table(root: Path) -> str:
     """Return the rows of docs/results/progress.md about 10 s of simulated programs."""
-    page = (root / RESULTS / "progress.md").read_text(encoding="utf-8")
-    columns = ("within 5 %", "mean error", "interval of 90 % holds", "its width")
+    columns, page = (
+        ("within 5 %", "mean error", "interval of 90 % holds", "its width"),
+        _result_page(root, "progress"),
+    )
     rows = []
-    for phases in ("phases come again and again", "phases come once"):
-        for alone in ("whole", "its beginning"):
-            cells = (
-                _single_match(_column_cells(page, (phases, alone, "10", "progress"), name))
-                for name in columns
-            )
-            rows.append([phases, alone, *(cell.replace("%", " %") for cell in cells)])
-    return _markdown(["programs", "the run alone", *columns], rows)
+    for keys in product(("phases come again and again", "phases come once"), ("whole", "its beginning")):
+        cells = (_cell(page, (*keys, "10", "progress"), name).replace("%", " %") for name in columns)
+        rows.append([*keys, *cells])
+    return markdown_table(["programs", "the run alone", *columns], rows)
 
 
 def _index_sections(root: Path) -> str:
     """Return the sections of docs/results/index.md: a line and a figure per page."""
-    parts = []
-    for section in dict.fromkeys(page.section for page in PAGES):
-        rows = [
-            [
-                f"[{page.name}]({page.name}.md)",
-                f"{page.about} ({page.data})",
-                page.figure,
-                _headline(page, root),
-            ]
-            for page in PAGES
-            if page.section == section
-        ]
-        parts += [f"## {section}", _markdown(["page", "subject (data)", "figure", "value"], rows)]
-    return "\n\n".join(parts)
-
-
-def _headline(page: ResultPage, root: Path) -> str:
-    *keys, column = page.figure_source.split(" / ")
-    return _single_match(_column_cells(page.path(root).read_text(encoding="utf-8"), keys, column))
+    sections: dict[str, list[list[str]]] = {}
+    for page in PAGES:
+        *keys, column = page.figure_source.split(" / ")
+        figure = page.figure, _cell(_result_page(root, page.name), keys, column)
+        row = [f"[{page.name}]({page.name}.md)", f"{page.about} ({page.data})", *figure]
+        sections.setdefault(page.section, []).append(row)
+    headings = ["page", "subject (data)", "figure", "value"]
+    return "\n\n".join(f"## {name}\n\n{markdown_table(headings, rows)}" for name, rows in sections.items())
 
 
 #: Functions that write the tables between two marks, by name.

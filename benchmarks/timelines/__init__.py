@@ -45,9 +45,9 @@ class DrawnResults:
         return levels
 
     def write(self, folder: Path, *, summaries: bool = False) -> list[Path]:
-        draws = np.random.default_rng(self.seed)
+        """Write a result file per version with samples, or their summaries; return the paths."""
+        draws, paths = np.random.default_rng(self.seed), []
         scale = 1000.0 * (1 + np.arange(self.operations))[:, None] * np.array(self.threads)
-        paths = []
         for version, level in enumerate(self.levels().T):
             shape = (self.operations, len(self.threads), self.samples)
             of_version = 1 + self.spread / 2 * draws.standard_normal((self.operations, 1, 1))
@@ -55,32 +55,27 @@ class DrawnResults:
             values *= (level[:, None] * scale)[..., None]
             paths.append(folder / f"{version:04d}" / "result.xml")
             paths[-1].parent.mkdir(parents=True)
-            paths[-1].write_text("".join(self._document(version, values, summaries=summaries)))
+            paths[-1].write_text("\n".join(self._lines(version, values, summaries=summaries)) + "\n")
         return paths
 
-    def _document(self, version: int, values: Floats, *, summaries: bool) -> Iterator[str]:
-        yield "<beaker_run_result>\n<settings>\n"
+    def _lines(self, version: int, values: Floats, *, summaries: bool) -> Iterator[str]:
+        yield from ("<beaker_run_result>", "<settings>")
         for name, value in (("Kernel", self.name(version)), ("Hostname", "m1"), ("BenchmarkName", "drawn")):
-            yield f"<{name} value={quoteattr(value)}/>\n"
-        yield "</settings>\n<test_result>\n"
+            yield f"<{name} value={quoteattr(value)}/>"
+        yield from ("</settings>", "<test_result>")
         for operation, by_threads in enumerate(values):
-            yield f'<nas_result benchmark_name="op{operation}">\n'
+            yield f'<nas_result benchmark_name="op{operation}">'
             for threads, samples in zip(self.threads, by_threads, strict=True):
-                yield f'<threads number="{threads}">\n'
-                yield from self._summary(samples) if summaries else self._samples(samples)
-                yield "</threads>\n"
-            yield "</nas_result>\n"
-        yield "</test_result>\n</beaker_run_result>\n"
-
-    @staticmethod
-    def _samples(samples: Floats) -> Iterator[str]:
-        for value in samples.tolist():
-            yield f'<result mops="{value:.1f}" total_time="31.4" out_of_cpu_time="0.9"/>\n'
-
-    @staticmethod
-    def _summary(samples: Floats) -> Iterator[str]:
-        low, q1, median, q3, high = np.quantile(samples, [0, 0.25, 0.5, 0.75, 1]).tolist()
-        yield (
-            f'<mops mean="{samples.mean():.1f}" stdev="{samples.std():.1f}" first_q="{q1:.1f}" '
-            f'median="{median:.1f}" third_q="{q3:.1f}" max="{high:.1f}" min="{low:.1f}"/>\n'
-        )
+                yield f'<threads number="{threads}">'
+                if summaries:
+                    low, q1, median, q3, high = np.quantile(samples, [0, 0.25, 0.5, 0.75, 1]).tolist()
+                    yield (
+                        f'<mops mean="{samples.mean():.1f}" stdev="{samples.std():.1f}" first_q="{q1:.1f}" '
+                        f'median="{median:.1f}" third_q="{q3:.1f}" max="{high:.1f}" min="{low:.1f}"/>'
+                    )
+                else:
+                    for value in samples.tolist():
+                        yield f'<result mops="{value:.1f}" total_time="31.4" out_of_cpu_time="0.9"/>'
+                yield "</threads>"
+            yield "</nas_result>"
+        yield from ("</test_result>", "</beaker_run_result>")

@@ -1,8 +1,4 @@
-"""How long ``perfjudge timelines`` takes for 200 versions of 500 operations at 4 numbers of threads.
-
-Run it with ``python -m benchmarks.timelines [ROUNDS]``; the champion judges.
-It writes ``docs/results/timelines.md``.
-"""
+"""How long ``perfjudge timelines`` takes for 200 versions of 500 operations at 4 numbers of threads."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.table import PERFJUDGE, Table, load_average, load_note, run_measured
+from benchmarks.table import PERFJUDGE, Table, load_note, run_measured
 from benchmarks.timelines import RULES, DrawnResults
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
@@ -33,9 +29,8 @@ def matplotlib_seconds(results: Path, root: Path) -> float:
     from matplotlib.figure import Figure
 
     runs = read_folder(results, Measure(better="higher")).runs
-    versions: MeasuredVersions = gather_measurements(
-        choose_runs(runs, rules.read_rule_sets(root / "rules.xml")[0])[0], Problems()
-    )
+    chosen = choose_runs(runs, rules.read_rule_sets(root / "rules.xml")[0])[0]
+    versions: MeasuredVersions = gather_measurements(chosen, Problems())
     start = time.perf_counter()
     for row in versions.five[:_DRAWN]:
         figure = Figure(figsize=(12, 4))
@@ -48,7 +43,7 @@ def matplotlib_seconds(results: Path, root: Path) -> float:
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    before, rows, whole = load_average(), [], DrawnResults()
+    rows, whole = [], DrawnResults()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         (root / "rules.xml").write_text(RULES)
@@ -68,7 +63,7 @@ def main() -> None:
         COLUMNS,
         rows,
         [
-            load_note(before),
+            load_note(),
             f"`perfjudge timelines` in a process of its own, its start included; the best of {rounds}.",
             "5 samples a version, or their five numbers; 199,000 comparisons are judged.",
             "Matplotlib draws the boxes of 200 versions as SVG, and neither reads nor judges.",

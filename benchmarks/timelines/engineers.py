@@ -1,18 +1,15 @@
-"""Compare the changes shown in timelines with the marks of engineers in SAP's data.
-
-Run it with ``python -m benchmarks.timelines.engineers SAP_HANA``. The champion judges.
-It writes ``docs/results/timelines-marked.md``.
-"""
+"""Compare the changes shown in timelines with the marks of engineers in SAP's data."""
 
 from __future__ import annotations
 
-import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import typer
 
 from benchmarks.table import Table
 from data.comparisons.formats import sap_hana
@@ -23,12 +20,13 @@ from data.comparisons.timelines.rules import RuleSet, TimelineRule
 from data.comparisons.timelines.runs import of_results
 from data.comparisons.timelines.selection import choose_runs
 from data.tables.problems import Problems
-from serving.comparisons.timelines.assembled import TimelineOperation, assemble_report
+from serving.comparisons.timelines.assembled import assemble_report
 from serving.comparisons.timelines.generate import choose_judge
 
 #: Most versions between a change and its mark; a change farther than the second from any mark is unmarked.
 MATCH_WINDOW, EXCLUSION_WINDOW = 5, 12
 _FAIL = 3
+COUNTED = ("detected", "beside marks", "clear")
 _RULES = RuleSet("marked", (TimelineRule("baseline", "Kernel", ".*"), TimelineRule("target", "Kernel", ".*")))
 
 
@@ -41,24 +39,17 @@ class EngineerMarks:
     looked: int
 
 
-@dataclass
-class Tally:
+class Tally(Counter[str]):
     """Counts of the changes detected in one way."""
-
-    marks_found: int = 0
-    detected: int = 0
-    beside_marks: int = 0
-    clear: int = 0
 
     def add(self, marked: EngineerMarks, spans: Iterable[tuple[int, int]]) -> None:
         """Count the detected changes of one series, given as first and last version each."""
-        reviewed_spans = [span for span in spans if span[0] < marked.looked]
-        self.marks_found += sum(
-            any(_is_near(span, [mark], MATCH_WINDOW) for span in reviewed_spans) for mark in marked.worse
-        )
-        self.detected += len(reviewed_spans)
-        self.beside_marks += sum(_is_near(span, marked.any, MATCH_WINDOW) for span in reviewed_spans)
-        self.clear += sum(not _is_near(span, marked.any, EXCLUSION_WINDOW) for span in reviewed_spans)
+        reviewed = [span for span in spans if span[0] < marked.looked]
+        is_found = (any(_is_near(span, [mark], MATCH_WINDOW) for span in reviewed) for mark in marked.worse)
+        self["found"] += sum(is_found)
+        self["detected"] += len(reviewed)
+        self["beside marks"] += sum(_is_near(span, marked.any, MATCH_WINDOW) for span in reviewed)
+        self["clear"] += sum(not _is_near(span, marked.any, EXCLUSION_WINDOW) for span in reviewed)
 
 
 def _is_near(span: tuple[int, int], versions: Iterable[int], within: int) -> bool:
@@ -68,30 +59,19 @@ def _is_near(span: tuple[int, int], versions: Iterable[int], within: int) -> boo
 def marks_by_series(labels: pd.DataFrame, source: Path) -> Iterator[tuple[str, EngineerMarks]]:
     """Yield the name and the engineers' marks of every series."""
     fails = labels[labels["status"] == "fail"].groupby("operation")["target_from"].apply(np.array)
+    names = {name.lstrip("0"): name for name in labels["operation"].unique()}
     for number, splits in annotations_of(source / "annotations.json").items():
         everywhere = [
             split.first + entry for split in splits for marks in split.marks.values() for entry in marks
         ]
         whole = any(split.versions is None for split in splits)
         looked = np.iinfo(np.int64).max if whole else SECOND_SPLIT
-        name = next((entry for entry in labels["operation"].unique() if entry.lstrip("0") == number), None)
-        if name is not None:
+        if name := names.get(number):
             worse = fails.get(name, np.zeros(0, np.int64))
             yield name, EngineerMarks(worse, np.unique(everywhere).astype(np.int64), int(looked))
 
 
-def lasting_changes(operation: TimelineOperation) -> list[tuple[int, int]]:
-    """Return first and last version of each lasting change to worse."""
-    return [(change.first, change.last) for change in operation.changes if change.kind != "gain"]
-
-
-def failing_versions(operation: TimelineOperation) -> list[tuple[int, int]]:
-    """Return the versions that fail in comparison with those before them, as pairs of equal numbers."""
-    return [(at, at) for at in np.flatnonzero(operation.against_before == _FAIL).tolist()]
-
-
-def main() -> None:
-    source = Path(sys.argv[1])
+def main(source: Path) -> None:
     tables = next(sap_hana.read_data_set(source, Problems(keep_going=True), LabelRules()))
     labels = tables.labels[tables.labels["annotator"].isna()].merge(tables.comparisons, on="comparison_id")
     by_series = dict(tuple(tables.results.groupby("operation", sort=False)))
@@ -101,43 +81,27 @@ def main() -> None:
         (entry,) = choose_runs(list(of_results(by_series[name], "results")), _RULES)
         report = assemble_report(entry, source, "", choose_judge(None, None), problems=Problems())
         (operation,) = report.operations
-        ways = (
-            lasting_changes(operation),
-            failing_versions(operation),
-            [*lasting_changes(operation), *failing_versions(operation)],
-        )
-        for tally, spans in zip(tallies.values(), ways, strict=True):
+        lasting = [(change.first, change.last) for change in operation.changes if change.kind != "gain"]
+        failing = [(at, at) for at in np.flatnonzero(operation.against_before == _FAIL).tolist()]
+        for tally, spans in zip(tallies.values(), (lasting, failing, lasting + failing), strict=True):
             tally.add(marked, spans)
-    all_of_them = sum(len(marked.worse) for marked in people.values())
-    Table(
-        "What timelines show of the changes that engineers marked",
-        {
-            "what": "",
-            f"found of {all_of_them}": "d",
-            "found": ".1%",
-            "told": "d",
-            f"of these within {MATCH_WINDOW} versions of anybody's mark": "d",
-            f"more than {EXCLUSION_WINDOW} from any": "d",
-        },
-        [
-            (
-                what,
-                entry.marks_found,
-                entry.marks_found / all_of_them,
-                entry.detected,
-                entry.beside_marks,
-                entry.clear,
-            )
-            for what, entry in tallies.items()
-        ],
-        [
-            f"{len(people)} series of SAP's public set that engineers looked at.",
-            (f"A change to worse counts that 3 of them mark; within {MATCH_WINDOW} versions it is found."),
-            "Only what lies where they looked is counted.",
-            "Where versions have fewer than 3 samples, 10 before and up to 5 from it on stand for one.",
-        ],
-    ).publish("timelines-marked")
+    n_marks = sum(len(marked.worse) for marked in people.values())
+    columns = {"what": "", f"found of {n_marks}": "d", "found": ".1%", "told": "d"}
+    columns[f"of these within {MATCH_WINDOW} versions of anybody's mark"] = "d"
+    columns[f"more than {EXCLUSION_WINDOW} from any"] = "d"
+    rows = [
+        (what, tally["found"], tally["found"] / n_marks, *(tally[name] for name in COUNTED))
+        for what, tally in tallies.items()
+    ]
+    notes = [
+        f"{len(people)} series of SAP's public set that engineers looked at.",
+        f"A change to worse counts that 3 of them mark; within {MATCH_WINDOW} versions it is found.",
+        "Only what lies where they looked is counted.",
+        "Where versions have fewer than 3 samples, 10 before and up to 5 from it on stand for one.",
+    ]
+    title = "What timelines show of the changes that engineers marked"
+    Table(title, columns, rows, notes).publish("timelines-marked")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)
