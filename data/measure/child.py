@@ -10,8 +10,8 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, ClassVar
 
@@ -108,6 +108,23 @@ class Output:
         return bytes(self._first + between + self._last).decode(errors="replace")
 
 
+@contextmanager
+def _on_processor(cpu: int | None, place: str) -> Iterator[None]:
+    """Run this thread on processor `cpu`; programs started in the block and their children inherit it."""
+    if cpu is None:
+        yield
+        return
+    former = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {cpu})
+    except OSError as exc:
+        raise InputError(f"cannot use processor {cpu} ({exc.strerror})", place=place) from exc
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, former)
+
+
 class Child:
     """A running program. Ctrl-C does not reach it: this process ends its children itself.
 
@@ -157,7 +174,7 @@ class Child:
         self._output = Output(os.fdopen(reading, "rb", buffering=0))
         stdin, stdout = self.STREAMS
         try:
-            with self.group.starting_inside():
+            with self.group.starting_inside(), _on_processor(cpu, place):
                 self.begun = time.perf_counter()
                 self._process = subprocess.Popen(
                     command,
@@ -183,12 +200,6 @@ class Child:
         self.group.follow_program(self.pid)
         self.ended = os.pidfd_open(self.pid)
         self.seconds, self.used = 0.0, (0.0, 0.0)
-        if cpu is not None:
-            try:
-                os.sched_setaffinity(self.pid, {cpu})
-            except OSError as exc:
-                self.end()
-                raise InputError(f"cannot use processor {cpu} ({exc.strerror})", place=place) from exc
 
     @property
     def code(self) -> int | None:
